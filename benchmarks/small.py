@@ -19,9 +19,8 @@ _TENSORSTORE = (
     Target(
         "tensorstore",
         1.0,
-        "documents are read and checked in Python, and those of the group around the array for its labels; then one "
-        "chunk is planned and read in Python, several by the engine in C. tensorstore does all of it in C++, without "
-        "labels.",
+        "documents are read and checked in Python, and those of the group around the array for its labels; then the "
+        "chunks are planned in Python and read by the engine in C. tensorstore does all of it in C++, without labels.",
     ),
 )
 _CACHED = "one index is taken apart, planned and looked up in Python; h5py does that in C."

@@ -102,7 +102,7 @@ def _open_in_its_group(
         way = root.way_to(where)
         around, mode, known = choose_format(root, mode, format)
         # what was read of the array is newer than a copy of it
-        known = {**known, **{f"{way}/{name}": value for name, value in remembered.items()}}
+        known.update({f"{way}/{name}": value for name, value in remembered.items()})
         found = _open(root, (around, mode, known), way, settings, options)
         if isinstance(found, Array):
             return found

@@ -9,6 +9,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -279,9 +280,10 @@ def test_damage_is_the_same_error(
     with hs.create(tmp_path / "a.zarr", "zarr3") as root:
         root.create_array("a", data=cells, **options)
     damage(tmp_path / "a.zarr/a/c/1/1", how)
-    array = hs.open_array(tmp_path / "a.zarr", path="a", cache_bytes=0)
+    arrays = [hs.open_array(tmp_path / "a.zarr", path="a", cache_bytes=size) for size in (0, 1 << 20)]
     before = len(os.listdir("/proc/self/fd"))
-    for key in (..., np.s_[20:90, 33:]):
+    several, one = (..., np.s_[20:90, 33:]), ((40, 70), np.s_[32:48, 64:], np.s_[33:45:3, 70:80], np.s_[20, 33:40])
+    for array, key in product(arrays, (*several, *one)):
         with python_alone():
             expected = outcome(array.__getitem__, key)
         got = outcome(array.__getitem__, key)
@@ -331,13 +333,104 @@ def test_mutants_are_the_same_errors(tmp_path: Path, codec: str, count: int) -> 
                     data[place:place] = data[place : place + int(rng.integers(1, 9))]
         chunk.write_bytes(data)
         array = hs.open_array(path, path="a", cache_bytes=0)
-        with python_alone():
-            expected = outcome(array.__getitem__, ...)
-        got = outcome(array.__getitem__, ...)
-        if isinstance(expected, Exception):
-            assert (type(got), str(got)) == (type(expected), str(expected)), number
-        else:
-            assert np.array_equal(got, expected), number
+        for key in (..., (25, 65), np.s_[20:30, 60:]):
+            with python_alone():
+                expected = outcome(array.__getitem__, key)
+            got = outcome(array.__getitem__, key)
+            if isinstance(expected, Exception):
+                assert (type(got), str(got)) == (type(expected), str(expected)), (number, key)
+            else:
+                assert np.array_equal(got, expected), (number, key)
+
+
+# -- one chunk alone --------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def singles(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """What the engine gave for each chunk that it was to read alone."""
+    found: list[Any] = []
+    read = engine.SingleChunks.read
+
+    def reading(self: Any, *arguments: Any) -> Any:
+        found.append(read(self, *arguments))
+        return found[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.SingleChunks, "read", reading)
+        yield found
+
+
+@pytest.mark.parametrize("shards", [None, (32, 128)])
+@pytest.mark.parametrize("cache_bytes", [0, 1 << 20])
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd", "blosc:lz4", "blosc:zstd"])
+def test_a_chunk_alone_is_read_by_one_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, cache_bytes: int, shards: tuple[int, int] | None
+) -> None:
+    cells = np.arange(128 * 128, dtype=">i4").reshape(128, 128)
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        root.create_array("a", data=cells, chunks=(16, 32), shards=shards, codec=codec)
+    keys = [(7, 40), np.s_[16:32, 32:64], np.s_[20:30:3, 70], np.s_[47:40:-2, 0:32], np.s_[50:60, 33:35], np.s_[100]]
+    array = hs.open_array(tmp_path / "a.zarr/a", cache_bytes=cache_bytes)
+    with singles(monkeypatch) as found:
+        for key in keys[:-1]:
+            found.clear()
+            assert np.array_equal(array[key], cells[key])
+            assert len(found) == 1 and found[0][1] is not None
+        assert np.array_equal(array[keys[-1]], cells[keys[-1]])
+        out = np.asfortranarray(np.zeros((5, 6), ">i4"))
+        array.lazy[70:75, 40:46].read(out=out)
+        assert np.array_equal(out, cells[70:75, 40:46])
+
+
+@pytest.mark.parametrize("shards", [None, (32, 32)])
+@pytest.mark.parametrize("cache_bytes", [0, 1 << 20])
+def test_a_chunk_that_another_writer_replaces_is_read_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache_bytes: int, shards: tuple[int, int] | None
+) -> None:
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        root.create_array("a", (32, 32), "i4", chunks=(8, 8), shards=shards)
+    array, writer = (
+        hs.open_array(tmp_path / "a.zarr/a", cache_bytes=cache_bytes),
+        hs.open_array(tmp_path / "a.zarr/a", "r+"),
+    )
+    for number in range(5):  # the first time nothing is there
+        assert array[9, 9] == number and np.array_equal(array[8:12, 8:9], np.full((4, 1), number))
+        with singles(monkeypatch) as found:
+            assert np.array_equal(array[8:12, 8:9], np.full((4, 1), number))
+        if cache_bytes and number and shards is None:  # the engine looked, and did not read
+            assert [nbytes for nbytes, _ in found] == [0]
+        writer[:16, :16] = number + 1
+    (tmp_path / "a.zarr/a/c/0/0" if shards else tmp_path / "a.zarr/a/c/1/1").unlink()
+    assert array[9, 9] == 0
+
+
+def test_cells_without_dimensions_and_of_any_length_are_read_alone(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        root.create_array("number", data=np.float32(1.5), codec="blosc:lz4")
+        root.create_array("text", data=np.array(["a", "bcd"], np.dtypes.StringDType()))
+        root.create_array("varying", data=np.arange(10), chunks=((3, 7),))
+    root = hs.open(tmp_path / "a.zarr")
+    for _ in range(2):
+        assert root["number"][()] == 1.5
+        assert root["text"][1] == "bcd" and root["varying"][4] == 4
+
+
+def test_few_blocks_of_a_large_chunk_are_decoded_where_its_checksum_fits(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 1 << 12, (512, 1024)).astype("i4")
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        for name, codec in (("lz4", "blosc:lz4"), ("zstd", "blosc:zstd"), ("bits", "blosc:lz4:5:bitshuffle")):
+            root.create_array(name, data=cells, chunks=(512, 1024), codec=codec)
+    for name in ("lz4", "zstd", "bits"):
+        array = hs.open_array(tmp_path / f"a.zarr/{name}", cache_bytes=0)
+        for key in ((3, 4), (511, 1023), np.s_[100:103, 7:1000:5], np.s_[511], np.s_[:, 5], np.s_[200:400]):
+            assert np.array_equal(array[key], cells[key])
+        chunk = tmp_path / f"a.zarr/{name}/c/0/0"
+        damage(chunk, "flipped")
+        for key in ((3, 4), (511, 1023)):
+            with pytest.raises(hs.errors.CorruptChunk):
+                array[key]
 
 
 def make_zlib(content: bytes, level: int = 6, window: int = 15, dictionary: bytes = b"") -> bytes:
@@ -610,7 +703,7 @@ def test_it_is_turned_off_by_the_environment(tmp_path: Path) -> None:
 def test_numbers_that_lead_out_of_the_memory_are_refused() -> None:
     module = engine.load_engine()
     assert module is not None
-    rest = (False, -1, False, 0, False, 100, None, 0, False, False, 0, 0, (0,))
+    rest = (False, -1, False, 0, False, 100, None, 0, False, False, 0, 0, (0,), 0)
     memory = np.zeros(64, np.uint8)
 
     def job(entries: Any, shape: Any = (4,), strides: Any = (8,)) -> Any:

@@ -33,7 +33,7 @@ from hyperslab.model.regions import Region
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
 from hyperslab.selection.keys import split_fields
 from hyperslab.selection.labels import resolve_key, resolve_sel
-from hyperslab.selection.positional import outer, select, vectorised
+from hyperslab.selection.positional import outer, select, select_basic, vectorised
 from hyperslab.selection.region import Selection
 
 _INTS = {int}
@@ -56,10 +56,6 @@ class Array(Closable, StoredArray):
     def _spec(self) -> ArraySpec:
         """Of one that was unpickled, when it is first used."""
         return self._session.array(self._path)
-
-    @cached_property
-    def _structured(self) -> bool:
-        return self._spec.numpy_dtype.names is not None
 
     # -- what it is -------------------------------------------------------------------------------------------------
 
@@ -191,15 +187,19 @@ class Array(Closable, StoredArray):
         array may begin with a field, or a list of them. SelectionError and LabelError (IndexErrors), WrongType,
         MemoryLimit before anything is read, CorruptChunk.
         """
-        fields, key = split_fields(key) if self._structured else (None, key)
         cells = self._opened or self._cells
+        fields, key = (None, key) if cells.dtype.names is None else split_fields(key)
         if isinstance(fields, str):
             cells = cells.of_field(fields)
-        if type(key) is tuple and set(map(type, key)) == _INTS and (cell := cells.cached(key)) is not None:
+        items = key if type(key) is tuple else (key,)
+        if cells.keeps_cells and set(map(type, items)) == _INTS and (cell := cells.cached(items)) is not None:
             return cell
         try:
-            spec = self._spec
-            result = cells.read(select(resolve_key(key, spec.dims, self._index_of, self._why_unlabelled), spec.shape))
+            try:
+                selection = select_basic(items, self._spec.shape)  # nearly always
+            except Invalid:  # a slice of labels, perhaps
+                selection = None
+            result = cells.read(selection or select(self._positions(key), self._spec.shape))
         except Replaced:  # all, shape and labels too, is read anew from what lies there now
             self.refresh()
             cells = self._cells.of_field(fields) if isinstance(fields, str) else self._cells
@@ -398,7 +398,7 @@ class Array(Closable, StoredArray):
         Invalid for a value that does not fit, ReadOnly, Conflict after ``lock_timeout``.
         """
         self._session.writer()
-        fields, key = split_fields(key) if self._structured else (None, key)
+        fields, key = (None, key) if self.dtype.names is None else split_fields(key)
         View(self._cells, self._select(key)).write(value, fields)
 
     def fill(self, value: Any) -> None:

@@ -16,8 +16,8 @@ from hyperslab.array.narrowing import without_missing
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks import execute, sparse_io
 from hyperslab.chunks.cache import BlockCache
-from hyperslab.chunks.memory import require
-from hyperslab.chunks.plan import Plan, chunk_bytes, make_plan
+from hyperslab.chunks.memory import UNASKED_BYTES, require
+from hyperslab.chunks.plan import Plan, make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
@@ -71,13 +71,17 @@ class CellAccess:
         plain = source.grid.fixed is not None and self.dtype.kind != "V"  # a void scalar would be a view of the cache
         plain = plain and not self.references
         is_kept = plain and source.traits.stamped and cache is not None and cache.limit
-        self._stamp = source.stamp if is_kept else None
+        self.keeps_cells = bool(is_kept)
+        """``cached`` may find a cell."""
 
     def read(self, selection: Selection, out: Values | None = None) -> Any:
         """Return the selected cells: a new array (or scalar), or ``out`` filled (in place where it fits)."""
         try:
-            require(prod(selection.shape) * self.dtype.itemsize, self.settings.memory_limit)
-            plan = self._plan(selection.region)
+            size, limit = prod(selection.shape), self.settings.memory_limit
+            if limit is not None or size * self.dtype.itemsize > UNASKED_BYTES:
+                require(size * self.dtype.itemsize, limit)
+            few = size <= CELLS_OF_LARGE_PLAN  # no axis has more
+            plan = make_plan(selection.region, self.grid) if few else self._plan(selection.region)
             straight = type(out) is np.ndarray and selection.middle is None
             fits = straight and out is not None and (out.shape, out.dtype) == (plan.shape, self.dtype)
             canonical = out if out is not None and fits else np.empty(plan.shape, self.dtype)
@@ -101,7 +105,7 @@ class CellAccess:
         """Return one cell from the cache, without a plan, for loops over elements; None when it is not there, or
         nowhere."""
         grid, shape = self.grid.fixed, self.spec.shape
-        if self._stamp is None or grid is None or len(place) != len(shape):
+        if not self.keeps_cells or grid is None or len(place) != len(shape):
             return None
         coords, within = [], []
         for i, length, size in zip(place, shape, grid, strict=True):
@@ -114,7 +118,7 @@ class CellAccess:
         cache: Any = self.cache
         if cache.peek((self.source, at)) is None:
             return None
-        stamp = self._stamp(at)
+        stamp = self.source.stamp(at)
         block = None if stamp is None else cache.get((self.source, at), stamp)
         return None if block is None else block[tuple(within)]
 
@@ -186,7 +190,7 @@ class CellAccess:
         """Return what reading the selection would touch."""
         plan = self._plan(selection.region)
         coords = [piece.coords for piece in plan]
-        nbytes = chunk_bytes(plan, self.dtype)
+        nbytes = self.grid.chunk_cells * self.dtype.itemsize
         return ReadPlan(
             shape=selection.shape,
             nbytes=plan.size * self.dtype.itemsize,

@@ -55,6 +55,8 @@ struct open_how {
 #define MOST_SHUFFLED 255
 /* Bytes of shuffled items that are put in order at a time where they are copied then: a processor's first cache has them. */
 #define SHUFFLED_BLOCK (16 << 10)
+/* Bytes that a thread keeps from one read of a chunk alone to the next. */
+#define MOST_KEPT (16 << 20)
 
 enum { PLAIN, BLOSC, ZSTD, LZ4, ZLIB, GZIP };
 
@@ -111,7 +113,7 @@ typedef struct {
 typedef struct Work {
     uint8_t *stored, *cells, *shuffled, *index;
     uint8_t *planes; /* of the filter, a whole chunk; shuffled is for a block of Blosc */
-    size_t room;
+    size_t room, cells_room, planes_room;
     void *blosc, *zstd; /* contexts of the thread's, for decoding */
     void *zstd_encoder;
     Inflater inflater;
@@ -519,6 +521,39 @@ static int put_planes(const Job *job, Work *work, const Piece *piece) {
     return 1;
 }
 
+/* The bytes of a chunk from the first to behind the last cell that is wanted; returns those that are wanted. */
+static int64_t find_span(const Job *job, const Piece *piece, int64_t *first, int64_t *last) {
+    int64_t wanted = job->itemsize;
+    *first = 0;
+    *last = job->itemsize;
+    for (int axis = 0; axis < job->ndim; axis++) {
+        const Entry *entry = piece->along[axis];
+        *first += entry->start * job->strides[axis];
+        *last += (entry->start + (entry->count - 1) * entry->step) * job->strides[axis];
+        wanted *= entry->count;
+    }
+    return wanted;
+}
+
+/* Decode only the blocks of Blosc that hold the cells that are wanted, where these are less than half of a chunk that its
+   checksum has shown to be whole; -1 where it is to be decoded whole. */
+static int decode_span(const Job *job, Work *work, const Piece *piece, const uint8_t *data, size_t size) {
+    int64_t first, last;
+    find_span(job, piece, &first, &last);
+    if (job->compressor != BLOSC || job->shuffle > 1 || !job->checksum || 2 * (last - first) > job->nbytes || !is_sound_blosc(job, data, size))
+        return -1;
+    const int64_t typesize = data[3], blocksize = u32(data + 8);
+    if (data[2] & 2 || job->nbytes % typesize || blocksize % typesize || blocksize % 8 || job->nbytes / blocksize > MOST_BLOCKS)
+        return -1;
+    const int64_t start = first / typesize * typesize, items = (last - start + typesize - 1) / typesize;
+    if (library.decode_items(work->blosc, data, (int32_t)size, (int)(start / typesize), (int)items, work->cells + start,
+                             (int32_t)(items * typesize)) != items * typesize)
+        return 0;
+    swap_bytes(work->cells + first, last - first, job->swap);
+    put(job, piece, work->cells);
+    return 1;
+}
+
 static int decode_piece(const Job *job, Work *work, const Piece *piece, const uint8_t *data, size_t size) {
     if (!check_sum(job, data, &size)) return 0;
     if (piece->direct) return decode(job, work, data, size, piece->target);
@@ -528,6 +563,8 @@ static int decode_piece(const Job *job, Work *work, const Piece *piece, const ui
         return decode_blocks(job, work, piece, data, size);
     if (piece->in_rows && job->shuffle > 1 && job->shuffle <= MOST_SHUFFLED && job->nbytes >= job->shuffle)
         return decode_bytes(job, work, data, size, work->planes) && put_planes(job, work, piece);
+    const int done = decode_span(job, work, piece, data, size);
+    if (done >= 0) return done;
     if (!decode(job, work, data, size, work->cells)) return 0;
     put(job, piece, work->cells);
     return 1;
@@ -581,14 +618,8 @@ static int read_rows(const Job *job, Work *work, const Piece *piece, int file) {
 
 /* Read the bytes of a chunk that is not compressed from the first to the last cell that is wanted. */
 static int read_span(const Job *job, Work *work, const Piece *piece, int file) {
-    int64_t first = 0, last = job->itemsize;
-    for (int axis = 0; axis < job->ndim; axis++) {
-        const Entry *entry = piece->along[axis];
-        first += entry->start * job->strides[axis];
-        last += (entry->start + (entry->count - 1) * entry->step) * job->strides[axis];
-    }
-    int64_t wanted = job->itemsize;
-    for (int axis = 0; axis < job->ndim; axis++) wanted *= piece->along[axis]->count;
+    int64_t first, last;
+    const int64_t wanted = find_span(job, piece, &first, &last);
     if (last - first > MOST_READ_ALONG * wanted) return 0; /* Python reads less of it */
     work->bytes += last - first;
     if (!read_at(file, work->cells + first, last - first, first)) return 0;
@@ -597,10 +628,9 @@ static int read_span(const Job *job, Work *work, const Piece *piece, int file) {
     return 1;
 }
 
-static int read_chunk(const Job *job, Work *work, const Piece *piece, int file) {
-    struct stat status;
-    if (fstat(file, &status) || !S_ISREG(status.st_mode) || status.st_size <= 0 || status.st_size > job->most) return 0;
-    const size_t size = status.st_size;
+static int read_chunk(const Job *job, Work *work, const Piece *piece, int file, const struct stat *status) {
+    if (!S_ISREG(status->st_mode) || status->st_size <= 0 || status->st_size > job->most) return 0;
+    const size_t size = status->st_size;
     if (job->compressor == PLAIN && size != (size_t)job->nbytes + 4 * job->checksum) return 0;
     if (job->bare && piece->direct && !job->checksum) {
         work->bytes += size;
@@ -620,9 +650,56 @@ static int run_chunk(const Job *job, Work *work, const Piece *piece, const char 
         if (errno == ENOENT) put_fill(job, piece);
         return errno == ENOENT;
     }
-    const int done = read_chunk(job, work, piece, file);
+    struct stat status;
+    const int done = !fstat(file, &status) && read_chunk(job, work, piece, file, &status);
     close(file);
     return done;
+}
+
+/* -- one chunk alone --------------------------------------------------------------------------------------------------- */
+
+/* What identifies one stored version, as hyperslab.stores.reading has it. */
+typedef struct {
+    long long size, changed; /* bytes, nanoseconds */
+    unsigned long long inode;
+} Stamp;
+
+static Stamp stamp_of(const struct stat *status) {
+    return (Stamp){status->st_size, status->st_mtim.tv_sec * 1000000000LL + status->st_mtim.tv_nsec, status->st_ino};
+}
+
+static int is_version(const struct stat *status, const Stamp *stamp) {
+    const Stamp found = stamp_of(status);
+    return found.size == stamp->size && found.changed == stamp->changed && found.inode == stamp->inode;
+}
+
+enum { READ_LEFT, READ_DONE, READ_MISSING, READ_KNOWN };
+
+/* Read a chunk that is a file, or so many bytes of a shard from ``start`` on (-1: a file), with the stamp from before the
+   read. A file is not read where it is the ``known`` version; a shard only where it is, before the read and after it. */
+static int read_one(const Job *job, Work *work, const Piece *piece, const char *path, const Stamp *known, long long start,
+                    long long size, Stamp *stamp) {
+    struct stat status;
+    if (known && start < 0 && !fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) && S_ISREG(status.st_mode) &&
+        is_version(&status, known)) {
+        *stamp = *known;
+        return READ_KNOWN;
+    }
+    work->files++;
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* a pipe is not waited for */
+    if (file < 0) return errno == ENOENT ? READ_MISSING : READ_LEFT;
+    int done = !fstat(file, &status) && S_ISREG(status.st_mode);
+    if (done) *stamp = stamp_of(&status);
+    if (done && start < 0) {
+        done = read_chunk(job, work, piece, file, &status);
+    } else if (done) {
+        work->bytes += size;
+        done = known && is_version(&status, known) && size > 0 && size <= job->most && make_room(work, size) &&
+               read_at(file, work->stored, size, start) && !fstat(file, &status) && is_version(&status, known) &&
+               decode_piece(job, work, piece, work->stored, size);
+    }
+    close(file);
+    return done ? READ_DONE : READ_LEFT;
 }
 
 /* A wanted part of a shard. */
@@ -1056,17 +1133,57 @@ static void give_back(Job *job, Work *work) {
     pthread_mutex_unlock(&job->mutex);
 }
 
+static void free_work(Work *work) {
+    free(work->cells);
+    free(work->stored);
+    free(work->shuffled);
+    free(work->planes);
+    free(work->index);
+    if (work->zstd_encoder) library.free_zstd(work->zstd_encoder);
+    if (work->inflater.state) library.free_inflater(&work->inflater);
+    free(work);
+}
+
+/* Memory for reads of one chunk alone, of whatever array: as many as threads read at once. */
+static pthread_mutex_t single_mutex = PTHREAD_MUTEX_INITIALIZER;
+static Work *unused_single;
+
+static Work *take_single_work(size_t cells, size_t planes) {
+    pthread_mutex_lock(&single_mutex);
+    Work *work = unused_single;
+    if (work) unused_single = work->next;
+    pthread_mutex_unlock(&single_mutex);
+    if (!work && !(work = calloc(1, sizeof *work))) return NULL;
+    if (work->cells_room < cells) {
+        free(work->cells);
+        work->cells = malloc(cells);
+        work->cells_room = work->cells ? cells : 0;
+    }
+    if (work->planes_room < planes) {
+        free(work->planes);
+        work->planes = malloc(planes);
+        work->planes_room = work->planes ? planes : 0;
+    }
+    if (work->cells && (work->planes || !planes)) return work;
+    free_work(work);
+    return NULL;
+}
+
+static void give_single_back(Work *work) {
+    if (work->cells_room + work->planes_room + work->room > MOST_KEPT) {
+        free_work(work);
+        return;
+    }
+    pthread_mutex_lock(&single_mutex);
+    work->next = unused_single;
+    unused_single = work;
+    pthread_mutex_unlock(&single_mutex);
+}
+
 static void job_dealloc(Job *job) {
     for (Work *work = job->unused, *next; work; work = next) {
         next = work->next;
-        free(work->cells);
-        free(work->stored);
-        free(work->shuffled);
-        free(work->planes);
-        free(work->index);
-        if (work->zstd_encoder) library.free_zstd(work->zstd_encoder);
-        if (work->inflater.state) library.free_inflater(&work->inflater);
-        free(work);
+        free_work(work);
     }
     for (OpenShard *shard = job->shards, *next; shard; shard = next) {
         next = shard->next;
@@ -1082,7 +1199,7 @@ static void job_dealloc(Job *job) {
 static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *options) {
     static char *names[] = {"groups", "shape", "out", "out_strides", "fill", "whole_only", "folder", "nested",
                             "compressor", "checksum", "most", "members", "most_in_shard", "index_first", "index_checksum",
-                            "readable", "swap", "order", "level", "header", "shuffle", NULL};
+                            "readable", "swap", "order", "shuffle", "level", "header", NULL};
     PyObject *groups, *shape, *out, *out_strides, *members, *order;
     Py_buffer fill;
     const char *header = NULL;
@@ -1090,10 +1207,10 @@ static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *opti
     long long most, most_in_shard, shuffle = 0;
     int whole_only, folder, nested, compressor, checksum, index_first, index_checksum, swap, level = 0;
     unsigned readable;
-    if (!PyArg_ParseTupleAndKeywords(arguments, options, "OOOOy*pipipLOLppIiO|iy#L", names, &groups, &shape, &out,
+    if (!PyArg_ParseTupleAndKeywords(arguments, options, "OOOOy*pipipLOLppIiOL|iy#", names, &groups, &shape, &out,
                                      &out_strides, &fill, &whole_only, &folder, &nested, &compressor, &checksum, &most,
                                      &members, &most_in_shard, &index_first, &index_checksum, &readable, &swap, &order,
-                                     &level, &header, &header_size, &shuffle))
+                                     &shuffle, &level, &header, &header_size))
         return NULL;
     Job *job = (Job *)type->tp_alloc(type, 0);
     if (!job) goto failed;
@@ -1305,6 +1422,73 @@ end:
     return result;
 }
 
+/* The cells of one chunk that slices name (None: all of them) as entries of a read of it alone; False where they do not
+   fit into ``out``. */
+static int find_entries(Job *one, Entry *entries, PyObject *within, const Py_buffer *out) {
+    if (out->ndim != one->ndim || out->itemsize != one->itemsize) return 0;
+    if (within != Py_None && (!PyTuple_Check(within) || PyTuple_GET_SIZE(within) != one->ndim)) return 0;
+    int64_t step_of_whole = one->itemsize;
+    one->contiguous = 1;
+    for (int axis = one->ndim - 1; axis >= 0; axis--) {
+        Py_ssize_t start = 0, stop = one->shape[axis], step = 1;
+        PyObject *slice = within == Py_None ? NULL : PyTuple_GET_ITEM(within, axis);
+        if (slice && (!PySlice_Check(slice) || PySlice_Unpack(slice, &start, &stop, &step))) return 0;
+        if (start < 0 || stop <= start || stop > one->shape[axis] || step < 1) return 0;
+        const int64_t count = (stop - start - 1) / step + 1;
+        if (out->shape[axis] != count) return 0;
+        entries[axis] = (Entry){0, start, count, count == 1 ? 1 : step, 0, count == one->shape[axis]};
+        one->entries[axis] = entries + axis;
+        one->counts[axis] = 1;
+        one->out_strides[axis] = out->strides[axis];
+        if (one->shape[axis] > 1) one->contiguous &= out->strides[axis] == step_of_whole;
+        step_of_whole *= one->shape[axis];
+    }
+    return 1;
+}
+
+static int parse_stamp(PyObject *value, Stamp *stamp) {
+    return PyArg_ParseTuple(value, "LLK", &stamp->size, &stamp->changed, &stamp->inode);
+}
+
+static PyObject *job_read_one(Job *job, PyObject *arguments) {
+    PyObject *path = NULL, *within, *target, *known_tuple, *result = NULL;
+    long long start, size;
+    unsigned long long blosc, zstd;
+    if (!PyArg_ParseTuple(arguments, "O&OOOLLKK", PyUnicode_FSConverter, &path, &within, &target, &known_tuple, &start, &size,
+                          &blosc, &zstd))
+        return NULL;
+    Stamp known, stamp;
+    Entry entries[MOST_AXES];
+    Piece piece;
+    Py_buffer out;
+    const int64_t first[MOST_AXES] = {0};
+    Work *work = NULL;
+    if (known_tuple != Py_None && !parse_stamp(known_tuple, &known)) goto end;
+    if (PyObject_GetBuffer(target, &out, PyBUF_STRIDED)) goto end;
+    Job one = *job; /* which no other thread sees: its lists and its lock are not used */
+    one.out = out;
+    int state = READ_LEFT;
+    if (find_entries(&one, entries, within, &out) && (work = take_single_work(job->nbytes, job->shuffle > 1 ? job->nbytes : 0))) {
+        find_piece(&one, first, &piece);
+        work->blosc = (void *)(uintptr_t)blosc;
+        work->zstd = (void *)(uintptr_t)zstd;
+        work->files = work->bytes = 0;
+        Py_BEGIN_ALLOW_THREADS
+        state = read_one(&one, work, &piece, PyBytes_AS_STRING(path), known_tuple == Py_None ? NULL : &known, start, size,
+                         &stamp);
+        Py_END_ALLOW_THREADS
+    }
+    PyErr_Clear();
+    if (state == READ_LEFT) result = Py_NewRef(Py_None);
+    else if (state == READ_MISSING) result = Py_BuildValue("LO", 0LL, Py_None);
+    else result = Py_BuildValue("L(LLK)", (long long)work->bytes, stamp.size, stamp.changed, stamp.inode);
+    if (work) give_single_back(work);
+    PyBuffer_Release(&out);
+end:
+    Py_XDECREF(path);
+    return result;
+}
+
 static PyObject *job_encode(Job *job, PyObject *arguments) { return encode_into(job, arguments, 0); }
 
 static PyObject *job_encode_shard(Job *job, PyObject *arguments) { return encode_into(job, arguments, 1); }
@@ -1314,6 +1498,8 @@ static PyMethodDef job_methods[] = {
      "Build a whole shard in a buffer; its size, 0 where it holds fill values alone, -1 where it is left."},
     {"encode", (PyCFunction)job_encode, METH_VARARGS,
      "Encode the chunks of a box into a buffer; where each ends, -1 for one of fill values alone, -2 for one left."},
+    {"read_one", (PyCFunction)job_read_one, METH_VARARGS,
+     "Read cells of one chunk; (bytes read, stamp), None in place of the stamp where it is missing, None where it is left."},
     {"run", (PyCFunction)job_run, METH_VARARGS, "Read the chunks of a box of entries; (files, bytes, entries left)."},
     {NULL},
 };

@@ -25,12 +25,24 @@ class Job:
         readable: int,
         swap: int,
         order: tuple[int, ...],
+        shuffle: int,
         level: int = ...,
         header: bytes = ...,
-        shuffle: int = ...,
     ) -> Job: ...
     def run(
         self, low: tuple[int, ...], high: tuple[int, ...], keys: list[str], blosc: int, zstd: int, boxes: int
     ) -> tuple[int, int, list[tuple[int, ...]]]: ...
+    def read_one(
+        self,
+        path: str,
+        within: tuple[slice, ...] | None,
+        out: np.ndarray,
+        known: object,
+        start: int,
+        size: int,
+        blosc: int,
+        zstd: int,
+        /,
+    ) -> tuple[int, tuple[int, int, int] | None] | None: ...
     def encode(self, low: tuple[int, ...], high: tuple[int, ...], target: memoryview) -> Sequence[int]: ...
     def encode_shard(self, low: tuple[int, ...], high: tuple[int, ...], target: memoryview) -> int: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ class BlockCache:
         self.nbytes = 0
         self._lock = threading.Lock()
         self._blocks: OrderedDict[Hashable, tuple[Any, Block]] = OrderedDict()
+        self.peek: Callable[[Hashable], tuple[Any, Block] | None] = self._blocks.get
+        """Return stamp and block under a name, of whatever version."""
 
     def get(self, name: Hashable, stamp: Any) -> Block | None:
         """Return the block under ``name`` if it was made from the version ``stamp``."""
@@ -36,23 +38,18 @@ class BlockCache:
                 self._drop(name)
         return None
 
-    def peek(self, name: Hashable) -> tuple[Any, Block] | None:
-        """Return stamp and block under ``name``, of whatever version."""
-        return self._blocks.get(name)
-
     def put(self, name: Hashable, stamp: Any, block: Block) -> None:
         """Remember a block (read-only from now on); the oldest ones make room."""
         if block.nbytes > self.limit:
             return
         block.flags.writeable = False
         with self._lock:
-            self._drop(name)
+            if name in self._blocks:
+                self._drop(name)
             self._blocks[name] = (stamp, block)
             self.nbytes += block.nbytes
             while self.nbytes > self.limit:
                 self._drop(next(iter(self._blocks)))
 
     def _drop(self, name: Hashable) -> None:
-        entry = self._blocks.pop(name, None)
-        if entry is not None:
-            self.nbytes -= entry[1].nbytes
+        self.nbytes -= self._blocks.pop(name)[1].nbytes

@@ -8,6 +8,7 @@ What it cannot do, whatever the cause, the executor does by the source, whose er
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -64,6 +65,13 @@ class ShardLayout:
     """Bytes that no sound shard exceeds."""
 
 
+class DecodingContexts(threading.local):
+    """Where the calling thread's contexts for decoding lie; 0 where there is no library."""
+
+    blosc: int = 0
+    zstd: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class CodecLibrary:
     """The C library whose functions the engine calls."""
@@ -74,8 +82,7 @@ class CodecLibrary:
     """The compressors of Blosc that it has."""
     inflates: bool
     """It has zlib-ng, which decodes zlib and gzip."""
-    contexts: Callable[[], tuple[int, int]]
-    """Return where the calling thread's contexts for decoding lie, of Blosc and of Zstandard."""
+    contexts: DecodingContexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +152,7 @@ def _import_engine() -> ModuleType | None:
 @cache
 def _use_library(addresses: Numbers) -> None:
     """Tell the engine where the functions lie; once, for it looks at them in all jobs."""
-    engine = load_engine()
+    engine = _import_engine()
     assert engine is not None
     engine.use_library(addresses)
 
@@ -155,6 +162,58 @@ def describe_engine(*, has_library: bool) -> str:
     if load_engine() is not None:
         return "used for local files" if has_library else "used for local files that are not compressed"
     return "turned off by HYPERSLAB_NATIVE=0" if turned_off else "not built; Python does the work, more slowly"
+
+
+class SingleChunks:
+    """Reads of one chunk alone, each by one call: the engine is told once how the chunks of an array are stored."""
+
+    def __init__(self, codecs: EngineCodecs, shape: Numbers) -> None:
+        engine, library = _import_engine(), codecs.library
+        assert engine is not None
+        if library is not None:
+            _use_library(library.addresses)
+        self._contexts = DecodingContexts() if library is None else library.contexts
+        self.shape, self.dtype = shape, codecs.dtype
+        nothing = np.empty(codecs.dtype.itemsize, np.uint8)
+        groups: tuple[list[Numbers], ...] = tuple([[] for _ in shape])
+        strides = (0,) * len(shape)
+        self._read = engine.Job(
+            groups, shape, nothing, strides, bytes(codecs.dtype.itemsize), False, 0, False, *_job_codecs(codecs, shape)
+        ).read_one
+
+    def read(
+        self,
+        path: str | None,
+        within: tuple[slice, ...] | None,
+        out: np.ndarray,
+        known: object = None,
+        start: int = -1,
+        size: int = 0,
+    ) -> Found | None:
+        """Read the cells ``within`` the chunk (None: all of them) that is a file, into ``out``, of any strides.
+
+        Return the file's stamp from before the read, None in its place where there is no such file; None where the
+        engine leaves the chunk. One that has the stamp ``known`` is not read. A part of a shard, ``size`` bytes from
+        ``start`` on, is read only if the shard has that stamp, before and after.
+        """
+        if path is None or turned_off or out.dtype != self.dtype:
+            return None
+        contexts = self._contexts
+        found: Found | None = self._read(path, within, out, known, start, size, contexts.blosc, contexts.zstd)
+        if counting.traces and found is not None:
+            counting.count(1, read=found[0])
+        return found
+
+
+Found: TypeAlias = tuple[int, tuple[int, int, int] | None]
+"""Bytes that were read, and the stamp of what they were read from."""
+
+
+def make_single_reads(codecs: EngineCodecs | None, shape: Numbers) -> SingleChunks | None:
+    """Return what reads single chunks of this shape, once the engine is not turned off; None where it does not."""
+    if _import_engine() is None or codecs is None or len(shape) > _MOST_AXES:
+        return None
+    return None if codecs.compressor is not None and codecs.library is None else SingleChunks(codecs, shape)
 
 
 class EngineJob:
@@ -175,12 +234,11 @@ class EngineJob:
         self._groups = plan.groups
         self._key_of = files.key_of
         self._members = None if shard is None else shard.members
-        self._find_contexts = _no_contexts if library is None else library.contexts
+        self._contexts = DecodingContexts() if library is None else library.contexts
         self._scratch = Scratch()
         # A chunk that does not become smaller takes a little more than its cells.
         self._room = codecs.nbytes + codecs.nbytes // 128 + 1024
         entries, strides = zip(*map(_along, plan.groups, memory.strides), strict=True)
-        names = frozenset() if library is None else library.compressors
         self._job = engine.Job(
             entries,
             shape,
@@ -190,19 +248,9 @@ class EngineJob:
             whole_only,
             folder,
             "/" in files.key_of((0,) * len(shape)),
-            _CODES[codecs.compressor],
-            codecs.checksum,
-            codecs.most,
-            self._members,
-            0 if shard is None else shard.most,
-            shard is not None and shard.index_first,
-            shard is not None and shard.index_checksum,
-            sum(1 << number for name, number in _FORMATS.items() if name in names),
-            codecs.swap,
-            codecs.order or tuple(range(len(shape))),
+            *_job_codecs(codecs, shape, shard),
             0 if encoder is None else encoder.level,
             b"" if encoder is None else encoder.header,
-            codecs.shuffle,
         )
 
     def boxes(self, size: int) -> Iterator[Box]:
@@ -223,7 +271,8 @@ class EngineJob:
         else:
             first = (group[number][0] for group, number in zip(self._groups, box.low, strict=True))
             keys = [self._key_of(tuple(map(floordiv, first, self._members)))]
-        files, nbytes, left = self._job.run(box.low, box.high, keys, *self._find_contexts(), box.in_shard)
+        contexts = self._contexts
+        files, nbytes, left = self._job.run(box.low, box.high, keys, contexts.blosc, contexts.zstd, box.in_shard)
         if counting.traces:
             counting.count(files, read=nbytes)
         return list(map(self._piece, left))
@@ -269,8 +318,22 @@ class EngineJob:
         return Piece(coords, within, out, False not in whole)
 
 
-def _no_contexts() -> tuple[int, int]:
-    return 0, 0
+def _job_codecs(codecs: EngineCodecs, shape: Numbers, shard: ShardLayout | None = None) -> tuple[object, ...]:
+    """Return what a job is told of how chunks are stored."""
+    names = frozenset() if codecs.library is None else codecs.library.compressors
+    return (
+        _CODES[codecs.compressor],
+        codecs.checksum,
+        codecs.most,
+        None if shard is None else shard.members,
+        0 if shard is None else shard.most,
+        shard is not None and shard.index_first,
+        shard is not None and shard.index_checksum,
+        sum(1 << number for name, number in _FORMATS.items() if name in names),
+        codecs.swap,
+        codecs.order or tuple(range(len(shape))),
+        codecs.shuffle,
+    )
 
 
 def _along(group: Sequence[Entry], stride: int) -> tuple[list[Numbers], int]:

@@ -20,12 +20,11 @@ import numpy as np
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.engine import Box, EngineJob, make_read, make_write
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.chunks.memory import require
+from hyperslab.chunks.memory import UNASKED_BYTES, require
 from hyperslab.chunks.plan import (
     Piece,
     Plan,
     batches,
-    chunk_bytes,
     count_by_outer,
     full,
     lies_contiguous,
@@ -121,20 +120,19 @@ def read(
     Where ``source`` is a snapshot: ``cached_under``, the source that it is a snapshot of, under which decoded chunks
     are cached, and ``errors``, where those of single shards are collected.
     """
-    count = len(plan)
+    count = plan.count
     if not count:
         return
     traits = source.traits
     if traits.multi_shard:
         _read_snapshots(source, plan, out, fill, settings, cache)
         return
-    nbytes = chunk_bytes(plan, out.dtype)
-    require(nbytes, settings.memory_limit)
+    nbytes = plan.grid.chunk_cells * out.dtype.itemsize or 1
+    if settings.memory_limit is not None or nbytes > UNASKED_BYTES:
+        require(nbytes, settings.memory_limit)
     reader = _BatchReader(source, plan, out, fill, cache, source if cached_under is None else cached_under)
-    # One chunk alone takes less by the source than the engine takes to be told of it.
-    engine = None
-    if traits.in_files and count > 1:
-        engine = make_read(source.stored_files, plan, out, fill, whole_only=reader.stamp is not None)
+    several = traits.in_files and count > 1  # of one chunk the source tells the engine
+    engine = make_read(source.stored_files, plan, out, fill, whole_only=reader.stamp is not None) if several else None
     if engine is None and count > CHUNKS_PER_BATCH and traits.fetches_outer and plan.grid.outer is not None:
         reader.share(settings, nbytes)
     workers = (
@@ -154,7 +152,7 @@ def read(
     if counting.watchers:
         work = counting.telling(work, out.nbytes / count)
     if count == 1 or (workers == 1 and plan.grid.outer is None and count <= CHUNKS_PER_BATCH):
-        work(list(plan))
+        work(plan.pieces())
         return
     size = max(1, min(CHUNKS_PER_BATCH, BATCH_BYTES // nbytes, -(-count // (4 * workers)) if workers > 1 else count))
     groups = batches(plan, size, CHUNKS_PER_BATCH, across=traits.fetches_across)
@@ -287,16 +285,18 @@ class _BatchReader:
         traits = source.traits
         self.cached_under = cached_under
         self.source = source
-        self.fetches = traits.fetches
-        self.part = source.read_part if traits.reads_parts and plan.basic and plan.groups else None
+        alone = traits.in_files and plan.count == 1
+        self.fetches = traits.fetches and not alone
+        self.part = source.read_part if (traits.reads_parts or alone) and plan.basic and plan.groups else None
         self.plan = plan
-        # Whole chunks may be decoded straight into the result: into its memory, with no block in between.
-        self.fills_result = plan.basic and (plan.grid.fixed is None or lies_contiguous(plan.grid.fixed, out))
+        # Whole chunks may be decoded straight into the result; of a chunk alone that is looked at when it is read.
+        fixed = None if plan.count == 1 else plan.grid.fixed
+        self.fills_result = plan.basic and (fixed is None or lies_contiguous(fixed, out))
         self.out = out
         self.fill = fill
         self.stamp: StampOf | None = source.stamp if traits.stamped and cache is not None and cache.limit else None
         self.cache = _NO_CACHE if cache is None else cache
-        self.reads_stamps = traits.reads_stamps
+        self.reads_stamps = traits.reads_stamps or alone
         self.shared: dict[Coords, _SharedFetch] = {}
 
     def share(self, settings: Settings, nbytes: int) -> None:
@@ -476,10 +476,10 @@ def write(
 
     ``fields``: the field, or fields, of a structured dtype that the values are for; the others keep what they hold.
     """
-    count = len(plan)
+    count = plan.count
     if not count:
         return
-    nbytes = chunk_bytes(plan, fill.dtype)
+    nbytes = plan.grid.chunk_cells * fill.dtype.itemsize or 1
     require(nbytes, settings.memory_limit)
     if counting.traces:
         counting.count(chunks=count)

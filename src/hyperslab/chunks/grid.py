@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, product
 from math import prod
 from operator import floordiv
@@ -49,6 +49,10 @@ class FixedAxis:
 
     def find_many(self, positions: np.ndarray) -> np.ndarray:
         return positions // self.size
+
+
+# Most of a dataset's many arrays are cut alike.
+_fixed_axis = lru_cache(1024)(FixedAxis)
 
 
 @dataclass(frozen=True)
@@ -98,11 +102,12 @@ class Grid:
         """Return a grid over ``shape``: an int (fixed) or a tuple of sizes (varying) per axis."""
         if len(shape) != len(chunks):
             raise Invalid(f"{len(chunks)} chunk lengths for {len(shape)} dimensions", remedy="give one for each")
-        sizes = tuple([cut for cut in chunks if isinstance(cut, int) and cut > 0])
-        if len(sizes) < len(chunks):
-            return cls(tuple(map(_axis, shape, chunks)), outer)
-        grid = cls(tuple(map(FixedAxis, shape, sizes)), outer)
-        grid.__dict__["fixed"] = sizes  # every array that is opened asks for it
+        for cut in chunks:
+            if not isinstance(cut, int) or cut < 1:
+                return cls(tuple(map(_axis, shape, chunks)), outer)
+        sizes: tuple[int, ...] = tuple(chunks)  # type: ignore[arg-type]  # none is a tuple
+        grid = cls(tuple(map(_fixed_axis, shape, sizes)), outer)
+        grid.__dict__.update(fixed=sizes, chunk_cells=prod(sizes))  # every array that is opened asks for them
         return grid
 
     @cached_property
@@ -125,6 +130,11 @@ class Grid:
         """The one shape of every chunk, or None when an axis varies."""
         sizes = [axis.size for axis in self.axes if isinstance(axis, FixedAxis)]
         return tuple(sizes) if len(sizes) == len(self.axes) else None
+
+    @cached_property
+    def chunk_cells(self) -> int:
+        """Cells of the first chunk: of each one, where all have one shape."""
+        return prod(self.fixed or self.chunk_shape((0,) * len(self.axes)))
 
     @cached_property
     def members(self) -> tuple[int, ...]:

@@ -27,6 +27,8 @@ Index = tuple[Any, ...]
 Entry = tuple[Any, Any, Any, bool]
 
 _SCALAR: Index = (Ellipsis,)
+# Pieces that an iteration makes at a time: a plan may have more of them than memory takes.
+_PIECES_AT_ONCE = 64
 _piece = tuple.__new__  # a NamedTuple without the Python call of its constructor
 
 
@@ -42,7 +44,7 @@ class Piece(NamedTuple):
     """Every cell of the chunk that lies in the array is touched, once and in order: a write need not read it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Plan:
     """What a region costs, before anything runs: iterate to get its pieces, one for each chunk touched."""
 
@@ -55,9 +57,11 @@ class Plan:
     """How a chunk's axes are put before ``within`` is applied (coupled axes first); None: as they are."""
     basic: bool
     """All indices are slices."""
+    count: int
+    """Chunks that are touched."""
 
     def __len__(self) -> int:
-        return prod(map(len, self.groups)) if 0 not in self.shape else 0
+        return self.count
 
     @property
     def size(self) -> int:
@@ -65,55 +69,78 @@ class Plan:
         return prod(self.shape)
 
     def __iter__(self) -> Iterator[Piece]:
-        if 0 in self.shape:
-            return
+        chosen = product(*self.groups) if self.count else iter(())
+        while entries := list(islice(chosen, _PIECES_AT_ONCE)):
+            yield from self.pieces(entries)
+
+    def pieces(self, chosen: Iterable[tuple[Entry, ...]] | None = None) -> list[Piece]:
+        """Return the pieces of the ``chosen`` entries, one for each axis or group of axes; of all, where none are."""
+        if chosen is None:
+            chosen = product(*self.groups) if self.count else ()
+        found: list[Piece] = []
         if not self.groups:
-            yield Piece((), _SCALAR, _SCALAR, True)
+            found += [Piece((), _SCALAR, _SCALAR, True) for _ in chosen]
         elif self.order is None:
-            for entries in product(*self.groups):
+            for entries in chosen:
                 coords, within, out, whole = zip(*entries, strict=False)
-                yield _piece(Piece, (coords, within, out, False not in whole))
+                found.append(_piece(Piece, (coords, within, out, False not in whole)))
         else:
             sources = [self.order.index(axis) for axis in range(len(self.order))]
-            for first, *rest in product(*self.groups):
+            for first, *rest in chosen:
                 coords = (*first[0], *(entry[0] for entry in rest))
                 within = (*first[1], *(entry[1] for entry in rest))
                 out = (first[2], *(entry[2] for entry in rest))
-                yield Piece(tuple(coords[source] for source in sources), within, out, False)
+                found.append(Piece(tuple(coords[source] for source in sources), within, out, False))
+        return found
 
 
 def make_plan(region: Region, grid: Grid) -> Plan:
     """Return the plan of ``region`` over ``grid`` (both of the array's rank)."""
     shape = region.shape
     if 0 in shape:
-        return Plan(shape, grid, (), None, True)
+        return Plan(shape, grid, (), None, True, 0)
     if region.coupled:
-        coupled = region.coupled
-        others = [i for i in range(len(region.axes)) if i not in coupled]
-        groups = [_coupled_entries([region.axes[i] for i in coupled], [grid.axes[i] for i in coupled])]
-        mesh = any(isinstance(region.axes[i], PositionList) for i in others)
-        for number in others:
-            part, cut = region.axes[number], grid.axes[number]
-            groups.append(_range_entries(part, cut) if isinstance(part, Range) else _points_entries(part, cut))
-        if mesh:
-            ndim = 1 + len(others)
-            first = [
-                (i, tuple(_along(w, 0, ndim) for w in within), _along(out, 0, ndim), f)
-                for i, within, out, f in groups[0]
-            ]
-            groups = [first, *(_open_mesh(group, i + 1, ndim) for i, group in enumerate(groups[1:]))]
-        return Plan(shape, grid, tuple(groups), tuple(chain(coupled, others)), False)
+        return _plan_coupled(region, shape, grid)
     groups = []
     points = 0
     for axis, cut in zip(region.axes, grid.axes, strict=True):
-        if isinstance(axis, Range):
+        if isinstance(axis, Range) and axis.step == 1 and isinstance(cut, FixedAxis):
+            # nearly always: every position of a span, over chunks of one size, without a call for each axis
+            low, size, length = axis.start, cut.size, cut.length
+            high = low + axis.count
+            entries: list[Entry] = []
+            for index in range(low // size, (high - 1) // size + 1):
+                start = index * size
+                begin, end = max(start, low), min(start + size, high)
+                whole = begin == start and end == min(start + size, length)
+                entries.append((index, slice(begin - start, end - start), slice(begin - low, end - low), whole))
+            groups.append(entries)
+        elif isinstance(axis, Range):
             groups.append(_range_entries(axis, cut))
         else:
             groups.append(_points_entries(axis, cut))
             points += 1
     if points > 1:
         groups = [_open_mesh(group, i, len(groups)) for i, group in enumerate(groups)]
-    return Plan(shape, grid, tuple(groups), None, not points)
+    return Plan(shape, grid, tuple(groups), None, not points, prod(map(len, groups)))
+
+
+def _plan_coupled(region: Region, shape: tuple[int, ...], grid: Grid) -> Plan:
+    """Return the plan where axes run together."""
+    coupled = region.coupled
+    others = [i for i in range(len(region.axes)) if i not in coupled]
+    groups = [_coupled_entries([region.axes[i] for i in coupled], [grid.axes[i] for i in coupled])]
+    mesh = any(isinstance(region.axes[i], PositionList) for i in others)
+    for number in others:
+        part, cut = region.axes[number], grid.axes[number]
+        groups.append(_range_entries(part, cut) if isinstance(part, Range) else _points_entries(part, cut))
+    if mesh:
+        ndim = 1 + len(others)
+        first = [
+            (i, tuple(_along(w, 0, ndim) for w in within), _along(out, 0, ndim), f) for i, within, out, f in groups[0]
+        ]
+        groups = [first, *(_open_mesh(group, i + 1, ndim) for i, group in enumerate(groups[1:]))]
+    return Plan(shape, grid, tuple(groups), tuple(chain(coupled, others)), False, prod(map(len, groups)))
 
 
 def _range_entries(axis: Range, cut: Axis) -> list[Entry]:
@@ -122,8 +149,6 @@ def _range_entries(axis: Range, cut: Axis) -> list[Entry]:
     turned = step < 0
     low = axis.start + (count - 1) * step if turned else axis.start
     step = -step if turned else step
-    if step == 1 and isinstance(cut, FixedAxis):
-        return _dense_entries(low, count, turned, cut)
     last = low + (count - 1) * step
     entries: list[Entry] = []
     position = low
@@ -133,23 +158,10 @@ def _range_entries(axis: Range, cut: Axis) -> list[Entry]:
         stop = min(start + size, last + 1, cut.length)
         taken = -(-(stop - position) // step)
         done = (position - low) // step
-        within = slice(position - start, position - start + (taken - 1) * step + 1, step)
+        within = slice(position - start, position - start + (taken - 1) * step + 1, None if step == 1 else step)
         whole = step == 1 and taken == min(size, cut.length - start)
         entries.append((index, within, _out_slice(done, taken, count, turned), whole))
         position += taken * step
-    return entries
-
-
-def _dense_entries(low: int, count: int, turned: bool, cut: FixedAxis) -> list[Entry]:
-    """Return the commonest case: every position of a span, over chunks of one size."""
-    size, length, high = cut.size, cut.length, low + count
-    entries: list[Entry] = []
-    for index in range(low // size, (high - 1) // size + 1):
-        start = index * size
-        begin, end = max(start, low), min(start + size, high)
-        out = _out_slice(begin - low, end - begin, count, True) if turned else slice(begin - low, end - low)
-        whole = begin == start and end == min(start + size, length)
-        entries.append((index, slice(begin - start, end - start), out, whole))
     return entries
 
 
@@ -286,12 +298,6 @@ def count_by_outer(plan: Plan) -> dict[Coords, int]:
         counts.append(axis)
     numbers = map(prod, product(*[axis.values() for axis in counts]))
     return dict(zip(product(*counts), numbers, strict=True))
-
-
-def chunk_bytes(plan: Plan, dtype: np.dtype) -> int:
-    """Return decoded bytes of the plan's first chunk (of each chunk where the grid is fixed); at least 1."""
-    shape = plan.grid.fixed or plan.grid.chunk_shape((0,) * len(plan.grid.axes))
-    return max(1, dtype.itemsize * prod(shape))
 
 
 # -- strips of neighbours ----------------------------------------------------------------------------------------------

@@ -34,7 +34,8 @@ class Settings:
     def __post_init__(self) -> None:
         for name, (kind, meant) in _NUMBERS.items():
             value = getattr(self, name)
-            if type(value) is int or value is None:  # nearly all are, of every dataset that is opened
+            # nearly always, of every dataset that is opened
+            if type(value) is int or value is None or (type(value) is float and kind is Real):
                 continue
             if not isinstance(value, kind):
                 raise Invalid(f"{name}={value!r}", remedy=f"give {meant}")

@@ -64,7 +64,7 @@ class SourceTraits:
     writes_sparse: bool = False
     """``write_coo``: it works."""
     in_files: bool = False
-    """``stored_files``: the engine in C may read its chunks."""
+    """``stored_files``: the engine in C may read its chunks; ``read_part``, ``read_newer``: also one chunk alone."""
     lists_chunks: bool = False
     """``stored_coords``: it yields only chunks that were written."""
 

@@ -16,7 +16,7 @@ from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.grid import Axis, Coords, Grid
 from hyperslab.chunks.memory import require
-from hyperslab.chunks.plan import Piece, Plan, batches, chunk_bytes, grouped
+from hyperslab.chunks.plan import Piece, Plan, batches, grouped
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import DEFAULTS, MEBIBYTE, Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource
@@ -71,7 +71,11 @@ def read_dense(
     cache: BlockCache | None = None,
 ) -> None:
     """Do :func:`.execute.read` of an array that may be sparse: chunks too large to be dense need not become so."""
-    if plan.basic and source.traits.reads_sparse and chunk_bytes(plan, out.dtype) > LARGE_SPARSE_CHUNK_BYTES:
+    if (
+        plan.basic
+        and source.traits.reads_sparse
+        and plan.grid.chunk_cells * out.dtype.itemsize > LARGE_SPARSE_CHUNK_BYTES
+    ):
         require(out.nbytes, settings.memory_limit)
         read(source, plan, fill, settings).put_into(out)
     else:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks.engine import EngineCodecs, EngineEncoder
+from hyperslab.chunks.engine import EngineCodecs, EngineEncoder, SingleChunks, make_single_reads
 from hyperslab.codecs import config as read
 from hyperslab.codecs.base import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, ChunkLayout
 from hyperslab.codecs.buffers import check_size, contiguous, flat_bytes, from_bytes, most_stored
@@ -66,8 +66,8 @@ class ViewedBytes(BytesToBytes):
 
 
 # How many times smaller deflate makes cells that are not shuffled where the engine's zlib-ng decodes them sooner than
-# ISA-L, by which Python does. CPU for 1 MiB in chunks of 128 KiB, the files' reading not counted, ISA-L and zlib-ng: at a
-# ratio of 1.3 2.8 and 3.0 ms, at 1.4 3.3 and 3.9, at 1.75 3.6 and 3.8, at 9 0.9 both, at 27 0.65 and 0.46. Shuffled
+# ISA-L, by which Python does. CPU for 1 MiB in chunks of 128 KiB, the files' reading not counted, ISA-L and zlib-ng: at
+# a ratio of 1.3 2.8 and 3.0 ms, at 1.4 3.3 and 3.9, at 1.75 3.6 and 3.8, at 9 0.9 both, at 27 0.65 and 0.46. Shuffled
 # cells zlib-ng decodes sooner at any ratio: at 2.0 2.1 and 1.6 ms.
 _LEAST_RATIO = 2
 
@@ -144,6 +144,11 @@ class Chain:
     def engine_codecs(self) -> EngineCodecs | None:
         """The codecs, where the engine in C has all of them."""
         return _find_engine_codecs(self.cells, self._arrays, self._serial, self._tail)
+
+    @cached_property
+    def single_reads(self) -> SingleChunks | None:
+        """What reads one chunk alone by the engine in C, where that has all of the codecs."""
+        return make_single_reads(self.engine_codecs, self._shape)
 
     def encode(self, block: Values) -> Buffer:
         """Return the stored bytes of a block of the chunk's shape; a view of ``block`` where nothing has to change."""

@@ -10,7 +10,6 @@ Zstandard, of which numcodecs may have another version.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from ctypes import (
@@ -33,7 +32,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hyperslab.chunks.engine import CodecLibrary
+from hyperslab.chunks.engine import CodecLibrary, DecodingContexts
 from hyperslab.codecs.base import Buffer
 
 # C-Blosc2 of blosc2 4.14, the oldest version that the damaged chunks of the tests were tried with.
@@ -104,13 +103,12 @@ class LibBlosc2:
         self._unshuffle = library.blosc2_unshuffle
         self._shuffle.argtypes = self._unshuffle.argtypes = (c_int32, c_int32, c_void_p, c_void_p)
         self.contexts = _Contexts(library)
-        contexts = self.contexts
         inflate = _find_inflate(library)
         self.for_engine = CodecLibrary(
             (*_find_addresses(library, _FOR_ENGINE), *(inflate or (0,) * len(_INFLATE))),
             self.compressors,
             inflate is not None,
-            lambda: (contexts.blosc, contexts.zstd),
+            self.contexts,
         )
         library.blosc2_init()
 
@@ -200,7 +198,7 @@ def _version(library: CDLL) -> str:
     return str(function(), "ascii")
 
 
-class _Contexts(threading.local):
+class _Contexts(DecodingContexts):
     """The contexts of the calling thread, as addresses; they are freed when the thread ends."""
 
     def __init__(self, library: CDLL) -> None:

@@ -258,21 +258,22 @@ def names_of_kind(kind: Kind) -> frozenset[str]:
 # -- chains ------------------------------------------------------------------------------------------------------------
 
 
-def build_chain(codecs: Sequence[Codec], cells: ChunkLayout) -> Chain:
+def build_chain(codecs: Sequence[Codec], cells: ChunkLayout, *, of_index: bool = False) -> Chain:
     """Compile the codecs of an array for chunks of these cells.
 
     Unsupported names a codec that is unknown, unsafe or lacks its library; Invalid says what is wrong with a
     configuration. ``cells.dtype`` is the dtype in memory, ``endian`` of ``bytes`` how it is stored. Zarr v2 lists have
-    no ``bytes``: give the cells in the stored dtype then, as its filters see memory in that byte order.
+    no ``bytes``: give the cells in the stored dtype then, as its filters see memory in that byte order. ``of_index``:
+    the cells are the index of a shard, which is in no shard itself.
     """
-    return _assemble_once(codecs, cells)
+    return _assemble_once(codecs, cells, of_index)
 
 
 # Long configurations (labels, say) differ from one another, and would only take memory.
 _LONGEST_KEY = 1 << 12
 
 
-def _chain_key(codecs: Sequence[Codec], cells: ChunkLayout) -> Hashable | None:
+def _chain_key(codecs: Sequence[Codec], cells: ChunkLayout, of_index: bool) -> Hashable | None:
     """Return what tells one chain of plain cells from another; None for other cells, and configurations that are long
     or hold arrays, whose text is not all of them."""
     dtype, fill = cells.dtype, cells.fill_value
@@ -282,11 +283,15 @@ def _chain_key(codecs: Sequence[Codec], cells: ChunkLayout) -> Hashable | None:
     if len(words) > _LONGEST_KEY or "array(" in words:
         return None
     filled = fill.tobytes() if isinstance(fill, np.generic | np.ndarray) else repr(fill)
-    return words, dtype.str, cells.shape, type(fill), filled
+    return words, dtype.str, cells.shape, type(fill), filled, of_index
 
 
 # A chain never changes, and most of a dataset's many arrays have the same.
-_assemble_once = BoundedMemo(lambda codecs, cells: _assemble(codecs, cells, MAKERS), _chain_key, most=256)
+_assemble_once = BoundedMemo(
+    lambda codecs, cells, of_index: _assemble(codecs, cells, _WITHOUT_SHARDS if of_index else MAKERS),
+    _chain_key,
+    most=256,
+)
 
 
 def try_chain(spec: ArraySpec) -> None:
@@ -298,15 +303,14 @@ def shard_index(counts: tuple[int, ...], codecs: Sequence[Codec], location: str,
     """Return a checked index of a shard; FormatError when its codecs give no fixed size or the location is unknown."""
     if location not in ("start", "end"):
         raise FormatError(f"index_location {location!r}", remedy="it is 'start' or 'end'")
-    # an index is in no shard itself
-    chain = _assemble(codecs, ChunkLayout(np.dtype("<u8"), (*counts, 2), 0), _WITHOUT_SHARDS)
+    chain = build_chain(codecs, ChunkLayout(np.dtype("<u8"), (*counts, 2), 0), of_index=True)
     if chain.size is None:
         raise FormatError("the codecs of a shard's index must give a fixed size")
     return ShardIndex(counts, tuple(codecs), chain, "start" if location == "start" else "end", most)
 
 
 _OF_ARRAYS = names_of_kind(ArrayToArray)
-_WITHOUT_SHARDS = {name: make for name, make in MAKERS.items() if name != "sharding_indexed"}
+_WITHOUT_SHARDS: dict[str, Maker] = {name: make for name, make in MAKERS.items() if name != "sharding_indexed"}
 
 
 def type_after(codec: Codec, dtype: DataType) -> DataType:

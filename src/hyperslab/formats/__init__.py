@@ -99,7 +99,8 @@ def detect(probe: Probe) -> Format | None:
     promised = SUFFIXES.get(probe.where.suffix)
     for candidates in (WITHIN.get(promised, (promised,)) if promised else (), FORMATS, _foreign):
         for name in candidates() if callable(candidates) else candidates:
-            candidate = get_format(name)
+            # get_format, without its call: each dataset that is opened is looked at by several
+            candidate = _import_format(FORMATS[name]) if name in FORMATS else get_format(name)
             if candidate.sniff(probe):
                 return candidate
     return None

@@ -62,6 +62,8 @@ _HOLDERS: dict[str, msgspec.json.Decoder[object]] = {
 }
 """Decoders that find consolidated metadata, by the name of the document; all else is skipped, and not built."""
 
+INLINE = "consolidated_metadata"
+"""The key that consolidated metadata stands under in the document of a group."""
 _KINDS = {list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
 _BOM = b"\xef\xbb\xbf"
 # A JSON text, also one that is not closed. Possessive (``*+``): a damaged document is refused in linear time.
@@ -206,8 +208,9 @@ def read_document(data: bytes, key: str) -> dict[str, Any]:
     Consolidated metadata that hold too many values for one document become a :class:`LargeConsolidated`.
     """
     holder = _HOLDERS.get(key.rpartition("/")[2])
+    much = holder is not None and len(data) > LIMITS.values and _holds_much(data)
     try:
-        value = _with_large_consolidated(holder, data) if holder is not None and _holds_much(data) else read_json(data)
+        value = _with_large_consolidated(holder, data) if holder is not None and much else read_json(data)
     except FormatError as error:
         raise error.locate(key=key) from None
     if not isinstance(value, dict):
@@ -218,7 +221,7 @@ def read_document(data: bytes, key: str) -> dict[str, Any]:
 
 def large_consolidated(doc: Mapping[str, object]) -> LargeConsolidated | None:
     """Return the consolidated metadata in a document, where it holds more than is read at once."""
-    inline = doc.get("consolidated_metadata")
+    inline = doc.get(INLINE)
     found = (inline if isinstance(inline, dict) else doc).get("metadata")
     return found if isinstance(found, LargeConsolidated) else None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import FormatError, HyperslabError, Unsupported
@@ -98,15 +99,18 @@ def find_enclosing(where: Location, documents: Collection[str] = _GROUP_DOCUMENT
     target = str(where.target)
     if where.unpublished or (PARTIAL in target and os.path.basename(target).startswith(PARTIAL)):
         return None  # what is built beside its place is no node yet
+    if where.scheme == "file":  # as stores would, without their making: every array that is opened asks so twice
+        above, found = os.path.dirname(target), ""
+        while above != target and any(map(os.path.isfile, map(f"{above}/".__add__, documents))):
+            found, target, above = above, above, os.path.dirname(above)
+        return replace(where, url=found, path=found, target=found) if found else None
     root = None
-    while (above := (root or where).above()) is not None and _is_group(above, documents):
-        root = above
+    while (around := (root or where).above()) is not None and _is_group(around, documents):
+        root = around
     return root
 
 
 def _is_group(where: Location, documents: Collection[str]) -> bool:
-    if where.scheme == "file":  # as the store would, without its making: every array that is opened asks so twice
-        return any(map(os.path.isfile, [f"{where.target}/{name}" for name in documents]))
     with suppress(HyperslabError):
         store = where.store(read_only=True)
         try:

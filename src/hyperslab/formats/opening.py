@@ -13,6 +13,7 @@ The modes: ``r`` reads; ``r+`` changes what is there; ``a`` does so too, and mak
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields
@@ -33,7 +34,7 @@ from hyperslab.formats.signatures import (
 from hyperslab.model.guessing import nearest
 from hyperslab.stores.base import Store
 from hyperslab.stores.building import already_exists, building, can_build
-from hyperslab.stores.location import Location, Probe
+from hyperslab.stores.location import Location, Probe, Seen
 
 UserMode = Literal["r", "r+", "a", "w", "x"]
 MODES = ("r", "r+", "a", "w", "x")
@@ -47,7 +48,7 @@ def check_mode(mode: str) -> None:
         raise Invalid(f"mode {mode!r}", remedy=f"a mode is one of {', '.join(MODES)}")
 
 
-FormatChoice = tuple[Format, Mode, Mapping[str, bytes | None]]
+FormatChoice = tuple[Format, Mode, Seen]
 """The format to open with, the mode with ``a`` decided, and what was read by key to find out."""
 
 
@@ -67,12 +68,17 @@ def choose_format(where: Location, mode: UserMode, name: str | None) -> FormatCh
         raise already_exists(where.url)
     if occupied and not is_unfinished(where):
         detect_format(Probe(where))  # raises for what is no dataset
-    return get_format(name or format_for_new(where.url)), ("w" if occupied or mode == "w" else "x"), {}
+    return get_format(name or format_for_new(where.url)), ("w" if occupied or mode == "w" else "x"), Seen()
 
 
 def probe_place(where: Location, mode: UserMode = "r") -> Probe:
     """Return a probe of a place where something is, which has read nothing yet. NotFound, which names what else to open
     with where ``mode`` changes."""
+    if where.scheme == "file":  # one look at the system instead of two
+        try:
+            return Probe(where, is_file=stat.S_ISREG(os.stat(where.target).st_mode))
+        except (OSError, ValueError):
+            raise nothing_at(where, mode) from None
     if not where.exists():
         raise nothing_at(where, mode)
     return Probe(where)
@@ -84,7 +90,7 @@ def detect_format(probe: Probe, fallback: Callable[[Probe], Format | None] | Non
     ``fallback``: returns the format of what no format recognises, a damaged dataset for one.
     """
     where = probe.where
-    if where.name == DOCUMENT_3 and (document := document_error(where)) is not None:
+    if DOCUMENT_3 in where.url and where.name == DOCUMENT_3 and (document := document_error(where)) is not None:
         raise document  # a file of that ending may be one of references
     found = detect(probe) or (None if fallback is None else fallback(probe))
     if found is None and where.path is None and not is_occupied(where):  # a bucket tells only when it is listed

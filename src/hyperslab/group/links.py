@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from hyperslab.array.references import seen_from
 from hyperslab.array.session import OpenDataset, open_session
@@ -73,12 +73,11 @@ def refuse_links_above(session: OpenDataset, path: str) -> None:
         folder, _ = split(folder)
 
 
-@dataclass
 class _Hops:
     """One search: how many links were followed, and which of them the present ones stand in."""
 
-    count: int = 0
-    within: set[tuple[int, str]] = field(default_factory=set)
+    count = 0
+    within: frozenset[tuple[int, str]] = frozenset()
 
     def follow(self, session: OpenDataset, path: str) -> Found:
         """Do as :func:`follow`, also of what stands on the way."""
@@ -114,11 +113,11 @@ class _Hops:
         here = (id(session.reader), path)
         if here in self.within:
             raise BrokenLink("links lead in a circle", url=session.url, node=path, remedy="remove one of them")
-        self.within.add(here)
+        self.within |= {here}
         try:
             return self.follow(session, path)
         finally:
-            self.within.discard(here)
+            self.within -= {here}
 
     def lead(self, session: OpenDataset, pointer: Pointer, node: str | None) -> Found:
         """Return what a pointer leads to that was read from this dataset, where it is the link ``node``."""

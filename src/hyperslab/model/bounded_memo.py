@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from marshal import dumps
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -13,7 +14,12 @@ _MOST_ENTRIES, _LONGEST_KEY = 64, 1 << 14
 
 def json_key(*values: object) -> Hashable | None:
     """Return what tells JSON values from others; None for long ones."""
-    key = repr(values)  # equal values of different types compare equal in a tuple, but not here
+    # Equal values of different types compare equal in a tuple, but not here. Version 2 has no marks of objects that
+    # occur twice, which would tell apart what is equal; repr takes several times as long.
+    try:
+        key = dumps(values, 2)  # type: ignore[arg-type]  # they are JSON
+    except ValueError:  # nested too deep
+        return None
     return key if len(key) <= _LONGEST_KEY else None
 
 
@@ -32,8 +38,9 @@ class BoundedMemo(Generic[T]):
     def __call__(self, *values: object) -> T:
         """Return the function's result for these values."""
         key = self._key(*values)
-        if key in self._results:
-            return self._results[key]
+        results = self._results  # another thread may begin anew, by another dict: none ever loses what it has
+        if key in results:
+            return results[key]
         result = self._function(*values)
         if key is not None:
             if len(self._results) >= self._most:

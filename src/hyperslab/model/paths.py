@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from hyperslab.errors import Invalid
 
+_NAME = re.compile(r"(?!\.{1,2}\Z)[^/\\\0]+")
+
 
 def is_name(name: str) -> bool:
     """Return True if a node can have this name."""
-    return name not in ("", ".", "..") and not ("/" in name or "\\" in name or "\0" in name)
+    return _NAME.fullmatch(name) is not None
 
 
 def check_name(name: str) -> str:
     """Return one path segment; refuses empty, ``.``, ``..``, and names with slash, backslash or NUL."""
-    if not is_name(name):
+    if _NAME.fullmatch(name) is None:
         raise Invalid(
             f"{name!r} is not a name",
             remedy="a name is not empty, '.' or '..', and holds no slash, backslash or NUL",
@@ -24,8 +27,8 @@ def check_name(name: str) -> str:
 
 def normalize(path: str) -> str:
     """Turn ``"/a//b/"`` into ``"a/b"``; each segment is checked."""
-    if path and "/" not in path:
-        return check_name(path)
+    if "/" not in path:
+        return check_name(path) if path else path
     return "/".join([check_name(part) for part in path.split("/") if part])
 
 

@@ -21,16 +21,18 @@ from hyperslab.selection.region import Axis, PositionList, Range, Region, Select
 
 Shape = tuple[int, ...]
 
+_new = tuple.__new__  # named tuples without the Python calls of their constructors
+
 
 def select(key: Any, shape: Shape) -> Selection:
     """Return what ``ndarray[key]`` means for an array of this shape."""
-    basic = _basic(key if isinstance(key, tuple) else (key,), shape)
+    basic = select_basic(key if isinstance(key, tuple) else (key,), shape)
     if basic is not None:
         return basic
     items = plain_items(key, shape)
     if any(isinstance(item, np.ndarray) for item in items):
         return _advanced(items, shape, first=False)
-    selection = _basic(tuple(items), shape)
+    selection = select_basic(tuple(items), shape)
     if selection is None:
         single = zip((item for item in items if isinstance(item, int | slice)), enumerate(shape), strict=False)
         wrong = ((item, *place) for item, place in single if isinstance(item, int) and not -place[1] <= item < place[1])
@@ -74,8 +76,9 @@ def outer(key: object, shape: Shape) -> Selection:
     return assemble(parts, tuple(result), scalar=not result and not any(item is Ellipsis for item in items))
 
 
-def _basic(items: tuple[Any, ...], shape: Shape) -> Selection | None:
-    """Select by slices, ints, ``...`` and None in one loop; None when there is anything else."""
+def select_basic(items: tuple[Any, ...], shape: Shape) -> Selection | None:
+    """Select by slices, ints, ``...`` and None in one loop; None when there is anything else. Invalid for a slice with
+    a step of zero, or with bounds that are no ints: labels, perhaps."""
     axes: list[Axis] = []
     result: list[int] = []
     ndim, dots = len(shape), False
@@ -92,10 +95,10 @@ def _basic(items: tuple[Any, ...], shape: Shape) -> Selection | None:
                 except (TypeError, ValueError) as error:
                     raise bad_slice(error) from None
                 count = len(range(start, stop, step))
-                axes.append(Range(start, count, step if count > 1 else 1))
+                axes.append(_new(Range, (start, count, step if count > 1 else 1)))
                 result.append(count)
             elif -length <= item < length:
-                axes.append(Range(item % length, 1, 1))
+                axes.append(_new(Range, (item % length, 1, 1)))
             else:
                 return None
         elif item is None:
@@ -111,7 +114,8 @@ def _basic(items: tuple[Any, ...], shape: Shape) -> Selection | None:
     if len(axes) < ndim:
         result += shape[len(axes) :]
         axes += [Range(0, length, 1) for length in shape[len(axes) :]]
-    return Selection(Region(tuple(axes)), tuple(result), not dots and not result)
+    region = _new(Region, (tuple(axes), (), False))
+    return _new(Selection, (region, tuple(result), not dots and not result, None, (), None))
 
 
 def _advanced(items: list[Any], shape: Shape, *, first: bool) -> Selection:

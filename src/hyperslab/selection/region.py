@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,12 +20,11 @@ from hyperslab.model.dtypes import NumpyDType
 _count = attrgetter("count")
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(NamedTuple):
     """The positions ``start + i * step`` for ``i < count``; all are valid, ``step`` may be negative but never zero."""
 
     start: int
-    count: int
+    count: int  # type: ignore[assignment]  # in place of tuple.count, for which such a tuple has no use
     step: int
 
     @property
@@ -48,8 +48,7 @@ class PositionList:
 Axis = Range | PositionList
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(NamedTuple):
     """An :data:`Axis` per dimension, and the ``coupled`` ones among them.
 
     ``void`` is True only for a 0-d array of which nothing is selected: its canonical shape is ``(0,)``, not ``()``.
@@ -71,8 +70,7 @@ class Region:
         return (counts[self.coupled[0]], *others)
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """A region and the way from its canonical array to the result of ``shape``.
 
     Without ``middle`` that is one reshape. With it: reshape to ``middle``, repeat the axes of length 1 that are longer

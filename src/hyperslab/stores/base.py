@@ -162,6 +162,11 @@ class Store(ABC):
         """Return the value's file, open for reading (the caller closes it); None when missing."""
         self._refuse("values of this store are no files", key)
 
+    def locate(self, key: str) -> str | None:
+        """Return the path of the file that the value is, or would be; None where values are no files, or there is no
+        safe way to it."""
+        return None
+
     def open_folder(self, folder: str) -> int | None:
         """Return a folder, open for reading files below it (the caller closes it); None where values are no files, or
         there is none."""

@@ -123,8 +123,10 @@ def read_rest(descriptor: int, out: memoryview, done: int) -> int:
 
 def absolute(path: str) -> str:
     """Return the absolute path, without ``.`` and ``..``."""
-    # os.path.abspath, without its calls for a path that is one
-    return os.path.normpath(path) if path.startswith("/") and os.sep == "/" else os.path.abspath(path)
+    # os.path.abspath, without its calls for a path that is one, as each dataset that is opened asks for twice
+    if os.sep == "/" and path.startswith("/"):
+        return os.path.normpath(path) if "//" in path or "/." in path or path.endswith("/") else path
+    return os.path.abspath(path)
 
 
 def read_whole(descriptor: int, size: int) -> bytes:

@@ -32,7 +32,11 @@ class Folders:
         self.root = root if root.endswith(os.sep) else root + os.sep
         self.known: dict[str, str] = {}
         self._durable: set[str] = set()
-        self._above: list[str] = [os.path.dirname(root)]
+
+    @cached_property
+    def _above(self) -> list[str]:
+        """The folder that the root is in, and those that were made with it."""
+        return [os.path.dirname(self.url)]
 
     @cached_property
     def _real(self) -> str:

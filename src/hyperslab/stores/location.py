@@ -39,7 +39,11 @@ class Scheme(ABC):
 
 class _Folder(Scheme):
     def exists(self, target: str) -> bool:
-        return os.path.exists(target)
+        try:
+            os.stat(target)
+        except (OSError, ValueError):
+            return False
+        return True
 
     def open(self, target: str, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
         if options:
@@ -230,7 +234,7 @@ class Location:
         if isinstance(target, list | tuple):
             return cls._of_several(target, options)
         if isinstance(target, str | os.PathLike):
-            text = os.fsdecode(target)
+            text = target if isinstance(target, str) else os.fsdecode(target)
             match = _URL.fullmatch(text) if isinstance(target, str) else None
             scheme, rest = (match[1].lower(), match[2]) if match else ("file", text)
             return cls._of_url(text, scheme, rest, options, escaped=match is not None)
@@ -286,7 +290,8 @@ class Location:
     @property
     def suffix(self) -> str:
         """The last suffix of :attr:`name` in lower case (``.zarr``), ``""`` when there is none."""
-        return os.path.splitext(self.name)[1].lower()
+        stem, dot, end = self.name.rpartition(".")
+        return f"{dot}{end}".lower() if stem.strip(".") else ""
 
     def at(self, relative: str) -> Location | None:
         """Return the place that a POSIX path leads to from here (``../b.zarr``), of the same kind and with the same
@@ -316,7 +321,7 @@ class Location:
         in no folder: an archive, a store, a database, a list of places."""
         target = str(self.target)
         if self.scheme == "file":
-            folder = os.path.dirname(target)
+            folder = target.rpartition(os.sep)[0] or os.path.dirname(target)
             if folder == target:
                 return None
             return Location(folder, self.scheme, folder, self.options, folder, self.unpublished)
@@ -363,7 +368,10 @@ class Location:
             return DirectoryStore(self.target, unpublished=True)
         try:
             return PLACES[self.scheme].open(
-                self.target, resolve(self.options), read_only=read_only, create=create and not read_only
+                self.target,
+                resolve(self.options) if self.options else {},
+                read_only=read_only,
+                create=create and not read_only,
             )
         except (Unsupported, NotFound) as error:
             raise error.locate(url=self.url) from None
@@ -426,16 +434,23 @@ def _path_of_url(rest: str, text: str) -> str:
     return unquote(slash + path)
 
 
+class Seen(dict[str, bytes | None]):
+    """What was read of a place by key, None for what is missing."""
+
+    store: Store | None = None
+    """What it was read from, for whoever reads on; None where the place was not opened."""
+
+
 class Probe:
     """What a place holds, each key read at most once, misses remembered. ``store`` is opened when first needed."""
 
-    def __init__(self, where: Location) -> None:
+    def __init__(self, where: Location, *, is_file: bool | None = None) -> None:
         self.where = where
         self._store: Store | None = None
         self._seen: dict[str, bytes | None] = {}
         self._listed: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
         self._head = b""
-        self.is_file = where.is_file()
+        self.is_file = where.is_file() if is_file is None else is_file
         """True of one plain file, which has no keys."""
         self._asked_remote = False
 
@@ -504,9 +519,11 @@ class Probe:
             self._head = b"" if remote is None else remote.head
         return self._head[:n]
 
-    def remember(self) -> dict[str, bytes | None]:
-        """Return what was read so far by key, so that a reader need not read it again."""
-        return dict(self._seen)
+    def remember(self) -> Seen:
+        """Return what was read so far by key, so that a reader need not read it again, nor open the place."""
+        seen = Seen(self._seen)
+        seen.store = self._store
+        return seen
 
 
 # -- the two places that one call names (convert, diff), each with its storage options -----------------------------

@@ -151,8 +151,14 @@ class FolderReader(Store):
         super().__init__(absolute(os.fspath(root)), read_only=read_only)
         if "\0" in self._url:
             raise Invalid(f"{self._url!r} is no path", remedy="leave out what is behind NUL")
-        if os.path.isdir(self._url):
-            pass
+        self._folders = Folders(self._url)
+        self._known = self._folders.known
+        try:
+            is_folder = stat.S_ISDIR(os.stat(self._url).st_mode)
+        except (OSError, ValueError):
+            is_folder = False
+        if is_folder:
+            self._known[""] = self._folders.root
         elif os.path.lexists(self._url):
             kind = (
                 "folder"
@@ -162,8 +168,6 @@ class FolderReader(Store):
             raise Invalid(f"this is no {kind}", url=self._url, remedy="name a folder")
         elif read_only:
             raise NotFound("there is no such folder", url=self._url)
-        self._folders = Folders(self._url)
-        self._known = self._folders.known
 
     def get(self, key: str) -> bytes | None:
         """Return the whole value, or None."""
@@ -266,6 +270,14 @@ class FolderReader(Store):
         """Return the value's file, open for reading (the caller closes it); None when missing."""
         return self._open(key)
 
+    def locate(self, key: str) -> str | None:
+        """Return the path of a value that is no symbolic link; None where its folder is missing."""
+        if not is_key(key):
+            check_key(key)
+        folder, _, name = key.rpartition("/")
+        place = self._known[folder] if folder in self._known else self._safe_folder(folder)
+        return None if place is None else place + name
+
     def open_folder(self, folder: str) -> int | None:
         """Return a folder, open for reading files below it (the caller closes it); None where there is none."""
         place = self._safe_folder(check_prefix(folder))
@@ -277,7 +289,7 @@ class FolderReader(Store):
     def _open(self, key: str) -> int | None:
         if not is_key(key):
             check_key(key)
-        folder, _, name = key.rpartition("/")
+        folder, _, name = key.rpartition("/")  # as in locate, without its call: this is done for every value
         place = self._known[folder] if folder in self._known else self._safe_folder(folder)
         if place is None:
             return None

@@ -21,7 +21,7 @@ from zlib import crc32
 
 import numpy as np
 
-from hyperslab.chunks.engine import StoredFiles, load_engine
+from hyperslab.chunks.engine import Found, StoredFiles, load_engine
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within
@@ -33,7 +33,7 @@ from hyperslab.codecs.registry import build_chain
 from hyperslab.errors import CorruptChunk, HyperslabError, ReadOnly, StorageError
 from hyperslab.model.dtypes import is_fixed
 from hyperslab.model.spec import ArraySpec
-from hyperslab.stores.base import Scratch, Store
+from hyperslab.stores.base import Scratch, Stamp, Store
 
 KeyOf = Callable[[Coords], str]
 """A key rule: it returns the key of a chunk, below its array's folder, by the chunk's coordinates."""
@@ -74,7 +74,6 @@ class ChunkKeys:
         self.prefix = f"{folder}/" if folder else ""
         self.key_of = key_of
         self.settings = settings
-        self.scratch = Scratch(_FIRST_ROOM)  # one buffer per thread serves all chunks
         traits = store.traits
         self.has_stamps = traits.stamped
         self.stamp: Callable[[str], Any] = store.stamp if traits.stamped else lambda key: None
@@ -82,6 +81,11 @@ class ChunkKeys:
         in_files = traits.descriptors and load_engine() is not None  # without it no read asks for more
         self.source_traits = _source_traits(traits.concurrency, traits.stamped, traits.locks_chunks, in_files)
         """What the store makes of a source of these chunks, whatever they are."""
+
+    @cached_property
+    def scratch(self) -> Scratch:
+        """One buffer per thread, which serves all chunks."""
+        return Scratch(_FIRST_ROOM)
 
     def chunk_key(self, coords: Coords) -> str:
         """Return the key of a chunk."""
@@ -188,6 +192,7 @@ class KeyedChunks(StoredChunks):
         self._spec = spec
         self._chains: dict[tuple[int, ...], Chain] = {}
         self._chain = self.chain_for(grid.fixed) if grid.fixed is not None else None
+        self._single = self._chain.single_reads if self._chain is not None and self.traits.in_files else None
 
     @cached_property
     def _zero(self) -> bytes | None:
@@ -209,10 +214,33 @@ class KeyedChunks(StoredChunks):
     def _chain_at(self, coords: Coords) -> Chain:
         return self._chain or self.chain_for(self.grid.chunk_shape(coords))
 
+    def _read_by_engine(self, coords: Coords, within: Within | None, out: Block, known: object = None) -> Found | None:
+        """Read a chunk, or cells of it, and its stamp; None where that is left to Python."""
+        keys, single = self._keys, self._single
+        if single is None:
+            return None
+        return single.read(keys.store.locate(keys.prefix + keys.key_of(coords)), within, out, known)
+
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
+        if self._single is not None and (found := self._read_by_engine(coords, None, out)) is not None:
+            return found[1] is not None
         chain = self._chain or self.chain_for(out.shape)
         return self._read(coords, chain.decoder(out), chain.most_stored)
+
+    def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
+        """Decode the cells ``within`` into ``out``; False when it was never written."""
+        found = self._read_by_engine(coords, within, out)
+        return super().read_part(coords, within, out) if found is None else found[1] is not None
+
+    def read_newer(self, coords: Coords, known: Stamp | None = None) -> tuple[Block | None, Stamp | None]:
+        """Return the chunk and its stamp; no chunk when the stamp is ``known``, neither when it was never written."""
+        if self._single is not None:
+            block = np.empty(self._single.shape, self._single.dtype)
+            if (found := self._read_by_engine(coords, None, block, known)) is not None:
+                stamp = found[1]
+                return (None if stamp is None or stamp == known else block), stamp
+        return super().read_newer(coords, known)
 
     def reader(self, out: Block) -> Callable[[Coords], bool]:
         """Return :meth:`read_into` of one block, to be called for many chunks of its shape."""
@@ -350,6 +378,8 @@ class UncompressedChunks(KeyedChunks):
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Read the chunk straight into ``out``; False when it was never written."""
+        if self._single is not None and (found := self._read_by_engine(coords, None, out)) is not None:
+            return found[1] is not None
         return self._read_flat(coords, out.reshape(-1).view(np.uint8).data)
 
     def reader(self, out: Block) -> Callable[[Coords], bool]:
@@ -369,6 +399,8 @@ class UncompressedChunks(KeyedChunks):
 
     def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
         """Read the cells ``within`` (slices, steps forward) into ``out``, slab by slab; False when never written."""
+        if (found := self._read_by_engine(coords, within, out)) is not None:
+            return found[1] is not None
         key, store = self._keys.chunk_key(coords), self._keys.store
         descriptor = store.descriptor(key)
         if descriptor is None:

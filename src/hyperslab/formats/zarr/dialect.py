@@ -48,7 +48,8 @@ class MetadataDialect(ABC):
         """Return the spec; FormatError lists every problem."""
         problems = Problems(node)
         spec = self.read(docs, node, problems)
-        problems.raise_if_fatal()
+        if problems:
+            problems.raise_if_fatal()
         return spec
 
     def problems(self, docs: Docs, node: str) -> list[Problem]:

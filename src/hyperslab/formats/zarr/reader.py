@@ -13,7 +13,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, StorageError, Unsupported
 from hyperslab.formats.base import Reader
-from hyperslab.formats.documents import JsonMapping, JsonObject, read_document
+from hyperslab.formats.documents import INLINE, JsonMapping, JsonObject, read_document
 from hyperslab.formats.format_errors import node_not_found, require_array
 from hyperslab.formats.zarr.dialect import Consolidated, Docs, MetadataDialect, read_consolidated
 from hyperslab.formats.zarr.shards import open_chunks
@@ -47,7 +47,9 @@ class ZarrReader(Reader):
         self._dialect = dialect
         self._settings = settings
         self._remembered = dict(remembered or {})
-        self._remembers_nodes = "/" in "".join([key for key, value in self._remembered.items() if value is not None])
+        self._remembers_nodes = False
+        for key, value in self._remembered.items():
+            self._remembers_nodes |= value is not None and "/" in key
         self._specs: dict[str, GroupSpec | ArraySpec] = {}
         self._consolidated: dict[str, Consolidated] = {}
         self._prefetched: dict[str, Docs | None] = {}
@@ -111,7 +113,7 @@ class ZarrReader(Reader):
         if path not in self._unconsolidated_paths and not (self._remembers_nodes and self._is_remembered(path)):
             if not self._looked_for_consolidated:
                 self._look_for_consolidated()
-            copied = self._consolidated_docs(path)
+            copied = self._consolidated_docs(path) if self._consolidated else None
             if copied is not None:
                 self._in_consolidated.add(path)
                 return copied
@@ -134,7 +136,8 @@ class ZarrReader(Reader):
             for extra in self._dialect.extras:
                 if (more := self._stored(path, extra)) is not None:
                     docs[extra] = more
-            if name == self._dialect.consolidated_name and path not in self._consolidated:
+            inline = name == self._dialect.consolidated_name and INLINE in doc
+            if inline and path not in self._consolidated:
                 self._remember_consolidated(path, doc)
             return docs
         return None
@@ -146,7 +149,7 @@ class ZarrReader(Reader):
         if (known := self._known_documents.get(data)) is not None:
             return known
         try:
-            doc = read_document(data, child(path, name))
+            doc = read_document(data, f"{path}/{name}" if path else name)
         except FormatError as error:
             raise error.locate(url=self.store.url, node=path) from None
         if name in self._dialect.nodes and name != self._dialect.consolidated_name:

@@ -10,22 +10,22 @@ the touched inner chunks and copies the others as they are stored, without decod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import product
 from math import prod
-from operator import floordiv
+from operator import floordiv, mod
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
-from hyperslab.chunks.engine import ShardLayout, StoredFiles
+from hyperslab.chunks.engine import Found, ShardLayout, StoredFiles
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.pool import each_if_many
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, ChunkReader, ChunkSource
+from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, Within
 from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.buffers import most_stored
 from hyperslab.codecs.chain import Chain
@@ -47,7 +47,7 @@ from hyperslab.formats.zarr.chunks import (
 from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts
-from hyperslab.stores.base import Scratch, Store, Unversioned
+from hyperslab.stores.base import Scratch, Stamp, Store, Unversioned
 from hyperslab.stores.ranges import fetch_coalesced
 
 # a bound on memory alone: an index that is forgotten costs another request
@@ -135,6 +135,7 @@ class ShardedChunks(StoredChunks):
         self._chunk_bytes = prod(inner) * spec.numpy_dtype.itemsize
         self._shard_buffer = Scratch()
         self._entries: ShardIndexCache[Entries] = ShardIndexCache()
+        self._single = self._chain.single_reads if self.traits.in_files else None
 
     @property
     def dtype(self) -> NumpyDType:
@@ -303,9 +304,39 @@ class ShardedChunks(StoredChunks):
         layout = ShardLayout(index.counts, index.location == "start", len(names) > 1, self._most)
         return StoredFiles(keys.open_folder, keys.key_of, chain.engine_codecs, layout)
 
+    def _read_by_engine(self, coords: Coords, within: Within | None, out: Block) -> Found | None:
+        """Read a chunk, or cells of it, by an index that is remembered; None where that is left to Python."""
+        if self._single is None or self._chunks_per_shard < 3:  # such shards are fetched whole
+            return None
+        keys, counts = self._keys, self._index.counts
+        key = keys.prefix + keys.key_of(tuple(map(floordiv, coords, counts)))
+        stamp, entries = self._entries.get(key) or (None, None)
+        if entries is None:
+            with suppress(HyperslabError):  # which Python raises, with the chunk's place
+                stamp, entries = self._index_now(key)
+        if stamp is None or entries is None:
+            return None
+        start, size = entries[tuple(map(mod, coords, counts))].tolist()
+        if start == MISSING:
+            return None
+        return self._single.read(keys.store.locate(key), within, out, stamp, start, size)
+
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
-        return self.fetch([coords]).read_into(coords, out)
+        return self._read_by_engine(coords, None, out) is not None or self.fetch([coords]).read_into(coords, out)
+
+    def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
+        """Decode the cells ``within`` into ``out``; False when it was never written."""
+        return self._read_by_engine(coords, within, out) is not None or super().read_part(coords, within, out)
+
+    def read_newer(self, coords: Coords, known: Stamp | None = None) -> tuple[Block | None, Stamp | None]:
+        """Return the chunk and the stamp of its shard; no chunk when that is ``known``, neither when it was never
+        written."""
+        if known is None and self._single is not None:
+            block = np.empty(self._single.shape, self._single.dtype)
+            if (found := self._read_by_engine(coords, None, block)) is not None:
+                return block, found[1]
+        return super().read_newer(coords, known)
 
     # -- writing ----------------------------------------------------------------------------------------------------
 

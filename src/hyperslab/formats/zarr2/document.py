@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -467,10 +466,8 @@ class Zarr2(MetadataDialect):
         """Return the spec of a node; what is wrong goes to ``problems``."""
         return read(docs, problems, self.sound)
 
-    @cached_property
-    def sound(self) -> SoundDocuments:
-        """The documents of the dataset, each read once."""
-        return BoundedMemo(read_sound)
+    sound: SoundDocuments = BoundedMemo(read_sound)
+    """What documents say, each of which is read once."""
 
     def is_array(self, docs: Docs) -> bool:
         """Return True where there is a ``.zarray``."""

@@ -182,9 +182,17 @@ def read(doc: JsonMapping, problems: Problems) -> GroupSpec | ArraySpec:
             problems.undecodable("must_understand", message)
         else:
             problems.fatal("must_understand", message)
-    stored = problems.mapping("attributes", doc.get("attributes", {})) or {}
-    layout = {"zarr3": {key: value for key, value in doc.items() if key not in ("attributes", CONSOLIDATED)}}
+    own = dict(doc)
+    own.pop(CONSOLIDATED, None)
+    stored = own.pop("attributes", {})
+    if not isinstance(stored, dict):
+        stored = problems.mapping("attributes", stored) or {}
+    layout = {"zarr3": own}
     if kind == "array":
+        # Nearly always it follows from the rest alone what the array is, and many arrays have the same rest.
+        plain = not problems and ATTRIBUTE not in stored and FILL_VALUE not in stored
+        if plain and (sound := _read_sound(own)) is not None:
+            return sound.evolve(attrs=dict(stored), layout=layout)
         return _read_array(doc, stored, problems, layout)
     attrs, marks = read_attributes(stored)
     return GroupSpec(attrs=attrs, dims=marks.dims, types=marks.types, layout=layout)
@@ -232,6 +240,16 @@ def _read_array(doc: JsonMapping, stored: JsonMapping, problems: Problems, layou
         problem=problems.undecodable_reason,
         layout=layout,
     )
+
+
+def _read_sound_array(own: JsonMapping) -> ArraySpec | None:
+    """Return the spec of a document without attributes; None where anything is wrong with it."""
+    problems = Problems("")
+    spec = _read_array(own, {}, problems, {})
+    return None if problems else spec
+
+
+_read_sound = BoundedMemo(_read_sound_array)
 
 
 def _read_fill(doc: JsonMapping, dtype: DataType, problems: Problems) -> object:
@@ -324,7 +342,10 @@ def _render_array(spec: ArraySpec, old: JsonMapping, was: ArraySpec | None) -> J
 def key_of(spec: ArraySpec) -> KeyOf:
     """Return the key of a chunk by its coordinates."""
     encoding = spec.layout.get("zarr3", {}).get("chunk_key_encoding", _DEFAULT_KEYS)
-    return chunk_keys(*read_keys(encoding, Problems("")), len(spec.shape))
+    return _make_key_of(encoding, len(spec.shape))
+
+
+_make_key_of = BoundedMemo(lambda encoding, ndim: chunk_keys(*read_keys(encoding, Problems("")), ndim))
 
 
 # -- new arrays: byte order, checksums, shards, fill value ------------------------------------------------------------
