@@ -172,13 +172,14 @@ class Array(Closable, StoredArray):
         return why_unlabelled(self._session, self._path, self._spec, dim)
 
     def _positions(self, key: object) -> object:
-        """Return the key with its labels replaced by positions."""
-        with self._session.add_place_to_errors(self._path):
-            return resolve_key(key, self._spec.dims, self._index_of, self._why_unlabelled)
+        """Return the key with its labels replaced by positions; whoever selects by them adds the place to errors."""
+        return resolve_key(key, self._spec.dims, self._index_of, self._why_unlabelled)
 
     def _select(self, key: object) -> Selection:
-        with self._session.add_place_to_errors(self._path):
+        try:
             return select(self._positions(key), self._spec.shape)
+        except Invalid as error:
+            raise error.locate(url=self._session.url, node=self._path) from error.__cause__
 
     def __getitem__(self, key: Any) -> Any:
         """Return the cells that a key selects, as an array of NumPy's, or as a scalar where every dimension has an int.
@@ -364,7 +365,8 @@ class Array(Closable, StoredArray):
         from hyperslab.selection.regions import region_of_key
 
         def make(key: object) -> RegionReference:
-            region = region_of_key(self._positions(key), self.spec.shape)
+            with self._session.add_place_to_errors(self.path):
+                region = region_of_key(self._positions(key), self.spec.shape)
             return region_to(self._session, self.path, self.spec, region)
 
         return RegionReferences(make)

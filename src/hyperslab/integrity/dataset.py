@@ -4,7 +4,7 @@ is; a damaged one need not open for that."""
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -80,15 +80,22 @@ def _find_around(asked: Location) -> tuple[Location, str]:
     if found is None and document_error(asked) is not None:
         return asked, ""
     root = find_enclosing(below)
-    if root is not None and detect(Probe(root)) is not None:
+    if root is not None and _detect(root) is not None:
         return root, root.way_to(asked)
     if where is asked and where.is_dir() and not (found and probe.has_any(found.metadata_dialect.nodes)):
         # no document says what it is: it may be where a root of collections keeps them
         above = where.above()
-        around = None if above is None else detect(Probe(above))
+        around = None if above is None else _detect(above)
         if above is not None and around is not None and around.traits.has_collections:
             return above, ""
     return asked, ""
+
+
+def _detect(where: Location) -> Format | None:
+    """Return the format of what lies around a place; None where that is none, or may not be looked at."""
+    with suppress(HyperslabError):
+        return detect(Probe(where))
+    return None
 
 
 def _raise_if_missing(where: Location, format: str | None, node: str) -> None:
