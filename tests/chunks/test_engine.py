@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 import hyperslab as hs
 from hyperslab.chunks import engine
+from hyperslab.codecs import chain, libblosc2
 from hyperslab.testing.selections import random_key
 
 pytestmark = pytest.mark.skipif(engine.load_engine() is None, reason="the engine in C is not built here, or turned off")
@@ -232,6 +233,21 @@ def test_python_decodes_what_deflate_made_hardly_smaller(tmp_path: Path, monkeyp
     with counted(monkeypatch) as counts:
         assert np.array_equal(array[...], cells)
     assert counts["left"] == 3
+
+
+def test_a_library_without_zlib_ng(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python decodes deflate where libblosc2 was built over another zlib."""
+    monkeypatch.setattr(libblosc2, "_INFLATE", ("zng_inflateInit2", "zng_is_not_there"))
+    library = libblosc2.load_library.__wrapped__()
+    assert library is not None
+    assert not library.for_engine.inflates
+    monkeypatch.setattr(libblosc2, "load_library", lambda: library)
+    monkeypatch.setattr(chain, "load_library", lambda: library)
+    cells = np.arange(77 * 31, dtype="i4").reshape(77, 31)
+    with counted(monkeypatch) as counts, hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        array = root.create_array("a", data=cells, chunks=(11, 31), codec="shuffle+zlib:1")
+        assert np.array_equal(array[...], cells)
+    assert counts["read"] == 0
 
 
 def damage(path: Path, how: str) -> None:

@@ -557,9 +557,9 @@ static int decode_span(const Job *job, Work *work, const Piece *piece, const uin
 static int decode_piece(const Job *job, Work *work, const Piece *piece, const uint8_t *data, size_t size) {
     if (!check_sum(job, data, &size)) return 0;
     if (piece->direct) return decode(job, work, data, size, piece->target);
-    if (piece->in_rows && job->compressor == BLOSC && job->shuffle <= 1 && size > 12 && !(data[2] & 2) && u32(data + 8) < job->nbytes &&
-        data[3] && u32(data + 8) % data[3] == 0 && job->nbytes % data[3] == 0 && u32(data + 8) % 8 == 0 &&
-        job->nbytes / u32(data + 8) <= MOST_BLOCKS)
+    if (piece->in_rows && job->compressor == BLOSC && job->shuffle <= 1 && size > 12 && !(data[2] & 2) &&
+        u32(data + 8) < job->nbytes && data[3] && u32(data + 8) % data[3] == 0 && job->nbytes % data[3] == 0 &&
+        u32(data + 8) % 8 == 0 && job->nbytes / u32(data + 8) <= MOST_BLOCKS)
         return decode_blocks(job, work, piece, data, size);
     if (piece->in_rows && job->shuffle > 1 && job->shuffle <= MOST_SHUFFLED && job->nbytes >= job->shuffle)
         return decode_bytes(job, work, data, size, work->planes) && put_planes(job, work, piece);

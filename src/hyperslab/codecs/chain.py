@@ -66,9 +66,9 @@ class ViewedBytes(BytesToBytes):
 
 
 # How many times smaller deflate makes cells that are not shuffled where the engine's zlib-ng decodes them sooner than
-# ISA-L, by which Python does. CPU for 1 MiB in chunks of 128 KiB, the files' reading not counted, ISA-L and zlib-ng: at
-# a ratio of 1.3 2.8 and 3.0 ms, at 1.4 3.3 and 3.9, at 1.75 3.6 and 3.8, at 9 0.9 both, at 27 0.65 and 0.46. Shuffled
-# cells zlib-ng decodes sooner at any ratio: at 2.0 2.1 and 1.6 ms.
+# ISA-L, by which Python does. Processor's time for 1 MiB in chunks of 128 KiB by ISA-L and by zlib-ng, without reading
+# the files: at a ratio of 1.3 2.8 and 3.0 ms, at 1.4 3.3 and 3.9, at 1.75 3.6 and 3.8, at 9 0.9 both, at 27 0.65 and
+# 0.46. Shuffled cells zlib-ng decodes as soon or sooner: at 1.1 3.2 and 3.0 ms, at 2.0 2.1 and 1.6, at 2.3 2.1 and 2.0.
 _LEAST_RATIO = 2
 
 
