@@ -444,13 +444,13 @@ class _BatchReader:
         """Return the chunk from the cache if it has the stored version, else from the store."""
         name = (self.cached_under, coords)
         if self.reads_stamps and not self.fetches:  # one request tells whether the store has another version
-            known, old = self.cache.peek(name) or (None, None)
+            known, _ = self.cache.peek(name) or (None, None)
             newer, stamp = self.source.read_newer(coords, known)
             if stamp is None:
                 return np.full(shape, self.fill, self.out.dtype)
             if newer is not None and not newer.dtype.hasobject:
                 self.cache.put(name, stamp, newer)
-            block = old if newer is None else newer
+            block = self.cache.get(name, stamp) if newer is None else newer
         else:
             # The stamp is from before the read, so that a block is never kept under a stamp that is newer than it.
             stamp = stamp_of(coords)

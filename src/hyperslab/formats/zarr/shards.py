@@ -319,7 +319,8 @@ class ShardedChunks(StoredChunks):
         start, size = entries[tuple(map(mod, coords, counts))].tolist()
         if start == MISSING:
             return None
-        return self._single.read(keys.store.locate(key), within, out, stamp, start, size)
+        found = self._single.read(keys.store.locate(key), within, out, stamp, start, size)
+        return None if found is None or found[1] is None else found  # a shard that is gone Python looks for once more
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
