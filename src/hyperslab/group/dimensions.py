@@ -6,7 +6,7 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.errors import AlreadyExists, Invalid
 from hyperslab.formats.base import Feature
 from hyperslab.model.dims import Dimension
-from hyperslab.model.paths import check_name, split
+from hyperslab.model.paths import check_name, outward, split
 
 
 def dimensions_of(session: OpenDataset, path: str) -> dict[str, Dimension]:
@@ -33,6 +33,14 @@ def dimensions_of(session: OpenDataset, path: str) -> dict[str, Dimension]:
         size = declared.size if declared is not None and fixed else max(several)
         found[dim] = Dimension(dim, size, known is not None and known.unlimited)
     return found
+
+
+def unlimited_dimensions(session: OpenDataset, path: str) -> set[str]:
+    """Return the names that mean unlimited dimensions in a group, as it or the nearest one outward declares them."""
+    found: dict[str, Dimension] = {}
+    for group in outward(path):
+        found = _declared(session, group) | found
+    return {name for name, dim in found.items() if dim.unlimited}
 
 
 def declare(session: OpenDataset, path: str, name: str, size: int | None) -> Dimension:

@@ -204,7 +204,8 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
         """Return a new array; cells read as the fill value until they are written.
 
         ``dims``: a name (or None) per dimension. ``chunks``: ``"auto"``, lengths per dimension, or a mapping of
-        dimension names; ``shards`` likewise, or None. ``codec``: ``"default"``, ``"none"``, ``"zstd:5"``, a list …
+        dimension names; ``shards`` likewise, False for none, or ``"many"``: where chunks would be many small files, as
+        without a word where there is ``data``. ``codec``: ``"default"``, ``"none"``, ``"zstd:5"``, a list …
         ``checksum``: whether one guards each chunk (None: as is usual in the format; in Zarr v3 it does).
         ``fill_value``, ``units``, ``attrs``. ``data``: cells to write (then shape and dtype may be left out); also of
         dask, of ``sparse`` (``densify=True`` stores all cells) and a Quantity of pint, whose units it gets.
@@ -216,7 +217,7 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
         writer = self._session.writer()
         wish = Wish.of({"shape": shape, "dtype": dtype, **options})
         with self._session.add_place_to_errors(path):
-            spec = array_spec(wish, self._session)
+            spec = array_spec(wish, self._session, self._path)
         with self._making(name):
             writer.put(path, spec)
             made = self._session.stamp(path)
