@@ -60,24 +60,17 @@ def longest_chunk(chunks: Chunks) -> tuple[int, ...]:
     return tuple([cut if isinstance(cut, int) else max(cut, default=1) for cut in chunks])
 
 
-def auto_shards(
-    shape: tuple[int, ...],
-    chunks: tuple[int, ...],
-    itemsize: int,
-    most: int = SHARD_BYTES,
-    growing: Collection[int] = (),
-) -> tuple[int, ...]:
-    """Return a shard length per axis: a whole number of ``chunks``, doubled where most chunks lie, up to ``most`` bytes
-    of cells; one chunk along the axes that are ``growing``."""
+def auto_shards(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Return a shard length per axis: a whole number of ``chunks``, doubled where most chunks lie, up to 32 MiB of
+    cells."""
     shard = list(chunks)
-    axes = [axis for axis in range(len(shard)) if axis not in growing]
 
     def left(axis: int) -> int:
         return -(-shape[axis] // shard[axis])
 
-    while axes:
-        axis = max(axes, key=left)
-        if left(axis) <= 1 or 2 * prod(shard) * max(itemsize, 1) > most:
+    while shard:
+        axis = max(range(len(shard)), key=left)
+        if left(axis) <= 1 or 2 * prod(shard) * max(itemsize, 1) > SHARD_BYTES:
             break
         shard[axis] *= 2
     return tuple(shard)
@@ -88,12 +81,21 @@ def shards_of_many(
 ) -> tuple[int, ...] | None:
     """Return the shard lengths of an array that would be many small files; None for any other.
 
-    Along an axis that is ``growing`` a shard is as long as a chunk, so that rows which are appended change no more
-    shards than they would change chunks.
+    A shard takes in the last axes first, in even parts: rows are written and appended in that order, so that they touch
+    few shards. Along an axis that is ``growing`` it is as long as a chunk: rows that are appended change no more shards
+    than they would change chunks.
     """
     nbytes = prod(chunks) * max(itemsize, 1)
-    count = prod(-(-length // cut) for length, cut in zip(shape, chunks, strict=True))
-    if count <= MANY_CHUNKS or nbytes >= SMALL_CHUNK_BYTES:
+    counts = [-(-length // cut) for length, cut in zip(shape, chunks, strict=True)]
+    if prod(counts) <= MANY_CHUNKS or nbytes >= SMALL_CHUNK_BYTES:
         return None
-    shards = auto_shards(shape, chunks, itemsize, min(SMALL_SHARD_BYTES, MOST_CHUNKS_OF_SHARD * nbytes), growing)
-    return shards if prod(shards) >= LEAST_CHUNKS_OF_SHARD * prod(chunks) else None
+    room = min(SMALL_SHARD_BYTES // nbytes, MOST_CHUNKS_OF_SHARD)
+    members = [1] * len(counts)
+    for axis in reversed(range(len(counts))):
+        if axis not in growing:
+            parts = -(-counts[axis] // room)
+            members[axis] = -(-counts[axis] // parts)
+            room //= members[axis]
+    if prod(members) < LEAST_CHUNKS_OF_SHARD:
+        return None
+    return tuple(many * cut for many, cut in zip(members, chunks, strict=True))
