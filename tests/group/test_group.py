@@ -340,7 +340,7 @@ def test_many_small_chunks_get_shards(name):
     assert shards == (None if name == "zarr2" else (34, 34))
     assert np.array_equal(hs.open(store)["many"][...], CELLS)
     if name == "zarr3":
-        assert [key for key in store.list("many/c")] == ["many/c/0/0"]
+        assert list(store.list("many/c")) == ["many/c/0/0"]
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,9 @@ def test_all_other_chunks_are_files_of_their_own(options):
 
 
 def test_an_array_that_is_filled_later_may_have_shards_too(name):
-    assert cut(hs.create(MemoryStore(), name), shape=CELLS.shape, shards="many") == (None if name == "zarr2" else (34, 34))
+    assert cut(hs.create(MemoryStore(), name), shape=CELLS.shape, shards="many") == (
+        None if name == "zarr2" else (34, 34)
+    )
 
 
 def test_a_shard_is_no_longer_than_a_chunk_where_the_array_grows():
