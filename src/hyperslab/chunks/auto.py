@@ -15,11 +15,12 @@ CHUNK_BYTES = 4 * MEBIBYTE
 SHARD_BYTES = 32 * MEBIBYTE
 _GROWTH = 1024
 # An array of more chunks, each of fewer bytes of cells, is put into shards where nobody says otherwise. A file costs
-# 0.2 to 0.5 ms to make on ext4 and 0.1 to remove: as much as 256 KiB take to encode, and less of the whole above 512.
+# 0.2 to 1 ms to make on ext4 and about as much to remove: 256 MiB in chunks of 64 KiB are written 4 times as fast in
+# shards or more, of 128 KiB 3 times, of 256 KiB twice, of 512 KiB 1.2 times (docs/explanation/choosing.md).
 MANY_CHUNKS = 1000
 SMALL_CHUNK_BYTES = MEBIBYTE // 2
-# Of such a shard: from 4 MiB on larger ones are not written or read faster, and each part of one that is written later
-# has it read and written anew: 8 ms for 8 MiB, 20 for 32 (2 for a chunk of 128 KiB in a file of its own).
+# Of such a shard: from 4 MiB on larger ones are written and read no faster, and to change one chunk its shard is read
+# and written anew: 12 to 17 ms for 8 MiB, 50 to 140 for 32, where a chunk in a file of its own takes 2 to 7.
 SMALL_SHARD_BYTES = 8 * MEBIBYTE
 # Of such a shard: an index of 64 KiB, which takes 20 us to read.
 MOST_CHUNKS_OF_SHARD = 4096
