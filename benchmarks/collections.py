@@ -6,13 +6,15 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+from benchmarks import bare
 from benchmarks.children import Child
-from benchmarks.harness import OURS, Contender, Row, Target
+from benchmarks.harness import BARE, OURS, Contender, Row, Target
 
 TITLE = "Collections"
 _MODULE = "benchmarks.collections_child"
@@ -28,9 +30,9 @@ _UPDATING = (
     "one; its checksum is that of the whole chunk besides."
 )
 _CREATING = (
-    "a folder and two files each, for which ext4 takes 60 to 80 us apiece at best, and many times that when many were "
-    "removed shortly before, as between the rounds here; Python's part is 0.1 ms in bulk, 0.2 ms one by one. Durable "
-    "ones wait for two flushes besides, where DEKER never waits."
+    "the kernel: a folder and two files each, for which ext4 takes 60 to 80 us apiece at best, bare or not, and many "
+    "times that when many were removed shortly before, as between the rounds here; Python's part is 0.1 ms in bulk, "
+    "0.2 ms one by one. Durable ones wait for two flushes besides, where DEKER never waits."
 )
 _FINDING = "one look into the index for each, and a glance whether that is still true: nothing is read for it twice."
 _PLANNING = "the plan is arithmetic, without a tile being looked at."
@@ -122,32 +124,28 @@ def _planned(both: list[Database]) -> Row:
 
 
 def _created(both: list[Database]) -> Iterator[Row]:
-    """DEKER never waits for the medium."""
-    hundreds = f"{_RECORDS:,} arrays"
-    yield _row(
-        f"create {hundreds} one by one, durable=False",
+    """Beside bare folders and files: those of one by one by one thread. DEKER never waits for the medium."""
+    for title, what, durable in (
+        ("one by one, durable=False", "create", False),
+        ("one by one, durable", "create", True),
+        ("by one call, durable", "create_many", True),
+    ):
+        yield _creating(both, title, what, durable)
+
+
+def _creating(both: list[Database], title: str, what: str, durable: bool) -> Row:
+    row = _row(
+        f"create {_RECORDS:,} arrays {title}",
         both,
-        lambda each: each.begin("small"),
-        lambda each: each.ask("create", 0, _RECORDS),
+        lambda each: each.begin("small", durable=durable),
+        lambda each: each.ask(what, 0, _RECORDS),
         None,
-        _five(_CREATING),
+        (Target(_DEKER, 1.0, _CREATING), Target(BARE, 0.8, _CREATING)),
     )
-    yield _row(
-        f"create {hundreds} one by one, durable",
-        both,
-        lambda each: each.begin("small", durable=True),
-        lambda each: each.ask("create", 0, _RECORDS),
-        None,
-        (Target(_DEKER, 1.0, _CREATING),),
-    )
-    yield _row(
-        f"create {hundreds} by one call, durable",
-        both,
-        lambda each: each.begin("small", durable=True),
-        lambda each: each.ask("create_many", 0, _RECORDS),
-        None,
-        (Target(_DEKER, 8.0, _CREATING),),
-    )
+    threads = 1 if what == "create" else bare.THREADS
+    files = bare.Copy(both[0].path, both[0].path.parent / "bare", durable=durable, threads=threads)
+    contenders = [*row.contenders, files.contender()]
+    return replace(row, contenders=contenders, check=lambda name, got: got > _RECORDS if name == BARE else got is None)
 
 
 def _found(both: list[Database]) -> Iterator[Row]:

@@ -5,8 +5,14 @@
 
 from __future__ import annotations
 
+import platform
+
+_KERNEL = f"kernel=={platform.release()}"
 SETTINGS = {
     "hyperslab": ("hyperslab", "defaults, cache_bytes=0, checksums of what it writes off as for all"),
+    "without engine": ("hyperslab", "the same with HYPERSLAB_NATIVE=0"),
+    "bare files": (_KERNEL, "no library: os.open, os.readv or os.write, os.close of the same bytes in as many files"),
+    "bare decoder": ("numcodecs", "no format: os.pread and Blosc of the same chunks, without their checksums"),
     "zarr-python": ("zarr", "defaults (async.concurrency 10), LocalStore"),
     "zarr + zarrs": ("zarrs", "codec_pipeline.path = zarrs.ZarrsCodecPipeline, else defaults"),
     "tensorstore": ("tensorstore", "defaults (as many threads as cores), cache_pool 0; file_io_sync as the row says"),

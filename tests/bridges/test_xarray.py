@@ -7,7 +7,9 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import iris_sample_data
 import numpy as np
@@ -442,3 +444,57 @@ def test_what_takes_a_place_is_complete_before(tmp_path: Path, weather: xr.Datas
     assert opened(tmp_path / "a.zarr").sizes == lazy.sizes
     later.compute(scheduler="threads")
     xr.testing.assert_allclose(opened(tmp_path / "a.zarr"), lazy)
+
+
+@pytest.mark.parametrize(
+    ("options", "shards"),
+    [
+        ({}, (34, 34)),
+        ({"unlimited_dims": "y"}, (1, 34)),
+        ({"shards": False}, None),
+        ({"encoding": {"t": {"shards": False}}}, None),
+        ({"encoding": {"t": {"shards": (17, 17)}}}, (17, 17)),
+        ({"compute": False}, None),  # others may write the cells, a region at a time
+    ],
+)
+def test_many_small_chunks_are_put_into_shards(
+    tmp_path: Path, options: dict[str, object], shards: tuple[int, int] | None
+) -> None:
+    dataset = xr.Dataset({"t": (("y", "x"), np.arange(34.0 * 34).reshape(34, 34))})
+    for lazy in (dataset, dataset.chunk({"y": 1, "x": 1}), dataset.chunk({"y": 5})):
+        url = tmp_path / f"{len(lazy.chunks)}{lazy['t'].chunks and len(lazy['t'].chunks[0])}.zarr"
+        delayed = hs.save(url, lazy, chunks={"y": 1, "x": 1}, **options)
+        if delayed is not None:
+            delayed.compute()
+        if lazy.chunks or options != {"compute": False}:
+            assert hs.open(url)["t"].shards == shards
+            assert_identical(opened(url).load(), dataset)
+
+
+def test_shards_of_given_lengths_are_each_variables_own() -> None:
+    with pytest.raises(Invalid, match="shards"):
+        hs.save(MemoryStore(), xr.Dataset({"t": ("x", np.arange(3))}), shards={"x": 3})
+
+
+def test_a_lazy_variable_writes_no_shard_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hyperslab.bridges.xarray.cells._BLOCK", 1 << 12)
+    cells = np.arange(64.0 * 64).reshape(64, 64)
+    hs.save(tmp_path / "source.zarr", xr.Dataset({"t": (("y", "x"), cells)}), chunks={"y": 8, "x": 8})
+    store = KeysWritten()
+    hs.save(store, opened(tmp_path / "source.zarr"), encoding={"t": {"chunks": (4, 4), "shards": (16, 16)}})
+    assert sorted(key for key in store.written if "t/c/" in key) == [f"t/c/{y}/{x}" for y in range(4) for x in range(4)]
+    assert np.array_equal(hs.open(store)["t"][...], cells)
+
+
+class KeysWritten(MemoryStore):
+    """A store that lists the keys that are written, as often as they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[str] = []
+
+    def put_many(self, pairs: Iterable[tuple[str, Any]], *, durable: bool = False) -> None:
+        """Store all."""
+        pairs = list(pairs)
+        self.written += [key for key, _ in pairs]
+        super().put_many(pairs, durable=durable)

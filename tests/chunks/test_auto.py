@@ -7,7 +7,19 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.chunks.auto import CHUNK_BYTES, MEBIBYTE, SHARD_BYTES, auto_chunks, auto_shards
+from hyperslab.chunks.auto import (
+    CHUNK_BYTES,
+    LEAST_CHUNKS_OF_SHARD,
+    MANY_CHUNKS,
+    MEBIBYTE,
+    MOST_CHUNKS_OF_SHARD,
+    SHARD_BYTES,
+    SMALL_CHUNK_BYTES,
+    SMALL_SHARD_BYTES,
+    auto_chunks,
+    auto_shards,
+    shards_of_many,
+)
 
 shapes = st.lists(st.integers(0, 10**6), max_size=5).map(tuple)
 items = st.integers(0, 64)
@@ -46,3 +58,32 @@ def test_a_large_array_is_sharded() -> None:
     chunks = auto_chunks((8760, 361, 720), 4)
     shards = auto_shards((8760, 361, 720), chunks, 4)
     assert 4 * MEBIBYTE < prod(shards) * 4 <= SHARD_BYTES
+
+
+@given(st.lists(st.tuples(st.integers(1, 5000), st.integers(1, 100), st.booleans()), min_size=1, max_size=4), items)
+def test_shards_of_many_small_chunks(axes: list[tuple[int, int, bool]], item: int) -> None:
+    shape, chunks, grows = zip(*axes, strict=True)
+    growing = [axis for axis, does in enumerate(grows) if does]
+    counts = [-(-length // cut) for length, cut in zip(shape, chunks, strict=True)]
+    nbytes = prod(chunks) * max(item, 1)
+    shards = shards_of_many(shape, chunks, item, growing)
+    if prod(counts) <= MANY_CHUNKS or nbytes >= SMALL_CHUNK_BYTES:
+        assert shards is None
+    if shards is None:
+        return
+    members = [shard // cut for shard, cut in zip(shards, chunks, strict=True)]
+    assert all(shard == many * cut for shard, many, cut in zip(shards, members, chunks, strict=True))
+    assert all(many <= count for many, count in zip(members, counts, strict=True))
+    assert all(members[axis] == 1 for axis in growing)
+    assert LEAST_CHUNKS_OF_SHARD <= prod(members) <= MOST_CHUNKS_OF_SHARD
+    assert prod(shards) * max(item, 1) <= SMALL_SHARD_BYTES
+
+
+def test_many_small_chunks_become_few_files() -> None:
+    assert shards_of_many((8192, 8192), (128, 128), 4) == (256, 8192)
+    assert shards_of_many((1460, 361, 720), (1, 73, 144), 4) == (7, 365, 720)
+    assert shards_of_many((1460, 361, 720), (1, 73, 144), 4, growing=[0]) == (1, 365, 720)
+    assert shards_of_many((9, 2000), (1, 1000), 8) is None
+    assert shards_of_many((10**6,), (100,), 8) == (333_400,)
+    assert shards_of_many((10**6,), (100,), 8, growing=[0]) is None
+    assert shards_of_many((8192, 8192), (1024, 1024), 4) is None

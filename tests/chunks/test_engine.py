@@ -750,3 +750,36 @@ def test_numbers_that_lead_out_of_the_memory_are_refused() -> None:
         job(([(0, 0, 4, 1, 0, 1)],), shape=(0,))
     with pytest.raises(ValueError):
         job(([(0, 0, 4, 1, 0, 1)],)).encode((0,), (2,), memory)
+
+
+def test_two_chunks_of_a_shard_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its index is read anew: that is soon done, but for a long one."""
+    cells = make_cells(np.random.default_rng(2), (512, 512), "f4")
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("short", data=cells, chunks=(64, 64), shards=(256, 256))
+        root.create_array("long", data=cells, chunks=(2, 2), shards=(512, 512))
+    for name, key, boxes in (
+        ("short", np.s_[:64, :128], 1),
+        ("short", np.s_[:64, 192:320], 2),
+        ("short", np.s_[:64, :64], 0),
+        ("long", np.s_[:2, :4], 0),  # one MiB of index
+        ("long", np.s_[:2, :64], 1),
+    ):
+        array = hs.open(tmp_path / "a.zarr", cache_bytes=0)[name]
+        with counted(monkeypatch) as counts:
+            assert np.array_equal(array[key], cells[key])
+        assert (counts["read"], counts["left"]) == (boxes, 0), (name, key)
+
+
+def test_the_engine_is_not_told_of_chunks_that_the_cache_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = make_cells(np.random.default_rng(2), (512, 512), "f4")
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("a", data=cells, chunks=(64, 64), shards=(256, 256))
+    array = hs.open(tmp_path / "a.zarr")["a"]
+    with counted(monkeypatch) as counts:
+        assert np.array_equal(array[:, 3:9], cells[:, 3:9])
+        assert counts["read"] == 0
+        assert np.array_equal(array[:, 64:130], cells[:, 64:130])  # some of them are wanted whole
+        assert counts["read"] == 2

@@ -226,6 +226,8 @@ def test_convert(air: Path, tmp_path: Path) -> None:
     with hs.open(target) as root:
         assert (root["t2m"].shape, root["t2m"].chunks, root["t2m"].shards) == ((6, 2), (3, 2), (6, 2))
         assert dict(root.attrs) == {"title": "a day's air"}
+    document("convert", target, tmp_path / "plain.zarr", "--shards", "none")
+    assert hs.open(tmp_path / "plain.zarr")["t2m"].shards is None
     told = run("convert", air, tmp_path / "two.zarr", "--format", "zarr2")
     assert told.exit_code == 0 and told.stdout == "" and "5 arrays" in told.stderr
     silent = run("convert", air, tmp_path / "three.zarr", "-q")

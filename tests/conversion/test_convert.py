@@ -284,3 +284,35 @@ def test_a_fill_value_that_is_not_zero_stays_in_zarr2(tmp_path: Path) -> None:
         root.create_array("t", shape=(4,), dtype="f4", chunks=(2,), fill_value=-999.0)[0] = 1.0
     hs.convert(tmp_path / "a.zarr", tmp_path / "b.zarr", "zarr2", verify=True)
     assert hs.open(tmp_path / "b.zarr/t")[...].tolist() == [1.0, -999.0, -999.0, -999.0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "options", "shards"),
+    [
+        ("zarr2", "zarr3", {"chunks": {"y": 1, "x": 1}}, (34, 34)),
+        ("zarr3", "zarr3", {"chunks": {"y": 1, "x": 1}}, (34, 34)),
+        ("zarr3", "zarr3", {"chunks": {"y": 1, "x": 1}, "shards": False}, None),
+        ("zarr3", "zarr3", {}, None),  # as it is
+        ("zarr3", "zarr2", {"chunks": {"y": 1, "x": 1}}, None),
+        ("zarr3", "nczarr", {"chunks": {"y": 1, "x": 1}, "shards": False}, None),
+    ],
+)
+def test_many_small_chunks_are_put_into_shards(
+    old: str, new: str, options: dict[str, Any], shards: tuple[int, int] | None
+) -> None:
+    source, target = MemoryStore(), MemoryStore()
+    with hs.create(source, old) as root:
+        cells = np.arange(34.0 * 34).reshape(34, 34)
+        root.create_array("a", data=cells, dims=("y", "x"), chunks=(1, 1), shards=False)
+    convert(source, target, new, verify=True, **options)
+    array = hs.open(target)["a"]
+    assert (array.chunks, array.shards) == ((1, 1), shards)
+
+
+def test_many_small_chunks_along_a_dimension_that_grows() -> None:
+    source, target = MemoryStore(), MemoryStore()
+    with hs.create(source) as root:
+        root.create_dimension("y")
+        root.create_group("g").create_array("a", (40, 40), "f4", dims=("y", "x"))[...] = 1
+    convert(source, target, "zarr3", chunks={"y": 1, "x": 1}, verify=True)
+    assert hs.open(target)["g/a"].shards == (1, 40)

@@ -51,6 +51,18 @@ def test_shards(tensorstore: ModuleType, tmp_path: Path, codec: str) -> None:
     np.testing.assert_array_equal(opened(tensorstore, tmp_path / "a.zarr", "zarr3").read().result(), values)
 
 
+def test_many_small_chunks(tensorstore: ModuleType, tmp_path: Path) -> None:
+    values = cells("<f4", (130, 170))
+    hs.save(tmp_path / "a.zarr", values, chunks=(3, 4))
+    assert hs.open(tmp_path / "a.zarr")["data"].shards is not None
+    spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(tmp_path / "a.zarr" / "data")}}
+    theirs = tensorstore.open(spec, open=True, read=True, write=True).result()
+    np.testing.assert_array_equal(theirs.read().result(), values)
+    theirs[2:9, 4].write(values[4:11, 5]).result()
+    values[2:9, 4] = values[4:11, 5].copy()
+    np.testing.assert_array_equal(hs.open(tmp_path / "a.zarr")["data"][...], values)
+
+
 def test_we_read_their_shards(tensorstore: ModuleType, tmp_path: Path) -> None:
     values = cells("<f4")
     inner = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]

@@ -132,6 +132,17 @@ def test_we_read_their_v2_filters(zarr: ModuleType, tmp_path: Path, order: str, 
     np.testing.assert_array_equal(hs.open(tmp_path / "a.zarr")["g/a"][...], values)
 
 
+def test_many_small_chunks(zarr: ModuleType, tmp_path: Path) -> None:
+    can(zarr, "zarr3")
+    values = np.arange(130.0 * 170).reshape(130, 170)
+    hs.save(tmp_path / "a.zarr", values, chunks=(3, 4))
+    theirs = zarr.open_array(tmp_path / "a.zarr" / "data", mode="r+")
+    assert theirs.shards is not None
+    np.testing.assert_array_equal(theirs[...], values)
+    theirs[2:9, 4] = values[2:9, 4] = -1
+    np.testing.assert_array_equal(hs.open(tmp_path / "a.zarr")["data"][...], values)
+
+
 def test_shards_both_ways(zarr: ModuleType, tmp_path: Path) -> None:
     can(zarr, "zarr3")
     values = cells("<f4", (13, 17))

@@ -17,6 +17,7 @@ def save(
     *,
     format: str | None = None,
     chunks: Any = None,
+    shards: Any = None,
     codec: object = None,
     mode: Mode | None = None,
     densify: bool = False,
@@ -27,7 +28,8 @@ def save(
 
     ``mode``: ``x`` a new dataset, AlreadyExists when there is one; ``w`` one in place of the old, once it is complete;
     ``a`` add variables; ``r+`` change cells of those that are there. Without it: ``a`` with ``append_dim``, ``r+`` with
-    ``region``, else ``x``. ``chunks`` (by dimension) and ``codec`` for all arrays. For xarray objects, as in xarray's
+    ``region``, else ``x``. ``chunks`` (by dimension) and ``codec`` for all arrays; ``shards=False`` leaves small chunks
+    out of shards, which many of them get in Zarr v3 (not with ``compute=False``). For xarray objects, as in xarray's
     ``to_zarr``: ``group``, ``encoding`` (by variable, of a DataTree by path and variable; also ``chunks``, ``shards``,
     ``codec``, ``checksum``), ``unlimited_dims``, ``append_dim``, ``region`` (slices by dimension, or ``"auto"``; no
     need to align with chunks), ``compute=False`` (gives a Delayed that writes the dask arrays). Other options as in
@@ -42,7 +44,7 @@ def save(
         from hyperslab.bridges.xarray.saving import save_xarray
 
         how: dict[str, Any] = {"format": format, "chunks": chunks, "codec": codec, "mode": mode, "densify": densify}
-        return save_xarray(url, obj, **how, progress=progress, **options)
+        return save_xarray(url, obj, **how, shards=shards, progress=progress, **options)
     # What the caller has, of whatever library, is known by what it can do; nothing of ours is asked so.
     if not hasattr(obj, "__array__") or not hasattr(obj, "shape"):
         raise Invalid(f"{type(obj).__name__} cannot be saved", remedy="give an xarray object or an array")
@@ -50,7 +52,8 @@ def save(
         raise Invalid("a masked array has no place for its mask", remedy="fill it, or use xarray with _FillValue")
     if mode not in (None, "x", "w"):
         raise Invalid(f"mode {mode!r} for a plain array", remedy="open the dataset and assign to the array")
-    layout = {name: value for name, value in (("chunks", chunks), ("codec", codec)) if value is not None}
+    choices = {"chunks": chunks, "shards": shards, "codec": codec}
+    layout = {name: value for name, value in choices.items() if value is not None}
     with storing(progress, obj), api.build_dataset(url, format, overwrite=mode == "w", **options) as root:
         root.create_array("data", data=obj, densify=densify, **layout)
     return None

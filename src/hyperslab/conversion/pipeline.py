@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from hyperslab import api
@@ -64,7 +64,7 @@ def convert(
     *,
     path: str = "",
     chunks: Mapping[str, int] | str | None = None,
-    shards: Mapping[str, int] | str | None = None,
+    shards: Mapping[str, int] | str | Literal[False] | None = None,
     codec: object = None,
     select: Mapping[str, object] | Select | None = None,
     overwrite: bool = False,
@@ -84,14 +84,14 @@ def convert(
     ``format``: of the target, else the end of its name tells. ``path``: the group that becomes the target's root, or
     the array that is copied with its coordinates; a target that holds one array needs it where there are several.
     ``chunks``, ``shards``: lengths by dimension name (-1: the whole) or ``"auto"``, else as in the source where it
-    suits. ``codec``: as in ``create_array``, else the source's where the target has it. ``select``: by dimension name,
-    whole numbers are positions, anything else labels (slices of labels include their stop); one label drops the
-    dimension. ``verify``: read both sides again and compare all. ``resume``: go on where an interrupted call stopped.
-    ``skip_damaged``: read the source once before, and leave out what of it cannot be read. ``memory``: bytes for cells
-    in flight (per process), or text such as ``"1GB"``. ``scheduler``: a dask.distributed Client (or address) whose
-    workers copy. ``progress``: True for a bar on a terminal, or a function of ``Progress``. ``storage_options``: for
-    sides in the network, or a pair of them. ``allow_external``: of the source, as for ``open``: links to there are led
-    there from the target. ``layout``: what the target's format takes as options of its own.
+    suits; ``shards=False``: none. ``codec``: as in ``create_array``, else the source's where the target has it.
+    ``select``: by dimension name, whole numbers are positions, anything else labels (slices of labels include their
+    stop); one label drops the dimension. ``verify``: read both sides again and compare all. ``resume``: go on where an
+    interrupted call stopped. ``skip_damaged``: read the source once before, and leave out what of it cannot be read.
+    ``memory``: bytes for cells in flight (per process), or text such as ``"1GB"``. ``scheduler``: a dask.distributed
+    Client (or address) whose workers copy. ``progress``: True for a bar on a terminal, or a function of ``Progress``.
+    ``storage_options``: for sides in the network, or a pair of them. ``allow_external``: of the source, as for
+    ``open``: links to there are led there from the target. ``layout``: options of the target's format.
 
     Raises Unsupported with all losses before anything is touched, unless ``allow_loss`` (then they are logged before);
     AlreadyExists unless ``overwrite``, which replaces the target once the new one is complete; errors of damage list
@@ -148,7 +148,7 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
     require_disjoint(request.source, request.target)
     check_room(request.target)
     format = get_format(request.format).variant(request.layout)
-    if request.encoding.shards is not None and Feature.SHARDS not in format.features:
+    if request.encoding.shards not in (None, False) and Feature.SHARDS not in format.features:
         raise Unsupported(f"format {format.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
     with ExitStack() as stack:
         allowed = {name: value for name, value in request.options.items() if name == "allow_external"}

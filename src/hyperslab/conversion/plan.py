@@ -7,7 +7,7 @@ Each node is planned as the features of the target's format allow (types, attrib
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -92,7 +92,7 @@ def dry_run(
     features = format.features
     if format.traits.options_cut and options:  # what the arrays of the source were cut by gives way to them
         same, features = False, features - {Feature.SHARDS}
-    nodes = list(plan_nodes(items, encoding, features, same_format=same))
+    nodes = list(plan_nodes(items, encoding, features, same_format=same, shards_many=format.traits.shards_many))
     if format.traits.label_rules:
         nodes = [add_coordinate_labels(source, each) for each in nodes]
     if format.traits.fill_value == "missing":
@@ -204,10 +204,14 @@ def find_omissions(reader: Reader, items: list[SourceNode]) -> tuple[Loss, ...]:
 
 
 def plan_nodes(
-    items: list[SourceNode], encoding: Encoding, features: Features, *, same_format: bool
+    items: list[SourceNode], encoding: Encoding, features: Features, *, same_format: bool, shards_many: bool = False
 ) -> Iterator[TargetNode]:
-    """Yield what each node becomes, without those that the target has no place for and all below them."""
+    """Yield what each node becomes, without those that the target has no place for and all below them.
+
+    ``shards_many``: many small chunks shall be in shards where neither caller nor source says otherwise.
+    """
     sizes, longest = _dimension_sizes(items)
+    declared = {item.path: item.node.dims for item in items if item.node.is_group}
     gone: list[str] = []
     for item in items:
         if is_left_out(item.path, item.node, features) or any(f"{item.path}/".startswith(f"{top}/") for top in gone):
@@ -219,8 +223,12 @@ def plan_nodes(
             if item.node.dims == (split(item.path)[1],) and isinstance(encoding.chunks, Mapping):
                 # chunk lengths by dimension are meant for cells, so coordinates stay whole
                 cut = replace(encoding, chunks="auto", shards=None)
+            # arrays of the same format say themselves that they have no shards, unless they are cut anew
+            growing = None
+            if shards_many and not (same_format and cut.chunks is None):
+                growing = _growing_axes(item.node, item.picked, item.path, declared)
             try:
-                spec, is_native = new_array(item.node, item.picked, cut, features, same_format=same_format)
+                spec, is_native = new_array(item.node, item.picked, cut, features, growing, same_format=same_format)
             except HyperslabError as error:
                 raise error.locate(node=item.path) from error.__cause__
             yield TargetNode(item, spec, is_native)
@@ -235,6 +243,17 @@ def plan_nodes(
             yield TargetNode(item, new_group(item.node.evolve(dims=dims), selected, features, same_format=same_format))
         else:
             yield TargetNode(item, item.node)
+
+
+def _growing_axes(
+    spec: ArraySpec, picked: ArraySelection, path: str, declared: Mapping[str, Sequence[Dimension]]
+) -> list[int]:
+    """Return the axes of the new array along unlimited dimensions; ``declared``: those of each group."""
+    dims: dict[str, Dimension] = {}
+    for group in outward(split(path)[0]):
+        dims = {dim.name: dim for dim in declared.get(group, ())} | dims  # the nearest of each name
+    names = [spec.dims[axis] for axis in picked.kept]
+    return [axis for axis, name in enumerate(names) if name in dims and dims[name].unlimited]
 
 
 _Sizes = dict[tuple[str, str], int | None]
@@ -268,11 +287,18 @@ def _sizes_in_scope(sizes: _Sizes, group: str) -> dict[str, int | None]:
 
 
 def new_array(
-    spec: ArraySpec, picked: ArraySelection, encoding: Encoding, features: Features, *, same_format: bool
+    spec: ArraySpec,
+    picked: ArraySelection,
+    encoding: Encoding,
+    features: Features,
+    growing: Collection[int] | None = None,
+    *,
+    same_format: bool,
 ) -> tuple[ArraySpec, bool]:
     """Return the target's array, and whether the source's spec could be kept (same format, nothing asked anew).
 
-    ``picked``: the selected cells; ``features``: of the target. Unsupported for cells that the target has no type for.
+    ``picked``: the selected cells; ``features``: of the target; ``growing``: as for ``choose_chunks``. Unsupported for
+    cells that the target has no type for.
     """
     dtype = target_cell_type(spec, features)
     if dtype is None:
@@ -289,7 +315,7 @@ def new_array(
             "chunks": refit_chunks(spec, picked),
         }
         return spec.evolve(**same), True
-    chunks, shards = choose_chunks(spec, picked, encoding, features)
+    chunks, shards = choose_chunks(spec, picked, encoding, features, growing)
     codecs = parse_codec("default" if encoding.codec is None else encoding.codec, numpy_dtype(dtype))
     layout = {} if shards is None else {"shards": shards}
     sparse = spec.sparse if Feature.SPARSE in features else None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
-from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks, auto_shards, longest_chunk
+from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks, auto_shards, longest_chunk, shards_of_many
 from hyperslab.conversion.losses import Features
 from hyperslab.conversion.selection import ArraySelection
 from hyperslab.errors import Invalid
@@ -26,16 +26,17 @@ _MANY = 16
 class Encoding:
     """The chunks, shards and codec that the caller wants: lengths by dimension name or ``"auto"``.
 
-    None keeps what the source has, as far as the target has it too and it suits.
+    None keeps what the source has, as far as the target has it too and it suits. ``shards=False``: none.
     """
 
     chunks: Mapping[str, int] | str | None = None
-    shards: Mapping[str, int] | str | None = None
+    shards: Mapping[str, int] | str | Literal[False] | None = None
     codec: Any = None
 
     def __post_init__(self) -> None:
         for name, lengths in (("chunks", self.chunks), ("shards", self.shards)):
-            if not (lengths is None or lengths == "auto" or isinstance(lengths, Mapping)):
+            is_none = lengths is None or (name == "shards" and lengths is False)
+            if not (is_none or lengths == "auto" or isinstance(lengths, Mapping)):
                 raise Invalid(f"{name}={lengths!r}", remedy=f"write {name}='auto' or {name}={{'time': 100, 'lat': 50}}")
 
     @property
@@ -57,9 +58,16 @@ def refit_chunks(spec: ArraySpec, picked: ArraySelection) -> Chunks:
 
 
 def choose_chunks(
-    spec: ArraySpec, picked: ArraySelection, encoding: Encoding, features: Features
+    spec: ArraySpec,
+    picked: ArraySelection,
+    encoding: Encoding,
+    features: Features,
+    growing: Collection[int] | None = None,
 ) -> tuple[Chunks, tuple[int, ...] | None]:
-    """Return the chunk and shard lengths of the new array; no shard lengths where it has none."""
+    """Return the chunk and shard lengths of the new array; no shard lengths where it has none.
+
+    ``growing``: its unlimited axes, where many small chunks shall be in shards though nobody asked for these.
+    """
     shape, itemsize = picked.shape, spec.numpy_dtype.itemsize
     dims = tuple(spec.dims[axis] for axis in picked.kept)
     auto = auto_chunks(shape, itemsize)
@@ -70,13 +78,19 @@ def choose_chunks(
     else:
         kept = tuple(longest_chunk(current)[axis] for axis in picked.kept)
         kept = tuple(max(1, min(cut, length or cut)) for cut, length in zip(kept, shape, strict=True))
-    shards = _source_shards(spec, picked, kept) if encoding.chunks is None and Feature.SHARDS in features else None
+    keeps_shards = encoding.chunks is None and encoding.shards is None and Feature.SHARDS in features
+    shards = _source_shards(spec, picked, kept) if keeps_shards else None
     if encoding.chunks == "auto" or not _is_suitable(kept, shards or kept, shape, spec):
         kept = auto
     if isinstance(encoding.chunks, Mapping):
         kept = _requested_lengths(encoding.chunks, dims, shape, longest_chunk(kept))
-    if encoding.shards is None:
-        return kept, None if kept is auto else shards
+    if encoding.shards is None or encoding.shards is False:
+        if shards is not None and kept is not auto:
+            return kept, shards
+        is_open = growing is not None and encoding.shards is None
+        if is_open and kept == longest_chunk(kept) and is_fixed(spec.dtype):
+            return kept, shards_of_many(shape, longest_chunk(kept), itemsize, growing or ())
+        return kept, None
     inner = longest_chunk(kept)
     if isinstance(encoding.shards, Mapping):
         # A shard takes in whole chunks, so its lengths are rounded up to multiples of theirs.

@@ -12,16 +12,20 @@ from hyperslab.array import references
 from hyperslab.array.coerce import to_array
 from hyperslab.array.lazy_cells import is_any_sparse, is_dask_array
 from hyperslab.array.session import OpenDataset
-from hyperslab.chunks.auto import auto_shards
+from hyperslab.chunks.auto import auto_shards, shards_of_many
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.registry import parse_codec
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Feature
 from hyperslab.formats.metadata_json.cells import to_fill_cell
+from hyperslab.group.dimensions import unlimited_dimensions
 from hyperslab.model.cells import longest_text
-from hyperslab.model.dtypes import DataType, VlenString, as_data_type, describe, numpy_dtype, tagged_fields
+from hyperslab.model.dtypes import DataType, VlenString, as_data_type, describe, is_fixed, numpy_dtype, tagged_fields
 from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
+
+MANY = "many"
+"""For ``shards``: where the chunks would be many small files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +50,21 @@ class Wish:
     def lists_cells(self) -> bool:
         """Return True if the data is sparse, or a dask array whose blocks are."""
         return is_any_sparse(self.data)
+
+    @property
+    def has_shards(self) -> bool:
+        """Return True if shards are asked for, of whatever lengths."""
+        return self.shards is not None and self.shards is not False and not self.may_have_shards
+
+    @property
+    def may_have_shards(self) -> bool:
+        """Return True if chunks shall be in shards where they would be many small files.
+
+        Without a word of the caller's that is so where all cells are here. Nobody knows how others come: a write of
+        less than a shard has all of it read and written anew, and programs that know no locks of ours lose cells when
+        they write different chunks of one shard at a time.
+        """
+        return (isinstance(self.shards, str) and self.shards == MANY) or (self.shards is None and self.data is not None)
 
     @property
     def in_blocks(self) -> bool:
@@ -78,9 +97,9 @@ class Wish:
         return replace(wish, data=compute_chunk_sizes(wish.data)) if wish.in_blocks else wish
 
 
-def array_spec(wish: Wish, session: OpenDataset) -> ArraySpec:
-    """Return the spec of the wish; Invalid when its parts contradict each other, Unsupported when the format lacks
-    it."""
+def array_spec(wish: Wish, session: OpenDataset, group: str = "") -> ArraySpec:
+    """Return the spec of the wish, of an array in ``group``; Invalid when its parts contradict each other, Unsupported
+    when the format lacks it."""
     lists_cells = wish.lists_cells
     data = wish.data
     if not (data is None or wish.in_blocks or lists_cells):
@@ -93,13 +112,15 @@ def array_spec(wish: Wish, session: OpenDataset) -> ArraySpec:
     itemsize = numpy_dtype(dtype).itemsize
     writer = session.writer()
     auto = writer.auto_chunks(shape, itemsize)
-    chunks = _cut(wish.chunks, shape, dims, _fitted(wish, auto) if wish.in_blocks and wish.shards is None else auto)
+    chunks = _cut(wish.chunks, shape, dims, _fitted(wish, auto) if wish.in_blocks and not wish.has_shards else auto)
     shards = None
-    if wish.shards is not None:
+    if wish.has_shards:
         if any(isinstance(cut, tuple) for cut in chunks):
             raise Invalid("shards need chunks of one size per dimension", remedy="give one length for each")
         whole = auto_shards(shape, tuple(cut for cut in chunks if isinstance(cut, int)), itemsize)
         shards = _cut(wish.shards, shape, dims, whole)
+    elif wish.may_have_shards and session.format.traits.shards_many and is_fixed(dtype):
+        shards = _shards_of_many(session, group, shape, dims, chunks, itemsize)
     sparse = wish.sparse or (lists_cells and not wish.densify)
     if sparse:
         _require_sparse(session)
@@ -133,6 +154,22 @@ def array_spec(wish: Wish, session: OpenDataset) -> ArraySpec:
             message = f"fill_value={spec.fill_value!r:.60} is no cell of type {describe(dtype)}"
             raise Invalid(message, remedy="give a cell of this type, or make the array of another dtype") from None
         raise
+
+
+def _shards_of_many(
+    session: OpenDataset,
+    group: str,
+    shape: tuple[int, ...],
+    dims: tuple[str | None, ...],
+    chunks: Chunks,
+    itemsize: int,
+) -> tuple[int, ...] | None:
+    """Return the shards of an array that would be many small files; None for any other, and for varying chunks."""
+    cuts = tuple(cut for cut in chunks if isinstance(cut, int))
+    if len(cuts) < len(chunks) or shards_of_many(shape, cuts, itemsize) is None:
+        return None
+    unlimited = unlimited_dimensions(session, group)
+    return shards_of_many(shape, cuts, itemsize, [axis for axis, dim in enumerate(dims) if dim in unlimited])
 
 
 def room_for_text(session: OpenDataset, dtype: DataType, data: object) -> dict[str, Any]:

@@ -15,11 +15,12 @@ from hyperslab.chunks.plan import grouped
 from hyperslab.errors import AlreadyExists, BrokenLink, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature
 from hyperslab.group.creation import Wish, array_spec
+from hyperslab.group.dimensions import declare, dimensions_of
 from hyperslab.group.links import follow, link_to, refuse_links_above, resolve
 from hyperslab.group.tree import tree_text
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Extension
-from hyperslab.model.paths import check_name, child, join, split
+from hyperslab.model.paths import child, join, split
 from hyperslab.model.refs import Link, ObjectReference, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
@@ -203,7 +204,8 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
         """Return a new array; cells read as the fill value until they are written.
 
         ``dims``: a name (or None) per dimension. ``chunks``: ``"auto"``, lengths per dimension, or a mapping of
-        dimension names; ``shards`` likewise, or None. ``codec``: ``"default"``, ``"none"``, ``"zstd:5"``, a list …
+        dimension names; ``shards`` likewise, False for none, or ``"many"``: where chunks would be many small files, as
+        without a word where there is ``data``. ``codec``: ``"default"``, ``"none"``, ``"zstd:5"``, a list …
         ``checksum``: whether one guards each chunk (None: as is usual in the format; in Zarr v3 it does).
         ``fill_value``, ``units``, ``attrs``. ``data``: cells to write (then shape and dtype may be left out); also of
         dask, of ``sparse`` (``densify=True`` stores all cells) and a Quantity of pint, whose units it gets.
@@ -215,7 +217,7 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
         writer = self._session.writer()
         wish = Wish.of({"shape": shape, "dtype": dtype, **options})
         with self._session.add_place_to_errors(path):
-            spec = array_spec(wish, self._session)
+            spec = array_spec(wish, self._session, self._path)
         with self._making(name):
             writer.put(path, spec)
             made = self._session.stamp(path)
@@ -378,55 +380,3 @@ def raise_if_omissions(session: OpenDataset, path: str) -> None:
     if lost:
         message = f"the copy would lack what is not shown: {'; '.join(lost)}"
         raise Unsupported(message, url=session.url, node=path, remedy="copy it with a library of the format itself")
-
-
-# -- dimensions --------------------------------------------------------------------------------------------------------
-
-
-def dimensions_of(session: OpenDataset, path: str) -> dict[str, Dimension]:
-    """Return declared dimensions first, in order, then those of the arrays; a size is the longest among its arrays,
-    where these have several the declared one.
-
-    A dimension that is declared further out is as unlimited as it is there: the nearest group outward counts.
-    """
-    found = _declared(session, path)
-    lengths: dict[str, set[int]] = {}
-    for _, array in session.arrays(path):
-        for dim, size in zip(array.dims, array.shape, strict=True):
-            if dim:
-                lengths.setdefault(dim, set()).add(size)
-    outer: dict[str, Dimension] = {}
-    if lengths.keys() - found.keys():
-        while path:
-            path, _ = split(path)
-            outer = _declared(session, path) | outer  # the nearest of each name
-    for dim, several in lengths.items():
-        declared = found.get(dim)
-        fixed = declared is not None and not declared.unlimited and declared.size in several
-        known = declared or outer.get(dim)
-        size = declared.size if declared is not None and fixed else max(several)
-        found[dim] = Dimension(dim, size, known is not None and known.unlimited)
-    return found
-
-
-def declare(session: OpenDataset, path: str, name: str, size: int | None) -> Dimension:
-    """Declare a dimension in a group; without a size an unlimited one of length 0."""
-    writer = session.writer()
-    session.require(Feature.UNLIMITED if size is None else Feature.DIMENSIONS, f"no dimension {name!r} is declared")
-    if size is not None and (type(size) is not int or size < 0):
-        raise Invalid(f"a dimension of length {size!r}", remedy="give a whole number, or none for an unlimited one")
-    made = Dimension(check_name(name), size or 0, size is None)
-    with session.add_place_to_errors(path), session.lock_node(path):
-        session.refresh(path)
-        spec = session.reader.node(path)
-        if not spec.is_group:
-            raise Invalid("an array declares no dimensions", remedy="declare it in the group of the array")
-        if any(dim.name == name for dim in spec.dims):
-            raise AlreadyExists(f"the group has a dimension {name!r}", remedy="choose another name")
-        writer.put(path, spec.evolve(dims=(*spec.dims, made)))
-    return made
-
-
-def _declared(session: OpenDataset, path: str) -> dict[str, Dimension]:
-    spec = session.reader.node(path)
-    return {dim.name: dim for dim in spec.dims} if spec.is_group else {}

@@ -98,6 +98,11 @@ def _read_start(descriptor: int, size: int, offset: int) -> bytes:
     return data
 
 
+def _seek_and_read(descriptor: int, size: int, offset: int) -> bytes:
+    os.lseek(descriptor, offset, os.SEEK_SET)
+    return os.read(descriptor, size)
+
+
 def _read_start_into(descriptor: int, buffers: tuple[memoryview], offset: int) -> int:
     count = _read_into(descriptor, buffers)
     os.lseek(descriptor, offset, os.SEEK_SET)
@@ -109,6 +114,7 @@ read_start = getattr(os, "pread", _read_start)
 """``os.pread``; where the system has none, for offset 0 of a file just opened."""
 read_start_into = getattr(os, "preadv", _read_start_into)
 """``os.preadv`` of one buffer, likewise."""
+_pread = getattr(os, "pread", _seek_and_read)
 
 
 def read_rest(descriptor: int, out: memoryview, done: int) -> int:
@@ -144,11 +150,11 @@ def read_whole(descriptor: int, size: int) -> bytes:
 
 def read_at(descriptor: int, size: int, offset: int) -> bytes:
     """Return up to ``size`` bytes from ``offset`` on; fewer where the file ends."""
-    data = os.pread(descriptor, size, offset)
+    data: bytes = _pread(descriptor, size, offset)
     if len(data) == size or not data:
         return data
     parts, done = [data], len(data)
-    while done < size and (data := os.pread(descriptor, size - done, offset + done)):
+    while done < size and (data := _pread(descriptor, size - done, offset + done)):
         parts.append(data)
         done += len(data)
     return b"".join(parts)

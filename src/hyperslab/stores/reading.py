@@ -16,6 +16,7 @@ from hyperslab.stores.files import (
     READ,
     READ_REGULAR,
     absolute,
+    read_at,
     read_error,
     read_rest,
     read_start,
@@ -255,8 +256,7 @@ class FolderReader(Store):
             parts = []
             for start, stop in ranges:
                 first, last = span(start, stop, status.st_size)
-                os.lseek(descriptor, first, os.SEEK_SET)
-                parts.append(read_whole(descriptor, last - first))
+                parts.append(read_at(descriptor, last - first, first))
             if counting.traces:
                 counting.count(read=sum(map(len, parts)))
             return parts

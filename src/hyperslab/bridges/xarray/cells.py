@@ -15,6 +15,7 @@ from hyperslab.array.lazy_cells import is_sparse
 from hyperslab.array.narrowing import require_fit
 from hyperslab.bridges.xarray.fitting import can_cast_text
 from hyperslab.bridges.xarray.storable import hyperslab_dtype, text
+from hyperslab.chunks.sparse_io import slabs
 from hyperslab.formats.base import Feature
 
 # Bytes of a lazy variable that are in memory at a time.
@@ -44,7 +45,7 @@ def write_now(writes: Iterable[tuple[Array, xr.Variable, Any]]) -> list[DelayedW
         elif is_sparse(variable._data) or variable._in_memory or not variable.ndim or variable.nbytes <= _BLOCK:
             array[where] = cells_of(variable, array.dtype)
         else:
-            _write_by_rows(array, variable, where)
+            _write_in_slabs(array, variable, where)
     return delayed
 
 
@@ -56,16 +57,14 @@ def write_delayed(delayed: Iterable[DelayedWrite]) -> None:
         dask.write_together(writes)
 
 
-def _write_by_rows(array: Array, variable: xr.Variable, where: Any) -> None:
-    """Write a lazy variable by rows of whole chunks."""
+def _write_in_slabs(array: Array, variable: xr.Variable, where: Any) -> None:
+    """Write a lazy variable in parts of whole chunks (shards), of which none is read and written twice."""
     key = (slice(None),) * variable.ndim if where is ... else where
-    first = key[0].indices(array.shape[0])[0]
-    cut = array.grid.axes[0].size_of(0)
-    row = max(variable.nbytes // max(variable.shape[0], 1), 1)
-    step = max(cut, _BLOCK // row // cut * cut)  # whole chunks, of which none is read and written twice
-    for start in range(0, variable.shape[0], step):
-        stop = min(start + step, variable.shape[0])
-        array[(slice(first + start, first + stop), *key[1:])] = cells_of(variable[start:stop], array.dtype)
+    starts = [part.indices(length)[0] for part, length in zip(key, array.shape, strict=True)]
+    box = tuple(slice(start, start + size) for start, size in zip(starts, variable.shape, strict=True))
+    for part in slabs(array.grid, box, _BLOCK // max(variable.dtype.itemsize, 1)):
+        own = tuple(slice(cut.start - start, cut.stop - start) for cut, start in zip(part, starts, strict=True))
+        array[part] = cells_of(variable[own], array.dtype)
 
 
 def with_length(variable: xr.Variable, features: Container[Feature]) -> Any:

@@ -26,7 +26,7 @@ from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.base import PROVENANCE, Feature
 from hyperslab.formats.metadata_json.cells import fill_values_equal
 from hyperslab.group import Group
-from hyperslab.group.creation import room_for_text
+from hyperslab.group.creation import MANY, room_for_text
 from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import as_data_type
@@ -97,12 +97,13 @@ _APPENDING = (1 << 62) - 1
 
 @dataclass(frozen=True, kw_only=True)
 class NewArrayOptions:
-    """Options of new arrays: for all (``chunks`` by dimension, ``codec``) and by variable (``encoding``), which
-    ``by_node`` has for each node of a tree; ``unlimited`` are the dimensions that grow, None for those of the dataset.
-    ``compute=False`` leaves dask arrays to be written later, ``densify`` stores all cells of sparse ones.
+    """Options of new arrays: for all (``chunks`` by dimension, ``shards``, ``codec``) and by variable (``encoding``),
+    which ``by_node`` has for each node of a tree; ``unlimited`` are the dimensions that grow, None for those of the
+    dataset. ``compute=False`` leaves dask arrays to be written later, ``densify`` stores all cells of sparse ones.
     """
 
     chunks: Any = None
+    shards: Any = None
     codec: Any = None
     encoding: Encoding | None = None
     by_node: Mapping[str, Encoding] | None = None
@@ -390,7 +391,7 @@ def _create(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions
         dtype=dtype,
         dims=variable.dims,
         chunks=_chunks(variable, how.chunks, (how.encoding or {}).get(name, {})),
-        shards=layout.get("shards"),
+        shards=_shards(variable, how),
         codec=layout.get("codec", "default") if how.codec is None else how.codec,
         checksum=layout.get("checksum"),
         fill_value=None if isinstance(fill, str | bytes) else fill,
@@ -415,6 +416,14 @@ def _fill(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions) 
     except Invalid:
         return mark
     return own
+
+
+def _shards(variable: xr.Variable, how: NewArrayOptions) -> Any:
+    """Return the shards wanted for the variable, else for all, else where there are many chunks; but not where cells
+    come later: others may write them, a region at a time."""
+    own = variable.encoding.get("shards")
+    wanted = how.shards if own is None else own
+    return MANY if wanted is None and how.compute else wanted
 
 
 def _chunks(variable: xr.Variable, wanted: Any, how_encoded: Mapping[str, Any]) -> Any:

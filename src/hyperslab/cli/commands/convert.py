@@ -37,7 +37,7 @@ from hyperslab.model.cells import Values
 @click.option("--format", help="The target's format, where its name does not say it.")
 @click.option("--path", default="", metavar="PATH", help="Only this group, or this array with its coordinates.")
 @click.option("--chunks", metavar="DIM=N,…", help="Chunk lengths by dimension (-1: whole), or auto.")
-@click.option("--shards", metavar="DIM=N,…", help="Shard lengths by dimension (-1: whole), or auto.")
+@click.option("--shards", metavar="DIM=N,…", help="Shard lengths by dimension (-1: whole), auto or none.")
 @click.option("--codec", help="For instance zstd:5, blosc:lz4:5, gzip, default or none; else as the source has it.")
 @selection_option
 @click.option("--verify", is_flag=True, help="Read the target anew and compare every cell and attribute.")
@@ -86,7 +86,7 @@ def convert_command(
             dst,
             chosen,
             chunks=lengths(chunks, "--chunks"),
-            shards=lengths(shards, "--shards"),
+            shards=False if shards == "none" else lengths(shards, "--shards"),
             progress=not as_json and not is_quiet(),
             memory=memory,
             storage_options=(src_option, dst_option),

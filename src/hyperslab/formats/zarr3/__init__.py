@@ -52,7 +52,9 @@ class Zarr3Format(ZarrFormat):
         True,
         (Variant("zarr3", features, notes=_NOTES),),
     )
-    traits = FormatTraits(keeps_consolidated=True, fill_value="apart", native_kinds="b", common_codecs=COMMON)
+    traits = FormatTraits(
+        keeps_consolidated=True, fill_value="apart", native_kinds="b", common_codecs=COMMON, shards_many=True
+    )
 
     @property
     def metadata_dialect(self) -> Zarr3:
