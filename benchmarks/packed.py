@@ -29,8 +29,10 @@ _PACKING = (
 _UNPACKING = "the decoder, which both run on two threads: with zstd it is all but a few milliseconds of the time."
 _STORED = "the same file read and its chunks decoded, without a look at their checksums: the rest is these, and Python."
 _CELLS = (
-    "a chunk is read whole for its checksum, which blosc2's frames do not have (0.15 ms), and opening checks the "
-    "header, the metadata and every offset in Python: 500 calls, 0.25 ms, where blosc2 takes 0.3 ms for all."
+    "a chunk is read whole for its checksum, which blosc2's frames do not have (0.16 ms of CPU; of its cells only "
+    "those blocks are decoded that are wanted), and opening checks the header, the metadata and every offset in "
+    "Python: 670 calls, 0.4 ms, where blosc2 takes 0.24 ms for all. A .b2nd file takes as long: blosc2 opens it (0.13 "
+    "ms), but only once its header was checked, and its labels are read."
 )
 _PART = slice(1_000_000, 1_001_000)
 

@@ -343,7 +343,8 @@ def _array(doc: Doc, chunk_size: int, codecs: tuple[Codec, ...]) -> Content:
     spec = ArraySpec(shape=shape, dtype=packed(stored), chunks=cut(shape, stored, order, chunk_size), codecs=codecs)
     labels = {key: doc[key] for key in KEYS if key in doc and is_label(key, doc[key])}
     labelled = labels_from_json(labels, spec)
-    rest = {key: value for key, value in doc.items() if key not in (*NUMPY, *labels)}
+    known = (*NUMPY, *labels)
+    rest = {key: value for key, value in doc.items() if key not in known}
     if doc.get("container", "numpy") != "numpy":
         rest["container"] = doc["container"]
     attrs = labelled.spec.attrs
