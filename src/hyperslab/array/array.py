@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -52,6 +53,9 @@ class Array(Closable, StoredArray):
         self._spec = spec
         self._opened: CellAccess | None = None
         self._indexes: dict[str, Index | None] = {}
+        # Held while spec and cells are replaced: of several threads that refresh at once none puts back what is older,
+        # or cells of another spec. Cells are read and written under their own spec.
+        self._refreshing = threading.Lock()
 
     @cached_property
     def _spec(self) -> ArraySpec:
@@ -163,15 +167,20 @@ class Array(Closable, StoredArray):
     def _cells(self) -> CellAccess:
         opened = self._opened  # another thread may refresh
         if opened is None:
-            opened = self._opened = open_cells(self._session, self._path, self._spec)
+            spec = self._spec
+            opened = open_cells(self._session, self._path, spec)
+            with self._refreshing:
+                if spec is self._spec:
+                    self._opened = opened
         return opened
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def _index_of(self, dim: str) -> Index | None:
-        if dim not in self._indexes:
-            self._indexes[dim] = find_index(self._session, self._path, self._spec, dim)
-        return self._indexes[dim]
+        indexes = self._indexes  # another thread may refresh, which begins another one
+        if dim not in indexes:
+            indexes[dim] = find_index(self._session, self._path, self._spec, dim)
+        return indexes[dim]
 
     def _why_unlabelled(self, dim: str) -> str:
         return why_unlabelled(self._session, self._path, self._spec, dim)
@@ -188,17 +197,17 @@ class Array(Closable, StoredArray):
         """
         fields, key = split_fields(key) if self._structured else (None, key)
         cells = self._opened or self._cells
+        spec = cells.spec
         if isinstance(fields, str):
             cells = cells.of_field(fields)
         if type(key) is tuple and set(map(type, key)) == _INTS and (cell := cells.cached(key)) is not None:
             return cell
         try:
-            spec = self._spec
             result = cells.read(select(resolve_key(key, spec.dims, self._index_of, self._why_unlabelled), spec.shape))
         except Replaced:  # all, shape and labels too, is read anew from what lies there now
             self.refresh()
             cells = self._cells.of_field(fields) if isinstance(fields, str) else self._cells
-            result = cells.read(select(self._positions(key), self._spec.shape))
+            result = cells.read(select(self._positions(key), cells.spec.shape))
         return result if fields is None else result[fields]
 
     def sel(
@@ -218,9 +227,9 @@ class Array(Closable, StoredArray):
         """
         wanted = {**(indexers or {}), **labels}
 
-        def choose() -> Selection:
-            key = resolve_sel(wanted, self._spec.dims, self._index_of, method, tolerance, self._why_unlabelled)
-            return outer(key, self._spec.shape)
+        def choose(spec: ArraySpec) -> Selection:
+            key = resolve_sel(wanted, spec.dims, self._index_of, method, tolerance, self._why_unlabelled)
+            return outer(key, spec.shape)
 
         return self._read(choose)
 
@@ -232,21 +241,23 @@ class Array(Closable, StoredArray):
         """
         wanted = {**(indexers or {}), **positions}
 
-        def choose() -> Selection:
+        def choose(spec: ArraySpec) -> Selection:
             for name in wanted:
                 self._axis(name)
-            key = tuple(slice(None) if dim is None else wanted.get(dim, slice(None)) for dim in self.dims)
-            return outer(key, self._spec.shape)
+            key = tuple(slice(None) if dim is None else wanted.get(dim, slice(None)) for dim in spec.dims)
+            return outer(key, spec.shape)
 
         return self._read(choose)
 
-    def _read(self, choose: Callable[[], Selection]) -> Any:
+    def _read(self, choose: Callable[[ArraySpec], Selection]) -> Any:
         """Read the cells that ``choose`` finds; where the array was replaced, once more what it finds then."""
         try:
-            return self._cells.read(choose())
+            cells = self._cells
+            return cells.read(choose(cells.spec))
         except Replaced:
             self.refresh()
-            return self._cells.read(choose())
+            cells = self._cells
+            return cells.read(choose(cells.spec))
 
     def sel_key(self, labels: Mapping[str, object], method: Literal["nearest"] | None = None) -> tuple[Any, ...]:
         """Return the positional key that ``sel`` means: one entry per dimension, each to be taken for itself
@@ -279,7 +290,8 @@ class Array(Closable, StoredArray):
 
     def plan(self, key: object = ()) -> ReadPlan:
         """Return the chunks, bytes and requests that ``a[key]`` costs; no cell is read."""
-        return self._cells.cost(select(self._positions(key), self._spec.shape))
+        cells = self._cells
+        return cells.cost(select(self._positions(key), cells.spec.shape))
 
     def decoded(self) -> Decoded:
         """Return the array with CF scale, offset, missing values and time applied when it is read."""
@@ -331,7 +343,8 @@ class Array(Closable, StoredArray):
         """
         from hyperslab.bridges.sparse import from_coo
 
-        return from_coo(sparse_io.read(self._cells, select(self._positions(key), self._spec.shape)))
+        cells = self._cells
+        return from_coo(sparse_io.read(cells, select(self._positions(key), cells.spec.shape)))
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         """Return another one after each change that can be seen from here: of the documents, or of cells by this
@@ -389,7 +402,8 @@ class Array(Closable, StoredArray):
         """
         self._session.writer()
         fields, key = split_fields(key) if self._structured else (None, key)
-        View(self._cells, select(self._positions(key), self._spec.shape)).write(value, fields)
+        cells = self._cells
+        View(cells, select(self._positions(key), cells.spec.shape)).write(value, fields)
 
     def fill(self, value: Any) -> None:
         """Set every cell to ``value``, broadcast to the array's shape; ReadOnly unless open for writing."""
@@ -447,10 +461,11 @@ class Array(Closable, StoredArray):
 
     def refresh(self) -> None:
         """Read shape, attributes and labels again: another writer may have changed them."""
-        self._session.refresh(self._path)
-        self._spec = self._session.array(self._path)
-        self._opened = None
-        self._indexes.clear()
+        with self._refreshing:
+            self._session.refresh(self._path)
+            self._spec = self._session.array(self._path)
+            self._opened = None
+            self._indexes = {}
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restore_array, (self._session, self._path)
@@ -483,4 +498,5 @@ def _restore_array(session: OpenDataset, path: str) -> Array:
     """Return an array that was copied or pickled."""
     array = Array.__new__(Array)
     array._session, array._path, array._opened, array._indexes = session, path, None, {}
+    array._refreshing = threading.Lock()
     return array

@@ -144,6 +144,16 @@ class LibBlosc2:
 @cache
 def load_library() -> LibBlosc2 | None:
     """Return the library of the blosc2 that is installed; None where there is none, or one that is too old."""
+    with _loading:
+        return _load_once()
+
+
+# ``cache`` lets several threads call at once, and the library must not be initialised by two of them.
+_loading = threading.Lock()
+
+
+@cache
+def _load_once() -> LibBlosc2 | None:
     try:
         spec = find_spec("blosc2")
     except ValueError:  # a module that was put in its place

@@ -278,6 +278,7 @@ def build_chain(codecs: Sequence[Codec], cells: ChunkLayout) -> Chain:
 
 # A chain never changes, and most of a dataset's many arrays have the same. All are forgotten where they would be too
 # many, which costs less than to keep the order of their use. Long configurations (labels, say) would only take memory.
+# No lock: each look and each change is one call of the dict, and a chain that two threads build at once is the same.
 _CHAINS: dict[Hashable, Chain] = {}
 _MOST_CHAINS, _LONGEST_KEY = 256, 1 << 12
 

@@ -21,8 +21,9 @@ class BoundedMemo(Generic[T]):
     def __call__(self, *values: object) -> T:
         """Return the function's result for these values; 1, 1.0 and true are three values."""
         key = repr(values)  # equal values of different types compare equal in a tuple, but not here
-        if key in self._results:
-            return self._results[key]
+        results = self._results  # another thread may begin anew, by another dict: none ever loses what it has
+        if key in results:
+            return results[key]
         result = self._function(*values)
         if len(key) <= _LONGEST_KEY:
             if len(self._results) >= _MOST_ENTRIES:
