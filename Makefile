@@ -2,7 +2,7 @@
 # remember what is installed: a second call installs nothing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help tour test test-rest test-oldest check format interop sanitize soak bench bench-compare docs clean
+.PHONY: help tour test test-rest test-oldest test-free-threaded check format interop sanitize soak bench bench-compare docs clean
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -70,6 +70,9 @@ format: .venv/.with-check ## ruff's own formatting and safe fixes
 
 test-oldest: .venvs/oldest/.made ## the whole suite at the lowest version of every library
 	@$(call TESTS,.venvs/oldest/bin/python)
+
+test-free-threaded: ## chunks, codecs, Zarr and many threads by a Python without its lock (python3.14t, python3.13t, PYTHON_T=...)
+	@$(PYTHON) .ci/free_threaded.py
 
 interop: .venv/.with-test,peers ## cross-reads with the real peers, each in an environment of its own
 	@$(BIN)/python .ci/peers.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -51,6 +52,9 @@ class Array(Closable, StoredArray):
         self._spec = spec
         self._opened: CellAccess | None = None
         self._indexes: dict[str, Index | None] = {}
+        # Held while spec and cells are replaced: of several threads that refresh at once none puts back what is older,
+        # or cells of another spec. Cells are read and written under their own spec.
+        self._refreshing = threading.Lock()
 
     @cached_property
     def _spec(self) -> ArraySpec:
@@ -158,15 +162,20 @@ class Array(Closable, StoredArray):
     def _cells(self) -> CellAccess:
         opened = self._opened  # another thread may refresh
         if opened is None:
-            opened = self._opened = open_cells(self._session, self._path, self._spec)
+            spec = self._spec
+            opened = open_cells(self._session, self._path, spec)
+            with self._refreshing:
+                if spec is self._spec:
+                    self._opened = opened
         return opened
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def _index_of(self, dim: str) -> Index | None:
-        if dim not in self._indexes:
-            self._indexes[dim] = find_index(self._session, self._path, self._spec, dim)
-        return self._indexes[dim]
+        indexes = self._indexes  # another thread may refresh, which begins another one
+        if dim not in indexes:
+            indexes[dim] = find_index(self._session, self._path, self._spec, dim)
+        return indexes[dim]
 
     def _why_unlabelled(self, dim: str) -> str:
         return why_unlabelled(self._session, self._path, self._spec, dim)
@@ -175,9 +184,10 @@ class Array(Closable, StoredArray):
         """Return the key with its labels replaced by positions; whoever selects by them adds the place to errors."""
         return resolve_key(key, self._spec.dims, self._index_of, self._why_unlabelled)
 
-    def _select(self, key: object) -> Selection:
+    def _select(self, key: object, spec: ArraySpec) -> Selection:
+        """Return the cells that a key selects of an array of this ``spec``; another thread may refresh this one."""
         try:
-            return select(self._positions(key), self._spec.shape)
+            return select(self._positions(key), spec.shape)
         except Invalid as error:
             raise error.locate(url=self._session.url, node=self._path) from error.__cause__
 
@@ -189,6 +199,7 @@ class Array(Closable, StoredArray):
         MemoryLimit before anything is read, CorruptChunk.
         """
         cells = self._opened or self._cells
+        spec = cells.spec
         fields, key = (None, key) if cells.dtype.names is None else split_fields(key)
         if isinstance(fields, str):
             cells = cells.of_field(fields)
@@ -197,14 +208,14 @@ class Array(Closable, StoredArray):
             return cell
         try:
             try:
-                selection = select_basic(items, self._spec.shape)  # nearly always
+                selection = select_basic(items, spec.shape)  # nearly always
             except Invalid:  # a slice of labels, perhaps
                 selection = None
-            result = cells.read(selection or select(self._positions(key), self._spec.shape))
+            result = cells.read(selection or select(self._positions(key), spec.shape))
         except Replaced:  # all, shape and labels too, is read anew from what lies there now
             self.refresh()
             cells = self._cells.of_field(fields) if isinstance(fields, str) else self._cells
-            result = cells.read(self._select(key))
+            result = cells.read(self._select(key, cells.spec))
         except Invalid as error:  # no block that adds the place: this is the shortest way to one cell
             raise error.locate(url=self._session.url, node=self._path) from error.__cause__
         return result if fields is None else result[fields]
@@ -226,9 +237,9 @@ class Array(Closable, StoredArray):
         """
         wanted = {**(indexers or {}), **labels}
 
-        def choose() -> Selection:
-            key = resolve_sel(wanted, self._spec.dims, self._index_of, method, tolerance, self._why_unlabelled)
-            return outer(key, self._spec.shape)
+        def choose(spec: ArraySpec) -> Selection:
+            key = resolve_sel(wanted, spec.dims, self._index_of, method, tolerance, self._why_unlabelled)
+            return outer(key, spec.shape)
 
         return self._read(choose)
 
@@ -240,22 +251,24 @@ class Array(Closable, StoredArray):
         """
         wanted = {**(indexers or {}), **positions}
 
-        def choose() -> Selection:
+        def choose(spec: ArraySpec) -> Selection:
             for name in wanted:
                 self._axis(name)
-            key = tuple(slice(None) if dim is None else wanted.get(dim, slice(None)) for dim in self.dims)
-            return outer(key, self._spec.shape)
+            key = tuple(slice(None) if dim is None else wanted.get(dim, slice(None)) for dim in spec.dims)
+            return outer(key, spec.shape)
 
         return self._read(choose)
 
-    def _read(self, choose: Callable[[], Selection]) -> Any:
+    def _read(self, choose: Callable[[ArraySpec], Selection]) -> Any:
         """Read the cells that ``choose`` finds; where the array was replaced, once more what it finds then."""
         with self._session.add_place_to_errors(self._path):
             try:
-                return self._cells.read(choose())
+                cells = self._cells
+                return cells.read(choose(cells.spec))
             except Replaced:
                 self.refresh()
-                return self._cells.read(choose())
+                cells = self._cells
+                return cells.read(choose(cells.spec))
 
     def sel_key(self, labels: Mapping[str, object], method: Literal["nearest"] | None = None) -> tuple[Any, ...]:
         """Return the positional key that ``sel`` means: one entry per dimension, each to be taken for itself
@@ -290,7 +303,8 @@ class Array(Closable, StoredArray):
 
     def plan(self, key: object = ()) -> ReadPlan:
         """Return the chunks, bytes and requests that ``a[key]`` costs; no cell is read."""
-        return self._cells.cost(self._select(key))
+        cells = self._cells
+        return cells.cost(self._select(key, cells.spec))
 
     def decoded(self) -> Decoded:
         """Return the array with CF scale, offset, missing values and time applied when it is read."""
@@ -342,7 +356,8 @@ class Array(Closable, StoredArray):
         """
         from hyperslab.bridges.sparse import from_coo
 
-        return from_coo(sparse_io.read(self._cells, self._select(key)))
+        cells = self._cells
+        return from_coo(sparse_io.read(cells, self._select(key, cells.spec)))
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         """Return another one after each change that can be seen from here: of the documents, or of cells by this
@@ -400,8 +415,9 @@ class Array(Closable, StoredArray):
         Invalid for a value that does not fit, ReadOnly, Conflict after ``lock_timeout``.
         """
         self._session.writer()
-        fields, key = (None, key) if self.dtype.names is None else split_fields(key)
-        View(self._cells, self._select(key)).write(value, fields)
+        cells = self._cells
+        fields, key = (None, key) if cells.dtype.names is None else split_fields(key)
+        View(cells, self._select(key, cells.spec)).write(value, fields)
 
     def fill(self, value: Any) -> None:
         """Set every cell to ``value``, broadcast to the array's shape; ReadOnly unless open for writing."""
@@ -459,10 +475,11 @@ class Array(Closable, StoredArray):
 
     def refresh(self) -> None:
         """Read shape, attributes and labels again: another writer may have changed them."""
-        self._session.refresh(self._path)
-        self._spec = self._session.array(self._path)
-        self._opened = None
-        self._indexes.clear()
+        with self._refreshing:
+            self._session.refresh(self._path)
+            self._spec = self._session.array(self._path)
+            self._opened = None
+            self._indexes = {}
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restore_array, (self._session, self._path)
@@ -495,4 +512,5 @@ def _restore_array(session: OpenDataset, path: str) -> Array:
     """Return an array that was copied or pickled."""
     array = Array.__new__(Array)
     array._session, array._path, array._opened, array._indexes = session, path, None, {}
+    array._refreshing = threading.Lock()
     return array

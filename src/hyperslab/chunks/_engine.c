@@ -58,6 +58,9 @@ struct open_how {
 /* Bytes that a thread keeps from one read of a chunk alone to the next. */
 #define MOST_KEPT (16 << 20)
 
+/* Bytes from which a checksum is made with Python's lock released; fewer take less than a microsecond. */
+#define SUMMED_UNLOCKED (16 << 10)
+
 enum { PLAIN, BLOSC, ZSTD, LZ4, ZLIB, GZIP };
 
 /* zng_stream of zlib-ng.h (zlib-ng 2), which stands in libblosc2; and what its functions take and return. */
@@ -77,7 +80,8 @@ typedef struct {
 } Inflater;
 enum { FINISH = 4, STREAM_END = 1, ZLIB_WINDOW = 15, GZIP_WINDOW = 15 + 16 };
 
-/* The functions of libblosc2, set once before any job is made. The last four are NULL where it has no zlib-ng. */
+/* The functions of libblosc2, set once before any job is made: jobs read them without a lock. The last four are NULL
+   where it has no zlib-ng. */
 static struct {
     int (*decode_blosc)(void *context, const void *source, int32_t size, void *target, int32_t room);
     int (*decode_items)(void *context, const void *source, int32_t size, int first, int count, void *target, int32_t room);
@@ -1345,20 +1349,21 @@ static PyObject *job_run(Job *job, PyObject *arguments) {
     int64_t low[MOST_AXES], extent[MOST_AXES], count;
     if (!parse_box(job, low_tuple, high_tuple, low, extent, &count)) return NULL;
     const Py_ssize_t needed = job->all_members ? 1 : count;
-    if (PyList_GET_SIZE(key_list) != needed) {
-        PyErr_SetString(PyExc_ValueError, "a key for each file is needed");
+    PyObject *texts = PyList_AsTuple(key_list); /* they live as long as they are read, whoever has the list */
+    if (!texts || PyTuple_GET_SIZE(texts) != needed) {
+        if (texts) PyErr_SetString(PyExc_ValueError, "a key for each file is needed");
+        Py_XDECREF(texts);
         return NULL;
     }
     const char **keys = malloc(needed * sizeof *keys);
     uint8_t *done = calloc(count, 1);
-    PyObject *texts = PyList_GetSlice(key_list, 0, needed); /* they live as long as they are read */
     Work *work = take_work(job);
-    if (!keys || !done || !work || !texts) {
-        if (!PyErr_Occurred()) PyErr_NoMemory();
+    if (!keys || !done || !work) {
+        PyErr_NoMemory();
         goto end;
     }
     for (Py_ssize_t i = 0; i < needed; i++) {
-        keys[i] = PyUnicode_AsUTF8(PyList_GET_ITEM(texts, i));
+        keys[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(texts, i));
         if (!keys[i]) goto end;
     }
     work->blosc = (void *)(uintptr_t)blosc;
@@ -1370,7 +1375,7 @@ static PyObject *job_run(Job *job, PyObject *arguments) {
     left = list_left(job, low, extent, count, done);
     if (left) result = Py_BuildValue("LLN", (long long)work->files, (long long)work->bytes, left);
 end:
-    Py_XDECREF(texts);
+    Py_DECREF(texts);
     free(keys);
     free(done);
     if (work) give_back(job, work);
@@ -1526,12 +1531,30 @@ static PyObject *use_library(PyObject *self, PyObject *addresses) {
     }
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&mutex);
-    memcpy(&library, found, sizeof library);
+    /* Several threads may be the first to come: the jobs of the one that was faster may run by now, so what is there
+       already is not written again. */
+    if (memcmp(&library, found, sizeof library)) memcpy(&library, found, sizeof library);
     pthread_mutex_unlock(&mutex);
     Py_RETURN_NONE;
 }
 
+static PyObject *sum_bytes(PyObject *self, PyObject *data) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)) return NULL;
+    uint32_t sum;
+    if (view.len < SUMMED_UNLOCKED) {
+        sum = crc32c(view.buf, view.len);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        sum = crc32c(view.buf, view.len);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&view);
+    return PyLong_FromUnsignedLong(sum);
+}
+
 static PyMethodDef functions[] = {
+    {"crc32c", sum_bytes, METH_O, "Return the CRC-32C of bytes."},
     {"use_library", use_library, METH_O, "Take the addresses of the functions of libblosc2; once, before any job."},
     {NULL},
 };
@@ -1553,6 +1576,8 @@ PyMODINIT_FUNC PyInit__engine(void) {
 #ifdef Py_GIL_DISABLED
     if (made) PyUnstable_Module_SetGIL(made, Py_MOD_GIL_NOT_USED); /* jobs guard what their threads share */
 #endif
-    if (made && PyModule_AddObjectRef(made, "Job", (PyObject *)&job_type)) Py_CLEAR(made);
+    PyObject *by_processor = crc_function == crc_by_table ? Py_False : Py_True;
+    if (made && (PyModule_AddObjectRef(made, "Job", (PyObject *)&job_type) ||
+                 PyModule_AddObjectRef(made, "sums_by_processor", by_processor))) Py_CLEAR(made);
     return made;
 }

@@ -2,6 +2,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+sums_by_processor: bool
+
+def crc32c(data: bytes | bytearray | memoryview | np.ndarray) -> int: ...
 def use_library(addresses: tuple[int, ...]) -> None: ...
 
 class Job:

@@ -25,8 +25,9 @@ class BlockCache:
 
     def get(self, name: Hashable, stamp: Any) -> Block | None:
         """Return the block under ``name`` if it was made from the version ``stamp``."""
-        # A miss takes no lock: one look at a dict needs none. What was found is looked at again under the lock, since
-        # another thread may have dropped it.
+        # A miss takes no lock: one look at a dict needs none, with Python's own or without. What was found is looked at
+        # again under the lock, since another thread may have dropped it. The order of use changes under it alone:
+        # without Python's own it is not safe for threads.
         entry = self._blocks.get(name)
         if entry is None:
             return None

@@ -151,7 +151,7 @@ def _import_engine() -> ModuleType | None:
     return module
 
 
-@cache
+@cache  # of several threads that are the first at once each may tell it, the same
 def _use_library(addresses: Numbers) -> None:
     """Tell the engine where the functions lie; once, for it looks at them in all jobs."""
     engine = _import_engine()

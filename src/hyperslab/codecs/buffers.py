@@ -79,7 +79,7 @@ def numcodecs_module(name: str) -> Any:
 
 # The largest block that glibc takes from its heap rather than map it anew, at most (mallopt(3), M_MMAP_THRESHOLD).
 _LARGEST_ON_HEAP = 32 << 20
-_on_heap = 0
+_on_heap = 0  # without a lock: of two threads at once the smaller size may stay, and the larger is freed once more
 
 
 def reuse_freed_memory(size: int) -> None:

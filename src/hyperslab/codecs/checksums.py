@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from google_crc32c import value as crc32c
 from isal import isal_zlib
 
 from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
 from hyperslab.codecs.buffers import wrong_size
 from hyperslab.codecs.config import Config, choice, integer, only
+from hyperslab.codecs.crc32c import crc32c
 from hyperslab.errors import CorruptChunk, Invalid
 
 # -- two checksums of HDF5: Fletcher's in the form of H5checksum.c, and Bob Jenkins' lookup3 ---------------------------

@@ -10,6 +10,7 @@ Zstandard, of which numcodecs may have another version.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from ctypes import (
@@ -163,6 +164,16 @@ class LibBlosc2:
 @cache
 def load_library() -> LibBlosc2 | None:
     """Return the library of the blosc2 that is installed; None where there is none, or one that is too old."""
+    with _loading:
+        return _load_once()
+
+
+# ``cache`` lets several threads call at once, and the library must not be initialised by two of them.
+_loading = threading.Lock()
+
+
+@cache
+def _load_once() -> LibBlosc2 | None:
     try:
         spec = find_spec("blosc2")
     except ValueError:  # a module that was put in its place

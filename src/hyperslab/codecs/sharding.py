@@ -14,11 +14,11 @@ from struct import Struct
 from typing import Any, Literal
 
 import numpy as np
-from google_crc32c import value as crc32c
 
 from hyperslab.codecs.base import ArrayToBytes, Buffer, ChunkLayout
 from hyperslab.codecs.buffers import contiguous
 from hyperslab.codecs.chain import Chain
+from hyperslab.codecs.crc32c import crc32c
 from hyperslab.errors import CorruptChunk
 from hyperslab.model.cells import Values
 from hyperslab.model.spec import ArraySpec, Codec

@@ -201,13 +201,13 @@ class OpenCollection:
 
     @property
     def _now(self) -> tuple[OpenDataset, CollectionStore, AttributeIndex]:
-        session = self.connection.session
-        if self._opened is None or self._opened[0] is not session:
+        session, opened = self.connection.session, self._opened  # another thread may open the collection anew
+        if opened is None or opened[0] is not session:
             store = self.connection.collection_store(self.name)
             if store is None:
                 raise self.not_found_error()
-            self._opened = (session, store, AttributeIndex(store))
-        return self._opened
+            opened = self._opened = (session, store, AttributeIndex(store))
+        return opened
 
     @property
     def store(self) -> CollectionStore:

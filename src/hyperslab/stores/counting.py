@@ -40,7 +40,8 @@ class Trace:
 
 
 traces: list[Trace] = []
-"""Those that are running. Where something is counted an empty list is all that is looked at."""
+"""Those that are running. Where something is counted an empty list is all that is looked at; each change and each look
+is one call of the list, so it has no lock."""
 
 
 @contextmanager
@@ -70,7 +71,7 @@ class Watcher(ABC):
 
 
 watchers: list[Watcher] = []
-"""Those that look on. As with traces, an empty list is all that is looked at where nobody does."""
+"""Those that look on. As with traces, an empty list is all that is looked at where nobody does, without a lock."""
 
 
 def done(chunks: int, nbytes: float = 0, *, written: bool = False) -> None:

@@ -100,6 +100,7 @@ def partial_name(name: str) -> str:
 Owner = Literal["alive", "dead", "unknown"]
 
 _PROCESS, _NUMBER = 22, 16
+# To take the next number is one step for all threads, with Python's lock or without (itertools of 3.13 and later).
 _numbers = count(int.from_bytes(os.urandom(2), "little"))
 
 

@@ -28,7 +28,9 @@ class _Shelf:
     def renew(self) -> None:
         """Free every lock: in a forked child their holders do not exist."""
         self.held: set[Hashable] = set()
-        self.changed = threading.Condition(threading.RLock())
+        self.lock = threading.RLock()
+        """Held by whoever changes values: ``put_if`` looks and stores in one step. To read one it is not needed."""
+        self.changed = threading.Condition(self.lock)
 
 
 _TRAITS = StoreTraits(stamped=True, ranges=True, swaps=True, locks_nodes=True, locks_chunks=True, renames=True)
@@ -92,19 +94,23 @@ class MemoryStore(Store):
         self._require_writable(check_key(key))
         if counting.traces:
             counting.count(1, written=memoryview(value).nbytes)
-        self._shelf.values[key] = (bytes(value), next(self._shelf.versions))
+        copy = bytes(value)
+        with self._shelf.lock:
+            self._shelf.values[key] = (copy, next(self._shelf.versions))
 
     def put_many(self, pairs: Iterable[tuple[str, Buffer]], *, durable: bool = False) -> None:
         """Store copies of all values, once all of them are there."""
         self._require_writable()
-        copies = {check_key(key): (bytes(value), next(self._shelf.versions)) for key, value in pairs}
+        copies = {check_key(key): bytes(value) for key, value in pairs}
         if counting.traces:
-            counting.count(len(copies), written=sum(len(value) for value, _ in copies.values()))
-        self._shelf.values.update(copies)
+            counting.count(len(copies), written=sum(map(len, copies.values())))
+        with self._shelf.lock:
+            versions = self._shelf.versions
+            self._shelf.values.update({key: (value, next(versions)) for key, value in copies.items()})
 
     def put_if(self, key: str, value: Buffer, expected: Stamp | None, *, durable: bool = False) -> Stamp:
         """Store the value if the present one has the stamp ``expected`` (None: is missing), else ``Conflict``."""
-        with self._shelf.changed:
+        with self._shelf.lock:
             if self.stamp(key) != expected:
                 raise beaten(self.url, key)
             self.put(key, value)
@@ -112,7 +118,7 @@ class MemoryStore(Store):
 
     def put_new(self, pairs: Sequence[tuple[str, Buffer]], *, durable: bool = False) -> None:
         """Store values whose keys are all missing, or none of them: ``Conflict``."""
-        with self._shelf.changed:
+        with self._shelf.lock:
             for key, _ in pairs:
                 if check_key(key) in self._shelf.values:
                     raise beaten(self.url, key)
@@ -125,12 +131,13 @@ class MemoryStore(Store):
     def delete(self, key: str, *, durable: bool = False) -> None:
         """Remove the key; missing is fine."""
         self._require_writable(check_key(key))
-        self._shelf.values.pop(key, None)
+        with self._shelf.lock:
+            self._shelf.values.pop(key, None)
 
     def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
         """Remove every key that is ``prefix`` or stands below it; ``""`` removes all."""
         self._require_writable(check_prefix(prefix))
-        with self._shelf.changed:
+        with self._shelf.lock:
             for key in [key for key in list(self._shelf.values) if key == prefix or key.startswith(below(prefix))]:
                 self._shelf.values.pop(key, None)
 
@@ -140,7 +147,7 @@ class MemoryStore(Store):
         if check_key(target) == source or target.startswith(f"{source}/"):
             remedy = "name a target outside of it"
             raise Invalid("a folder cannot be moved into itself", url=self.url, key=target, remedy=remedy)
-        with self._shelf.changed:
+        with self._shelf.lock:
             moved = list(self.list(source))
             if not moved:
                 raise NotFound("there is no such folder", url=self.url, key=source)
@@ -153,7 +160,7 @@ class MemoryStore(Store):
         """Give values other keys, ``(from, to)``, each over what is there; one that is missing is passed over."""
         self._require_writable()
         moved = [(check_key(source), check_key(target)) for source, target in pairs]
-        with self._shelf.changed:
+        with self._shelf.lock:
             for source, target in moved:
                 found = self._shelf.values.get(source)
                 if found is not None:

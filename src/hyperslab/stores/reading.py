@@ -275,7 +275,7 @@ class FolderReader(Store):
         if not is_key(key):
             check_key(key)
         folder, _, name = key.rpartition("/")
-        place = self._known[folder] if folder in self._known else self._safe_folder(folder)
+        place = self._known.get(folder) or self._safe_folder(folder)
         return None if place is None else place + name
 
     def open_folder(self, folder: str) -> int | None:
@@ -290,7 +290,7 @@ class FolderReader(Store):
         if not is_key(key):
             check_key(key)
         folder, _, name = key.rpartition("/")  # as in locate, without its call: this is done for every value
-        place = self._known[folder] if folder in self._known else self._safe_folder(folder)
+        place = self._known.get(folder) or self._safe_folder(folder)  # one look: another thread may forget the folder
         if place is None:
             return None
         try:

@@ -229,7 +229,8 @@ class _ReferenceDocument:
         return sorted(filter(is_key, self.entries))
 
 
-# Documents that are open, by what identifies a version.
+# Documents that are open, by what identifies a version. No lock: two threads that read one at once read the same, and
+# the list below is changed by single calls.
 _OPEN: WeakValueDictionary[tuple[Any, ...], _ReferenceDocument] = WeakValueDictionary()
 # The one that was read last, until a second store has it: the store that finds out a format is closed before.
 _LATEST: list[_ReferenceDocument] = []

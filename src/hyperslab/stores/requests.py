@@ -261,7 +261,10 @@ if TYPE_CHECKING:
 
 @cache
 def threads(count: int, name: str) -> ThreadPoolExecutor:
-    """Return up to ``count`` of them, the same for the same name; a forked child makes its own."""
+    """Return up to ``count`` of them, the same for the same name; a forked child makes its own.
+
+    Of two threads that are the first at once each may make them: those that nobody has then end with their work.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(count, thread_name_prefix=f"hyperslab-{name}")

@@ -104,7 +104,8 @@ _PARTIAL = re.compile(r"\.partial-([0-9a-f]{8}|[0-9a-f]{16})-(.+)", re.DOTALL).f
 _FORGOTTEN = 7 * 86400.0
 # So many times as long as a look through a folder took no other follows: writing many files costs 2 % more at most.
 _SPARED = 50
-FOLDERS_LOOKED_AT = 1000  # folders that are remembered; with one more all are forgotten
+# Folders that are remembered; with one more all are forgotten. No lock: each step is one call of the dict.
+FOLDERS_LOOKED_AT = 1000
 _looked: dict[str, tuple[float, float]] = {}
 
 

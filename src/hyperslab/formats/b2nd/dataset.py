@@ -180,7 +180,7 @@ class TreeReader(Reader):
         above = f"{path}/" if path else ""
         return [
             name[len(above) :]
-            for name in self._nodes
+            for name in list(self._nodes)  # another thread may make one
             if name and name.startswith(above) and "/" not in name[len(above) :]
         ]
 

@@ -298,9 +298,10 @@ class PendingChunks:
     def blank_slot(self, number: int) -> bytes:
         """Return the slot of a chunk of nothing but fill values."""
         rows = self.rows_in(number)
-        if rows not in self._blank:
-            self._blank = {rows: self._encode(number, self.content.spec.filled(self._shape_of(rows)))}
-        return self._blank[rows]
+        blank = self._blank  # another thread may need one of other rows
+        if rows not in blank:
+            blank = self._blank = {rows: self._encode(number, self.content.spec.filled(self._shape_of(rows)))}
+        return blank[rows]
 
     def slot(self, number: int) -> bytes:
         """Return the slot of a chunk that is not in the file: it was written since, or holds fill values."""

@@ -226,9 +226,10 @@ class HdmfReader(Reader):
         return self._paths_by_id().get(object_id, ())
 
     def _paths_by_id(self) -> Mapping[str, list[str]]:
-        if self._ids is None:
-            self._ids = map_object_ids(self._documents, self._specifications_group())
-        return self._ids
+        ids = self._ids  # another thread may forget them
+        if ids is None:
+            ids = self._ids = map_object_ids(self._documents, self._specifications_group())
+        return ids
 
     # -- specifications ---------------------------------------------------------------------------------------------
 
@@ -240,9 +241,10 @@ class HdmfReader(Reader):
 
     def _specifications_group(self) -> str | None:
         """Return the group of the specifications; None where there are none."""
-        if self._place is None:
-            self._place = (self._find_specifications(),)
-        return self._place[0]
+        place = self._place  # another thread may forget it
+        if place is None:
+            place = self._place = (self._find_specifications(),)
+        return place[0]
 
     def _find_specifications(self) -> str | None:
         root = self._node_or_none("")

@@ -7,6 +7,7 @@ written else. A mend looks again, under the lock of the root.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 
@@ -32,6 +33,13 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Store
 
 
+class _ThreadDocuments(threading.local):
+    """Documents as the calling thread read them, until it has parsed them; other threads have their own."""
+
+    def __init__(self) -> None:
+        self.by_path: dict[str, bytes] = {}
+
+
 class NczarrReader(SurveyedDataset):
     """A dataset open for reading."""
 
@@ -45,7 +53,7 @@ class NczarrReader(SurveyedDataset):
         remembered: Mapping[str, bytes | None] | None = None,
     ) -> None:
         super().__init__(store, dialect, settings, remembered)
-        self._raw: dict[str, bytes] = {}
+        self._raw = _ThreadDocuments()
         self._raw_copy: bytes | None = None
         self._copy_texts: Mapping[str, str] | None = None
         self._draft_order: Consolidated | None = None
@@ -71,14 +79,16 @@ class NczarrReader(SurveyedDataset):
     def refresh(self, path: str) -> None:
         """Forget what is remembered of all nodes, for their documents depend on one another."""
         with self._mutex:
-            self._specs.clear()
+            with self._spec_lock:
+                self._changes += 1
+                self._specs.clear()
             self._known_documents.clear()
             self._dialect.context.parsed.clear()
             self._prefetched.clear()
             self._remembered.clear()
             self._consolidated.clear()
             self._in_consolidated.clear()
-            self._raw.clear()
+            self._raw.by_path.clear()
             self._raw_copy = self._copy_texts = self._draft_order = self._structured_arrays = None
             self._looked_for_consolidated = True
 
@@ -101,33 +111,35 @@ class NczarrReader(SurveyedDataset):
             return super()._parse(path, docs)
         finally:
             reading.discard(path)
-            self._raw.pop(path, None)
+            self._raw.by_path.pop(path, None)
 
     def _texts(self, path: str) -> Mapping[str, str]:
         """Return how the values of a node's ``.zattrs`` are spelled, in the copy where they are read from there."""
-        if path in self._raw:
-            return source_texts(self._raw[path])
-        if path not in self._in_consolidated or self._raw_copy is None:
+        if (raw := self._raw.by_path.get(path)) is not None:
+            return source_texts(raw)
+        copied, texts = self._raw_copy, self._copy_texts  # another thread may forget them
+        if path not in self._in_consolidated or copied is None:
             return {}
-        if self._copy_texts is None:
-            self._copy_texts = source_texts(source_texts(self._raw_copy).get("metadata", "{}").encode())
-        return source_texts(self._copy_texts.get(child(path, ZATTRS), "{}").encode())
+        if texts is None:
+            texts = self._copy_texts = source_texts(source_texts(copied).get("metadata", "{}").encode())
+        return source_texts(texts.get(child(path, ZATTRS), "{}").encode())
 
     def _structured(self) -> list[str]:
         """Return the arrays whose cells have fields, in order; asked for of plain Zarr alone, whose structures get
         names."""
-        if self._structured_arrays is None:
+        if (known := self._structured_arrays) is None:  # another thread may forget it
             found: dict[str, JsonObject | None] = {}
-            if "" in self._consolidated:
-                found = {path: docs.get(ZARRAY) for path, docs in self._consolidated[""].docs.items()}
+            if (root := self._consolidated.get("")) is not None:
+                found = {path: docs.get(ZARRAY) for path, docs in root.docs.items()}
             else:
                 for place in self.store.list(""):
                     path, _, name = place.rpartition("/")
                     with suppress(FormatError):
                         found |= {path: self._stored(path, name)} if name == ZARRAY else {}
             arrays = {path: doc for path, doc in found.items() if doc is not None}
-            self._structured_arrays = sorted(path for path, doc in arrays.items() if isinstance(doc.get("dtype"), list))
-        return self._structured_arrays
+            known = sorted(path for path, doc in arrays.items() if isinstance(doc.get("dtype"), list))
+            self._structured_arrays = known
+        return known
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
         """Return the chunks as they are under ``spec``; cells of an enumeration are checked when they are written."""
@@ -181,7 +193,7 @@ class NczarrReader(SurveyedDataset):
         if name == CONSOLIDATED and not path:
             self._raw_copy = data if data is not None and len(data) <= LIMITS.size else None
         if name == ZATTRS and data is not None:
-            self._raw[path] = data
+            self._raw.by_path[path] = data
         return data
 
     def _stored_docs(self, path: str) -> Docs | None:
@@ -203,7 +215,7 @@ class NczarrReader(SurveyedDataset):
         written again."""
         docs = self._stored_docs(path)
         result = None if docs is None else with_quoted_text(docs, self.generation, lambda: self._texts(path))
-        self._raw.pop(path, None)
+        self._raw.by_path.pop(path, None)
         return result
 
     # -- the tree ---------------------------------------------------------------------------------------------------
@@ -235,13 +247,14 @@ class NczarrReader(SurveyedDataset):
         """Return the order of a group that has no lists, which in the draft stands beside consolidated metadata."""
         if self.generation is not Generation.DRAFT or self._consolidated_names(path) is not None:
             return []
-        if self._draft_order is None:
+        order = self._draft_order  # another thread may forget it
+        if order is None:
             try:
                 doc = self._stored("", CONSOLIDATED)
             except HyperslabError:
                 doc = None
-            self._draft_order = Consolidated((doc and self._dialect.read_consolidated(doc)) or {})
-        return self._draft_order.names(path) or []
+            order = self._draft_order = Consolidated((doc and self._dialect.read_consolidated(doc)) or {})
+        return order.names(path) or []
 
     def list_mismatches(self, path: str) -> list[Problem]:
         """Return what a group holds and does not list, which netCDF does not see, and what it lists and does not

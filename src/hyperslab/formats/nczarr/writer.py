@@ -194,11 +194,11 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         if not waits:
             self._commit(DocumentChange(docs))
         for place, written in docs.items():
-            self._specs.pop(place, None)
+            self._forget_spec(place)
             self._in_consolidated.discard(place)
             self._unconsolidated_paths.add(place)
             with self._with_upcoming(changed):
-                self._specs[place] = self._parse(place, written)
+                self._replace_spec(place, self._parse(place, written))
 
     def _rendered(self, changed: Mapping[str, Spec]) -> dict[str, Docs]:
         """Return the documents of what changes, in the order in which they are stored."""

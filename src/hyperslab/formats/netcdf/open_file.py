@@ -217,7 +217,7 @@ class OpenNetcdfFile:
             # HDF5 tells files by their inode, and shares what it remembers of a file that is open already: one that was
             # overwritten in place would be read by its old layout, so what is open of older versions is closed.
             with LOCK:
-                for other in list(_OPEN_FILES):
+                for other in _list_open_files():
                     is_open = other.descriptor >= 0 and not other.is_overwritten and other.version != self.version
                     if is_open and os.path.sameopenfile(other.descriptor, self.descriptor):
                         other.close_overwritten()
@@ -230,7 +230,7 @@ class OpenNetcdfFile:
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(self.descriptor), os.stat(path)):
                     self._finish = _close_at_collection(self)
-                    _OPEN_FILES.add(self)
+                    _OPEN_FILES[id(self)] = self
                     return
         raise Conflict("the file was replaced again and again while it was opened", url=self.url)
 
@@ -403,13 +403,20 @@ def _close_abandoned(descriptor: int, *handles: object) -> None:
     os.close(descriptor)
 
 
-_OPEN_FILES: weakref.WeakSet[OpenNetcdfFile] = weakref.WeakSet()
+_OPEN_FILES: weakref.WeakValueDictionary[int, OpenNetcdfFile] = weakref.WeakValueDictionary()
+"""By their ``id``."""
+
+
+def _list_open_files() -> list[OpenNetcdfFile]:
+    """Return those that are open. Whoever holds the lock, the garbage collector may take one out in another thread, at
+    which an iteration would fail: the list of references is made by one call."""
+    return [opened for reference in _OPEN_FILES.valuerefs() if (opened := reference()) is not None]
 
 
 def share_open_file(user: object, path: str, url: str) -> OpenNetcdfFile:
     """Return the file at ``path`` as it is open in this process, else open it; ``user`` is to leave it."""
     with LOCK:
-        opened = next((each for each in _OPEN_FILES if each.is_now(path)), None) or OpenNetcdfFile(path, url)
+        opened = next((each for each in _list_open_files() if each.is_now(path)), None) or OpenNetcdfFile(path, url)
         opened.users.add(user)
         return opened
 

@@ -51,12 +51,19 @@ class ZarrReader(Reader):
         for key, value in self._remembered.items():
             self._remembers_nodes |= value is not None and "/" in key
         self._specs: dict[str, GroupSpec | ArraySpec] = {}
+        # Counts what is forgotten or written. Who read a node's documents before that does not remember them after it:
+        # the next reader, perhaps one who appends, would take a shape of before for the present one.
+        self._changes = 0
+        self._spec_lock = threading.Lock()  # the last lock of all: nothing is asked for while it is held
         self._consolidated: dict[str, Consolidated] = {}
         self._prefetched: dict[str, Docs | None] = {}
         self._looked_for_consolidated = False
         self._unconsolidated_paths: set[str] = set()
         self._known_documents: dict[bytes, JsonObject] = {}  # many arrays have the same document, which is read once
         self._in_consolidated: set[str] = set()
+        # What is remembered needs no lock: each look at a dict and each change is one call, and what two threads read
+        # at once is the same. The mutex is for what is one step of several calls. Lock order: a node's in the store,
+        # the mutex, the store's own; who holds the mutex asks for no node's lock.
         self._mutex = threading.RLock()
 
     def close(self) -> None:
@@ -66,7 +73,7 @@ class ZarrReader(Reader):
     def refresh(self, path: str) -> None:
         """Forget what is remembered of a node; it is read from its own documents from now on."""
         with self._mutex:
-            self._specs.pop(path, None)
+            self._forget_spec(path)
             self._prefetched.pop(path, None)
             self._remembered.clear()
             self._known_documents.clear()
@@ -86,6 +93,7 @@ class ZarrReader(Reader):
         """Return what lies at ``path``; NodeNotFound, or FormatError with every problem of its documents."""
         spec = self._specs.get(path)
         if spec is None:
+            changes = self._changes
             docs = self._docs(path)
             if docs is not None:
                 spec = self._parse(path, docs)
@@ -93,8 +101,21 @@ class ZarrReader(Reader):
                 spec = GroupSpec()  # a group that has no document of its own: something below it has
             else:
                 raise node_not_found(path, self.store.url)
-            self._specs[path] = spec
+            with self._spec_lock:
+                if changes == self._changes:
+                    self._specs[path] = spec
         return spec
+
+    def _forget_spec(self, path: str) -> None:
+        with self._spec_lock:
+            self._changes += 1
+            self._specs.pop(path, None)
+
+    def _replace_spec(self, path: str, spec: GroupSpec | ArraySpec) -> None:
+        """Remember what was just written, or read as the present state, in the place of all that was read before."""
+        with self._spec_lock:
+            self._changes += 1
+            self._specs[path] = spec
 
     def stored_node(self, path: str) -> GroupSpec | ArraySpec | None:
         """Return what a node's own documents say, whatever consolidated metadata does; None where it has none."""
@@ -118,7 +139,10 @@ class ZarrReader(Reader):
                 self._in_consolidated.add(path)
                 return copied
             if path in self._prefetched:
-                return self._prefetched.pop(path)
+                try:
+                    return self._prefetched.pop(path)
+                except KeyError:  # another thread has taken it
+                    return self._stored_docs(path)
         self._in_consolidated.discard(path)
         return self._stored_docs(path)
 
@@ -159,7 +183,10 @@ class ZarrReader(Reader):
     def _value(self, path: str, name: str) -> bytes | None:
         """Return the bytes of a document, those that were read before once."""
         place = f"{path}/{name}" if path else name
-        return self._remembered.pop(place) if place in self._remembered else self.store.get(place)
+        try:
+            return self._remembered.pop(place) if place in self._remembered else self.store.get(place)
+        except KeyError:  # another thread has taken it
+            return self.store.get(place)
 
     # -- consolidated metadata --------------------------------------------------------------------------------------
 
@@ -167,16 +194,20 @@ class ZarrReader(Reader):
         """Read the root's consolidated metadata once; damage is no reason to read nothing."""
         if self._looked_for_consolidated:
             return
-        self._looked_for_consolidated = True
-        name = self._dialect.consolidated_name
-        try:
-            if name in self._dialect.nodes:
-                # it is in the root's own document, which need not be read again for the root
-                self._prefetched[""] = self._stored_docs("")
-            elif (doc := self._stored("", name)) is not None:
-                self._remember_consolidated("", doc)
-        except FormatError:
-            return
+        with self._mutex:  # other threads wait for it: without it they would take the dataset for one that has none
+            if self._looked_for_consolidated:
+                return
+            name = self._dialect.consolidated_name
+            try:
+                if name in self._dialect.nodes:
+                    # it is in the root's own document, which need not be read again for the root
+                    self._prefetched[""] = self._stored_docs("")
+                elif (doc := self._stored("", name)) is not None:
+                    self._remember_consolidated("", doc)
+            except FormatError:
+                return
+            finally:
+                self._looked_for_consolidated = True
 
     @property
     def is_consolidated(self) -> bool:
@@ -192,9 +223,9 @@ class ZarrReader(Reader):
     def _consolidated_above(self, path: str) -> Iterator[tuple[str, Consolidated]]:
         """Yield the consolidated metadata that may speak of a node, the nearest first, with the node's path relative to
         its holder."""
-        for holder in sorted(self._consolidated, key=len, reverse=True):
+        for holder, each in sorted(self._consolidated.items(), key=_length_of_holder, reverse=True):
             if is_within(path, holder):
-                yield relative(path, holder), self._consolidated[holder]
+                yield relative(path, holder), each
 
     def _consolidated_docs(self, path: str) -> Docs | None:
         root = self._consolidated.get("")
@@ -239,9 +270,10 @@ class ZarrReader(Reader):
         spec = self._specs.get(path) or self.node(path)
         # cells are never read by what consolidated metadata says alone: others may have changed the array since
         if path in self._in_consolidated:
+            changes = self._changes
             docs = self._stored_docs(path)
             if docs is None:
-                self._specs.pop(path, None)
+                self._forget_spec(path)
                 self._unconsolidated_paths.add(path)
                 raise NodeNotFound(
                     "the array is gone; only consolidated metadata speaks of it", url=self.store.url, node=path
@@ -249,7 +281,10 @@ class ZarrReader(Reader):
             if docs != self._consolidated_docs(path):
                 copied, spec = spec, self._parse(path, docs)
                 self._raise_if_stale(path, copied, spec)  # as often as it is asked for: an array keeps what it has
-                self._specs[path] = spec
+                with self._spec_lock:
+                    if changes == self._changes:
+                        self._changes += 1  # nor is what consolidated metadata says
+                        self._specs[path] = spec
             self._in_consolidated.discard(path)
         return self.chunks_as(path, spec if spec.is_array else require_array(path, spec, self.store.url))
 
@@ -272,6 +307,10 @@ class ZarrReader(Reader):
             return open_chunks(self.store, path, self._dialect.key_of(spec), spec, self._settings)
         except HyperslabError as error:
             raise error.locate(url=self.store.url, node=path) from error.__cause__
+
+
+def _length_of_holder(entry: tuple[str, Consolidated]) -> int:
+    return len(entry[0])
 
 
 def holds_nodes(store: Store, path: str, documents: Iterable[str]) -> bool:

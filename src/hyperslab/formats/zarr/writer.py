@@ -63,7 +63,7 @@ class ZarrWriter(ZarrReader, Writer):
         if not waits:
             self._commit(DocumentChange(changes))
         for place, written in changes.items():
-            self._specs[place] = self._parse(place, written)
+            self._replace_spec(place, self._parse(place, written))
             self._in_consolidated.discard(place)
             self._unconsolidated_paths.add(place)
 
@@ -90,7 +90,7 @@ class ZarrWriter(ZarrReader, Writer):
             if spec is not None and spec.is_array:
                 raise Invalid("an array holds no other nodes", url=self.store.url, node=above)
             if spec is not None:
-                self._specs[above] = spec
+                self._replace_spec(above, spec)
                 self._unconsolidated_paths.add(above)
                 break
             missing.insert(0, above)
@@ -138,8 +138,8 @@ class ZarrWriter(ZarrReader, Writer):
 
     def _forget(self, path: str) -> None:
         with self._mutex:
-            for name in [name for name in self._specs if is_within(name, path)]:
-                del self._specs[name]
+            for name in [name for name in list(self._specs) if is_within(name, path)]:  # others read, and remember more
+                self._forget_spec(name)
             self._consolidated.clear()
             self._prefetched.clear()
             self._remembered.clear()

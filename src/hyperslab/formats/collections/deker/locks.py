@@ -29,7 +29,7 @@ _SHORTEST, _LONGEST = 0.005, 0.1
 _SLACK = 2.0
 
 _LOCKED_HERE: list[str] = []
-"""Files that this process holds: it never leaves one half-written."""
+"""Files that this process holds: it never leaves one half-written. Each change and look is one call of the list."""
 
 
 def is_lock(name: str) -> bool:

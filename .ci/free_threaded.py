@@ -1,0 +1,83 @@
+"""Run tests by an interpreter without Python's lock, in an environment of its own, with ``PYTHON_GIL=0``.
+
+The interpreter is ``PYTHON_T``, ``python3.14t`` or ``python3.13t``. Of the optional libraries those are installed that
+have wheels for it; a test whose library is not there is skipped. First it is seen that the lock is still off when the
+package, its engine and each library of its codecs are imported.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ENVIRONMENT = ROOT / ".venvs" / "free-threaded"
+PYTHON = ENVIRONMENT / "bin" / "python"
+TOOLS = ("pytest>=8.3", "pytest-asyncio>=0.25", "pytest-timeout>=2.3", "pytest-xdist>=3.6", "hypothesis>=6.115")
+EXTRAS = ("b2nd", "xarray", "dtypes", "mongo")
+# What reads and writes chunks and documents; other rooms need libraries of which not all have such wheels.
+ROOMS = ("model", "selection", "chunks", "codecs", "array", "group", "formats/zarr2", "formats/zarr3", "formats/nczarr")
+FILES = ("stores/test_conformance.py", "formats/test_bounded_memo.py", "trust/test_many_threads.py")
+STILL_OFF = """
+import sys
+import hyperslab, hyperslab.codecs.registry, hyperslab.chunks._engine, numcodecs, isal.isal_zlib, msgspec
+from hyperslab.codecs import crc32c, libblosc2
+libblosc2.load_library()
+assert not sys._is_gil_enabled(), "an import has switched the lock on"
+print(f"free-threaded: Python {sys.version.split()[0]}, its lock is off; crc32c by {crc32c.name}")
+"""
+
+
+def main() -> int:
+    """Return what pytest returns; 0 where there is no such interpreter, which one line says."""
+    command = _find_interpreter()
+    if command is None:
+        print("free-threaded: there is no python3.14t or python3.13t here (or PYTHON_T=...); nothing was run")
+        return 0
+    _make_environment(command)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
+    subprocess.run([PYTHON, "-c", STILL_OFF], env=environment, check=True)
+    places = [f"tests/{name}" for name in (*ROOMS, *FILES)]
+    options = ["-n", "2", "--dist", "loadfile", "-p", "no:cacheprovider"]
+    return subprocess.run(
+        [PYTHON, "-m", "pytest", *options, *places], cwd=ROOT, env={**environment, "PYTHON_GIL": "0"}, check=False
+    ).returncode
+
+
+def _find_interpreter() -> str | None:
+    for name in filter(None, (os.environ.get("PYTHON_T"), "python3.14t", "python3.13t")):
+        command = shutil.which(name)
+        proof = "import sysconfig, sys; sys.exit(not sysconfig.get_config_var('Py_GIL_DISABLED'))"
+        if command is not None and subprocess.run([command, "-c", proof], check=False).returncode == 0:
+            return command
+    return None
+
+
+def _make_environment(command: str) -> None:
+    """Install the package with what it needs, and what of the rest has wheels; again where its needs have changed."""
+    made = ENVIRONMENT / ".made"
+    needs = [ROOT / name for name in ("pyproject.toml", "hatch_build.py", "src/hyperslab/chunks/_engine.c")]
+    if made.exists() and made.stat().st_mtime >= max(each.stat().st_mtime for each in (*needs, Path(__file__))):
+        return
+    shutil.rmtree(ENVIRONMENT, ignore_errors=True)
+    subprocess.run([command, "-m", "venv", ENVIRONMENT], check=True)
+    _install("--prefer-binary", "--editable", str(ROOT), check=True)
+    _install("--prefer-binary", *TOOLS, check=True)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for requirement in (each for extra in EXTRAS for each in extras[extra]):
+        if _install("--only-binary", ":all:", requirement, check=False):
+            print(f"free-threaded: there is no wheel of {requirement} for it", file=sys.stderr)
+    made.touch()
+
+
+def _install(*what: str, check: bool) -> int:
+    pip = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *what]
+    return subprocess.run(pip, check=check, stderr=None if check else subprocess.DEVNULL).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
