@@ -123,7 +123,7 @@ def _is_clear(name: str, size: int, root: GroupSpec | None) -> bool:
     if root is None:
         return True
     group, short = split_qualified(name)
-    return not group and any([dim.name == short and dim.size == size for dim in root.dims])
+    return not group and any(dim.name == short and dim.size == size for dim in root.dims)
 
 
 def _resolve(name: str, size: int, node: str, context: Context, problems: Problems) -> str:
