@@ -213,9 +213,9 @@ Found: TypeAlias = tuple[int, tuple[int, int, int] | None]
 
 def make_single_reads(codecs: EngineCodecs | None, shape: Numbers) -> SingleChunks | None:
     """Return what reads single chunks of this shape, once the engine is not turned off; None where it does not."""
-    if _import_engine() is None or codecs is None or len(shape) > _MOST_AXES:
+    if _import_engine() is None or codecs is None or len(shape) > _MOST_AXES or not _has_functions(codecs):
         return None
-    return None if codecs.compressor is not None and codecs.library is None else SingleChunks(codecs, shape)
+    return SingleChunks(codecs, shape)
 
 
 class EngineJob:
@@ -401,8 +401,11 @@ def _fits(files: StoredFiles | None, plan: Plan, memory: np.ndarray) -> bool:
     codecs = files.codecs
     if files.shard is not None and not _has_short_indexes(plan, files.shard.members):
         return False
-    if memory.dtype != codecs.dtype or not memory.flags.c_contiguous:
-        return False
+    return memory.dtype == codecs.dtype and memory.flags.c_contiguous and _has_functions(codecs)
+
+
+def _has_functions(codecs: EngineCodecs) -> bool:
+    """Return True where there is a library with the functions that these codecs need, if they need one."""
     if codecs.compressor in ("zlib", "gzip"):
         return codecs.library is not None and codecs.library.inflates
     return codecs.library is not None or (codecs.compressor is None and codecs.shuffle <= 1)

@@ -273,7 +273,7 @@ def build_chain(codecs: Sequence[Codec], cells: ChunkLayout, *, of_index: bool =
 _LONGEST_KEY = 1 << 12
 
 
-def _chain_key(codecs: Sequence[Codec], cells: ChunkLayout, of_index: bool) -> Hashable | None:
+def _chain_key(codecs: Sequence[Codec], cells: ChunkLayout, of_index: bool = False) -> Hashable | None:
     """Return what tells one chain of plain cells from another; None for other cells, and configurations that are long
     or hold arrays, whose text is not all of them."""
     dtype, fill = cells.dtype, cells.fill_value
