@@ -238,7 +238,7 @@ def test_python_decodes_what_deflate_made_hardly_smaller(tmp_path: Path, monkeyp
 def test_a_library_without_zlib_ng(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python decodes deflate where libblosc2 was built over another zlib."""
     monkeypatch.setattr(libblosc2, "_INFLATE", ("zng_inflateInit2", "zng_is_not_there"))
-    library = libblosc2.load_library.__wrapped__()
+    library = libblosc2._load_once.__wrapped__()
     assert library is not None
     assert not library.for_engine.inflates
     monkeypatch.setattr(libblosc2, "load_library", lambda: library)
