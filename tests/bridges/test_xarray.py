@@ -449,8 +449,8 @@ def test_what_takes_a_place_is_complete_before(tmp_path: Path, weather: xr.Datas
 @pytest.mark.parametrize(
     ("options", "shards"),
     [
-        ({}, (34, 34)),
-        ({"unlimited_dims": "y"}, (1, 34)),
+        ({}, (45, 45)),
+        ({"unlimited_dims": "y"}, (1, 45)),
         ({"shards": False}, None),
         ({"encoding": {"t": {"shards": False}}}, None),
         ({"encoding": {"t": {"shards": (17, 17)}}}, (17, 17)),
@@ -460,7 +460,7 @@ def test_what_takes_a_place_is_complete_before(tmp_path: Path, weather: xr.Datas
 def test_many_small_chunks_are_put_into_shards(
     tmp_path: Path, options: dict[str, object], shards: tuple[int, int] | None
 ) -> None:
-    dataset = xr.Dataset({"t": (("y", "x"), np.arange(34.0 * 34).reshape(34, 34))})
+    dataset = xr.Dataset({"t": (("y", "x"), np.arange(45.0 * 45).reshape(45, 45))})
     for lazy in (dataset, dataset.chunk({"y": 1, "x": 1}), dataset.chunk({"y": 5})):
         url = tmp_path / f"{len(lazy.chunks)}{lazy['t'].chunks and len(lazy['t'].chunks[0])}.zarr"
         delayed = hs.save(url, lazy, chunks={"y": 1, "x": 1}, **options)

@@ -289,8 +289,8 @@ def test_a_fill_value_that_is_not_zero_stays_in_zarr2(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "options", "shards"),
     [
-        ("zarr2", "zarr3", {"chunks": {"y": 1, "x": 1}}, (34, 34)),
-        ("zarr3", "zarr3", {"chunks": {"y": 1, "x": 1}}, (34, 34)),
+        ("zarr2", "zarr3", {"chunks": {"y": 1, "x": 1}}, (45, 45)),
+        ("zarr3", "zarr3", {"chunks": {"y": 1, "x": 1}}, (45, 45)),
         ("zarr3", "zarr3", {"chunks": {"y": 1, "x": 1}, "shards": False}, None),
         ("zarr3", "zarr3", {}, None),  # as it is
         ("zarr3", "zarr2", {"chunks": {"y": 1, "x": 1}}, None),
@@ -302,7 +302,7 @@ def test_many_small_chunks_are_put_into_shards(
 ) -> None:
     source, target = MemoryStore(), MemoryStore()
     with hs.create(source, old) as root:
-        cells = np.arange(34.0 * 34).reshape(34, 34)
+        cells = np.arange(45.0 * 45).reshape(45, 45)
         root.create_array("a", data=cells, dims=("y", "x"), chunks=(1, 1), shards=False)
     convert(source, target, new, verify=True, **options)
     array = hs.open(target)["a"]
@@ -313,6 +313,17 @@ def test_many_small_chunks_along_a_dimension_that_grows() -> None:
     source, target = MemoryStore(), MemoryStore()
     with hs.create(source) as root:
         root.create_dimension("y")
-        root.create_group("g").create_array("a", (40, 40), "f4", dims=("y", "x"))[...] = 1
+        root.create_group("g").create_array("a", (50, 50), "f4", dims=("y", "x"))[...] = 1
     convert(source, target, "zarr3", chunks={"y": 1, "x": 1}, verify=True)
-    assert hs.open(target)["g/a"].shards == (1, 40)
+    assert hs.open(target)["g/a"].shards == (1, 50)
+
+
+@pytest.mark.parametrize("memory", [100, 4_000, 100_000])
+def test_shards_that_nobody_asked_for_need_no_more_memory_than_chunks(memory: int) -> None:
+    source, target = MemoryStore(), MemoryStore()
+    with hs.create(source) as root:
+        root.create_array("a", data=np.arange(2500.0), dims=("x",), chunks=(5,))
+    convert(source, target, "zarr3", chunks={"x": 1}, memory=memory, verify=True)
+    shards = hs.open(target)["a"].shards
+    assert (shards is None) == (memory == 100)
+    assert shards is None or 8 * shards[0] <= memory // 8

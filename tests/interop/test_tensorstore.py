@@ -52,7 +52,7 @@ def test_shards(tensorstore: ModuleType, tmp_path: Path, codec: str) -> None:
 
 
 def test_many_small_chunks(tensorstore: ModuleType, tmp_path: Path) -> None:
-    values = cells("<f4", (130, 170))
+    values = cells("<f4", (150, 170))
     hs.save(tmp_path / "a.zarr", values, chunks=(3, 4))
     assert hs.open(tmp_path / "a.zarr")["data"].shards is not None
     spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(tmp_path / "a.zarr" / "data")}}

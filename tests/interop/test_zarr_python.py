@@ -134,7 +134,7 @@ def test_we_read_their_v2_filters(zarr: ModuleType, tmp_path: Path, order: str, 
 
 def test_many_small_chunks(zarr: ModuleType, tmp_path: Path) -> None:
     can(zarr, "zarr3")
-    values = np.arange(130.0 * 170).reshape(130, 170)
+    values = np.arange(150.0 * 170).reshape(150, 170)
     hs.save(tmp_path / "a.zarr", values, chunks=(3, 4))
     theirs = zarr.open_array(tmp_path / "a.zarr" / "data", mode="r+")
     assert theirs.shards is not None

@@ -17,7 +17,7 @@ _GROWTH = 1024
 # An array of more chunks, each of fewer bytes of cells, is put into shards where nobody says otherwise. A file costs
 # 0.2 to 1 ms to make on ext4 and about as much to remove: 256 MiB in chunks of 64 KiB are written 4 times as fast in
 # shards or more, of 128 KiB 3 times, of 256 KiB twice, of 512 KiB 1.2 times (docs/explanation/choosing.md).
-MANY_CHUNKS = 1000
+MANY_CHUNKS = 2000
 SMALL_CHUNK_BYTES = MEBIBYTE // 2
 # Of such a shard: from 4 MiB on larger ones are written and read no faster, and to change one chunk its shard is read
 # and written anew: 12 to 17 ms for 8 MiB, 50 to 140 for 32, where a chunk in a file of its own takes 2 to 7.
@@ -78,9 +78,14 @@ def auto_shards(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int) 
 
 
 def shards_of_many(
-    shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int, growing: Collection[int] = ()
+    shape: tuple[int, ...],
+    chunks: tuple[int, ...],
+    itemsize: int,
+    growing: Collection[int] = (),
+    most: int = SMALL_SHARD_BYTES,
 ) -> tuple[int, ...] | None:
-    """Return the shard lengths of an array that would be many small files; None for any other.
+    """Return the shard lengths, of up to ``most`` bytes of cells, of an array that would be many small files; None for
+    any other.
 
     A shard takes in the last axes first, in even parts: rows are written and appended in that order, so that they touch
     few shards. Along an axis that is ``growing`` it is as long as a chunk: rows that are appended change no more shards
@@ -90,7 +95,9 @@ def shards_of_many(
     counts = [-(-length // cut) for length, cut in zip(shape, chunks, strict=True)]
     if prod(counts) <= MANY_CHUNKS or nbytes >= SMALL_CHUNK_BYTES:
         return None
-    room = min(SMALL_SHARD_BYTES // nbytes, MOST_CHUNKS_OF_SHARD)
+    room = min(most // nbytes, MOST_CHUNKS_OF_SHARD)
+    if room < LEAST_CHUNKS_OF_SHARD:
+        return None
     members = [1] * len(counts)
     for axis in reversed(range(len(counts))):
         if axis not in growing:

@@ -21,7 +21,7 @@ from hyperslab.conversion.copy import SETTINGS, ConversionJob, CopyProgress, cop
 from hyperslab.conversion.distributed import copy_distributed, require_reachable
 from hyperslab.conversion.journal import make_head
 from hyperslab.conversion.opening import dataset_session, tree_session
-from hyperslab.conversion.plan import DryRun, dry_run, write_documents
+from hyperslab.conversion.plan import MEMORY, DryRun, dry_run, write_documents
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.references import build_reference_map
 from hyperslab.conversion.report import ConversionReport, describe_recut
@@ -50,9 +50,6 @@ from hyperslab.stores.credentials import redact
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.location import Location, Options, Several, two_sides
 from hyperslab.stores.zip import ZipStore
-
-# Cells in flight: a box takes a quarter of it, see ArrayCopy.chunks_per_box.
-MEMORY = 256 << 20
 
 _log = logging.getLogger("hyperslab")
 
@@ -168,6 +165,7 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
                 format,
                 request.target,
                 allow_loss=request.allow_loss,
+                memory=request.memory,
                 options=request.layout,
                 references=references,
             )

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
 from hyperslab.array.session import OpenDataset
+from hyperslab.chunks.auto import SMALL_SHARD_BYTES
 from hyperslab.codecs.registry import parse_codec
 from hyperslab.conversion.adapt import (
     TargetNode,
@@ -55,6 +56,12 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location
 from hyperslab.stores.memory import MemoryStore
 
+# Cells in flight: a box takes a quarter of it, see ArrayCopy.chunks_per_box.
+MEMORY = 256 << 20
+# A shard that nobody asked for takes this part of it and no more: a box of cells is in memory twice, beside what is
+# encoded of it, for each of two threads.
+_SHARDS_IN_MEMORY = 8
+
 
 @dataclass(frozen=True, eq=False)
 class DryRun:
@@ -77,13 +84,15 @@ def dry_run(
     where: Location,
     *,
     allow_loss: bool,
+    memory: int = MEMORY,
     options: Mapping[str, object] = MappingProxyType({}),
     references: ReferenceMap | None = None,
 ) -> DryRun:
     """Return what a conversion would write; nothing is touched at ``where``.
 
-    Each node is first fitted to the format's features, then shown to the format itself. ``references``: what becomes of
-    links and references. ``options``: of the target's format. Unsupported with all losses, unless ``allow_loss``.
+    Each node is first fitted to the format's features, then shown to the format itself. ``references``: what becomes
+    of links and references. ``options``: of the target's format. ``memory``: for cells in flight. Unsupported with all
+    losses, unless ``allow_loss``.
     """
     same = source.format == format
     items = fit_fixed_length(source, items, format.features, references)
@@ -92,7 +101,8 @@ def dry_run(
     features = format.features
     if format.traits.options_cut and options:  # what the arrays of the source were cut by gives way to them
         same, features = False, features - {Feature.SHARDS}
-    nodes = list(plan_nodes(items, encoding, features, same_format=same, shards_many=format.traits.shards_many))
+    most = min(SMALL_SHARD_BYTES, memory // _SHARDS_IN_MEMORY) if format.traits.shards_many else 0
+    nodes = list(plan_nodes(items, encoding, features, same_format=same, shard_bytes=most))
     if format.traits.label_rules:
         nodes = [add_coordinate_labels(source, each) for each in nodes]
     if format.traits.fill_value == "missing":
@@ -204,11 +214,11 @@ def find_omissions(reader: Reader, items: list[SourceNode]) -> tuple[Loss, ...]:
 
 
 def plan_nodes(
-    items: list[SourceNode], encoding: Encoding, features: Features, *, same_format: bool, shards_many: bool = False
+    items: list[SourceNode], encoding: Encoding, features: Features, *, same_format: bool, shard_bytes: int = 0
 ) -> Iterator[TargetNode]:
     """Yield what each node becomes, without those that the target has no place for and all below them.
 
-    ``shards_many``: many small chunks shall be in shards where neither caller nor source says otherwise.
+    ``shard_bytes``: of shards that neither caller nor source asks for, as for ``choose_chunks``.
     """
     sizes, longest = _dimension_sizes(items)
     declared = {item.path: item.node.dims for item in items if item.node.is_group}
@@ -224,11 +234,12 @@ def plan_nodes(
                 # chunk lengths by dimension are meant for cells, so coordinates stay whole
                 cut = replace(encoding, chunks="auto", shards=None)
             # arrays of the same format say themselves that they have no shards, unless they are cut anew
-            growing = None
-            if shards_many and not (same_format and cut.chunks is None):
-                growing = _growing_axes(item.node, item.picked, item.path, declared)
+            most = 0 if same_format and cut.chunks is None else shard_bytes
+            growing = _growing_axes(item.node, item.picked, item.path, declared) if most else ()
             try:
-                spec, is_native = new_array(item.node, item.picked, cut, features, growing, same_format=same_format)
+                spec, is_native = new_array(
+                    item.node, item.picked, cut, features, growing, most, same_format=same_format
+                )
             except HyperslabError as error:
                 raise error.locate(node=item.path) from error.__cause__
             yield TargetNode(item, spec, is_native)
@@ -291,14 +302,15 @@ def new_array(
     picked: ArraySelection,
     encoding: Encoding,
     features: Features,
-    growing: Collection[int] | None = None,
+    growing: Collection[int] = (),
+    shard_bytes: int = 0,
     *,
     same_format: bool,
 ) -> tuple[ArraySpec, bool]:
     """Return the target's array, and whether the source's spec could be kept (same format, nothing asked anew).
 
-    ``picked``: the selected cells; ``features``: of the target; ``growing``: as for ``choose_chunks``. Unsupported for
-    cells that the target has no type for.
+    ``picked``: the selected cells; ``features``: of the target; ``growing``, ``shard_bytes``: as for ``choose_chunks``.
+    Unsupported for cells that the target has no type for.
     """
     dtype = target_cell_type(spec, features)
     if dtype is None:
@@ -315,7 +327,7 @@ def new_array(
             "chunks": refit_chunks(spec, picked),
         }
         return spec.evolve(**same), True
-    chunks, shards = choose_chunks(spec, picked, encoding, features, growing)
+    chunks, shards = choose_chunks(spec, picked, encoding, features, growing, shard_bytes)
     codecs = parse_codec("default" if encoding.codec is None else encoding.codec, numpy_dtype(dtype))
     layout = {} if shards is None else {"shards": shards}
     sparse = spec.sparse if Feature.SPARSE in features else None

@@ -62,11 +62,13 @@ def choose_chunks(
     picked: ArraySelection,
     encoding: Encoding,
     features: Features,
-    growing: Collection[int] | None = None,
+    growing: Collection[int] = (),
+    shard_bytes: int = 0,
 ) -> tuple[Chunks, tuple[int, ...] | None]:
     """Return the chunk and shard lengths of the new array; no shard lengths where it has none.
 
-    ``growing``: its unlimited axes, where many small chunks shall be in shards though nobody asked for these.
+    ``shard_bytes``: the most cells of a shard that nobody asked for, into which many small chunks are put; 0: none are.
+    ``growing``: the unlimited axes.
     """
     shape, itemsize = picked.shape, spec.numpy_dtype.itemsize
     dims = tuple(spec.dims[axis] for axis in picked.kept)
@@ -87,10 +89,10 @@ def choose_chunks(
     if encoding.shards is None or encoding.shards is False:
         if shards is not None and kept is not auto:
             return kept, shards
-        is_open = growing is not None and encoding.shards is None
-        if is_open and kept == longest_chunk(kept) and is_fixed(spec.dtype):
-            return kept, shards_of_many(shape, longest_chunk(kept), itemsize, growing or ())
-        return kept, None
+        inner = longest_chunk(kept)
+        if not shard_bytes or encoding.shards is False or kept != inner or not is_fixed(spec.dtype):
+            return kept, None
+        return kept, shards_of_many(shape, inner, itemsize, growing, shard_bytes)
     inner = longest_chunk(kept)
     if isinstance(encoding.shards, Mapping):
         # A shard takes in whole chunks, so its lengths are rounded up to multiples of theirs.
