@@ -15,6 +15,9 @@ from pymongo import MongoClient, WriteConcern
 from pymongo.database import Database
 from pymongo.monitoring import CommandListener
 
+import hyperslab as hs
+from hyperslab.errors import NotFound, StorageError
+from hyperslab.formats.mongo.server import current_writer, lone_process
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
 
 if TYPE_CHECKING:
@@ -75,6 +78,13 @@ def test_each_chunk_waits_in_a_replica_set(mongo_replica: Mongo, replica: Databa
     with MongoClient[Any](mongo_replica.url, directConnection=True, event_listeners=[writes]) as client:
         put(client[replica.name], layout, array())
     assert {waits for collection, waits in writes.seen if collection == "chunks"} == {True}
+
+
+def test_a_primary_is_known_by_its_election(replica: Database[Any], database: Database[Any]) -> None:
+    assert current_writer(replica) is not None
+    assert current_writer(replica) == current_writer(replica)
+    assert lone_process(replica) is None
+    assert lone_process(database) == current_writer(database) is not None
 
 
 def test_nothing_waits_that_is_not_to_be_durable(mongo: Mongo, database: Database[Any]) -> None:
@@ -141,3 +151,33 @@ def test_what_a_server_has_lost_is_missed(restarted: RestartedServer, layout: An
             objects.get(key, load=True)
         objects.resume(key, x).compute(scheduler="sync")
         np.testing.assert_array_equal(objects.get(key, load=True), CELLS)
+
+
+@pytest.mark.parametrize("has_lost", [True, False])
+def test_what_a_server_has_lost_of_an_object_that_is_saved(restarted: RestartedServer, has_lost: bool) -> None:
+    """It has no name then, rather than fill values in place of cells."""
+    with MongoClient[Any](restarted.server.url) as client:
+        database = client["restarted"]
+        blocks = iter(range(100))
+
+        def compute(block: Any) -> Any:
+            if block.size and next(blocks) == 2:
+                database["others"].with_options(write_concern=WriteConcern(j=True)).insert_one({})
+                restarted.restart()
+                client.admin.command("ping")
+                if has_lost:
+                    database["xarray.chunks"].delete_many({})
+            return block
+
+        cells = dask.array.from_array(CELLS, chunks=(2, 3)).map_blocks(compute, dtype=float, meta=np.empty((0, 0)))
+        x = xr.Dataset({"v": (("y", "x"), cells)})
+        place = f"{restarted.server.url}/restarted#saved"
+        with dask.config.set(scheduler="sync"):
+            if has_lost:
+                with pytest.raises(StorageError, match="started anew"):
+                    hs.save(place, x, workers=1)
+                with pytest.raises(NotFound):
+                    hs.open(place)
+                assert database["xarray.meta"].count_documents({}) == database["xarray.chunks"].count_documents({}) == 0
+            hs.save(place, x, workers=1)
+        np.testing.assert_array_equal(hs.open_group(place)["v"][...], CELLS)

@@ -15,7 +15,6 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 import pymongo
-from bson import ObjectId
 from pymongo import WriteConcern
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
 from pymongo.collection import Collection
@@ -25,7 +24,7 @@ from pymongo.mongo_client import MongoClient
 from hyperslab.bridges.dask import check_travel
 from hyperslab.errors import Invalid
 from hyperslab.formats.mongo.bson_values import Collections, DocumentCollection, MutableDocument
-from hyperslab.formats.mongo.server import get_client, lone_process, uri_from_environment
+from hyperslab.formats.mongo.server import get_client, lone_process, uri_from_environment, wait_for_journal
 from hyperslab.stores.credentials import OPTION, named, redact, resolve
 from hyperslab.stores.forks import call_after_fork
 
@@ -176,11 +175,7 @@ class ObjectOrigin:
     def wait_for_journal(self) -> bool:
         """Wait until all chunks are in the journal; False where some may be lost, since the server was started anew
         since :meth:`with_one_journal_wait`."""
-        if self.process is None:
-            return True
-        meta = self.open().meta
-        meta.update_one({"_id": ObjectId()}, {"$unset": {"hyperslab": ""}})  # of no document: it waits all the same
-        return bool(lone_process(meta.database) == self.process)
+        return self.process is None or wait_for_journal(self.open().meta, self.process)
 
     def check_travel(self) -> None:
         """Raise Invalid where tasks are about to go to other processes and could not open the collections there."""

@@ -22,6 +22,7 @@ from hyperslab.stores.location import Location
 
 if TYPE_CHECKING:
     from pymongo import MongoClient
+    from pymongo.collection import Collection
     from pymongo.database import Database
 
 URI_ENV = "uri_env"
@@ -144,14 +145,31 @@ def get_client(uri: str, options: Mapping[str, Any] | None = None, shown: str | 
 
 def lone_process(database: Database[Any]) -> Any:
     """Return what identifies the running process of a server that stands alone; None of a member of a replica set, of
-    a router, and of a server that does not tell (before 4.4).
-
-    As long as it is the same, all that it has acknowledged stands in one journal, in that order.
-    """
+    a router, and of a server that does not tell (before 4.4)."""
     hello = database.command("hello")
-    if is_replicated(hello):
-        return None
-    return hello.get("topologyVersion", {}).get("processId")
+    return None if is_replicated(hello) else _writer(hello)
+
+
+def current_writer(database: Database[Any]) -> Any:
+    """Return what identifies the server that takes writes: the process of one that stands alone, the election of a
+    primary; None of a router, and of a server that does not tell.
+
+    As long as it is the same, all that was acknowledged stands in one journal, in that order.
+    """
+    return _writer(database.command("hello"))
+
+
+def _writer(hello: Mapping[str, Any]) -> Any:
+    return hello.get("electionId") if is_replicated(hello) else hello.get("topologyVersion", {}).get("processId")
+
+
+def wait_for_journal(meta: Collection[Any], writer: object) -> bool:
+    """Wait until all that was acknowledged is in the journal, by the write concern of ``meta``; False where another
+    server than ``writer`` takes writes by then, which may not have all of it."""
+    from bson import ObjectId
+
+    meta.update_one({"_id": ObjectId()}, {"$unset": {"hyperslab": ""}})  # of no document: it waits all the same
+    return bool(current_writer(meta.database) == writer)
 
 
 def is_replicated(hello: Mapping[str, Any]) -> bool:

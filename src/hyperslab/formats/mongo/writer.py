@@ -14,7 +14,7 @@ from bson import ObjectId
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, NotFound, Unsupported
+from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, NotFound, StorageError, Unsupported
 from hyperslab.formats.base import BatchBlocks, Mode, Node, Reader, Writer
 from hyperslab.formats.format_errors import node_not_found, require_no_link
 from hyperslab.formats.mongo import edit_document, objects
@@ -27,7 +27,7 @@ from hyperslab.formats.mongo.document import DERIVED, EXTENSION, WRITING, Meta, 
 from hyperslab.formats.mongo.embedded import EmbeddedCells, EmbeddedChunk
 from hyperslab.formats.mongo.object_changes import Edit, Heartbeats, change_document, check_object, hold_lease
 from hyperslab.formats.mongo.reader import CollectionPair, CollectionReader, ObjectReader, check_new_name, open_reader
-from hyperslab.formats.mongo.server import ServerPlace, storage_errors
+from hyperslab.formats.mongo.server import ServerPlace, current_writer, storage_errors, wait_for_journal
 from hyperslab.formats.mongo.to_spec import array_spec, inner_groups, variable_chunks, variable_extension
 from hyperslab.formats.mongo.variables import read_pieces
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -365,6 +365,7 @@ class ObjectDraft(ObjectWriter):
         empty = {"coords": {}, "data_vars": {}, "chunkSize": limits.chunk_size, EXTENSION: extension}
         doc: Document = {"_id": ObjectId(), **empty}
         with storage_errors(pair.url):
+            self._server = current_writer(pair.meta.database)
             ensure_index(pair.chunks, best_effort=True)
             pair.durable_meta.insert_one(dict(doc))
         super().__init__(pair, doc, limits)
@@ -386,6 +387,7 @@ class ObjectDraft(ObjectWriter):
         self._closed = True
         try:
             self._flush()
+            self._raise_if_lost()
             self._embed_small()
             # Of arrays all of whose chunks are stored one that is not there is lost from now on, and no fill value.
             complete = [name for name, each in self._meta.variables.items() if self._is_complete(name, each)]
@@ -402,6 +404,19 @@ class ObjectDraft(ObjectWriter):
             raise
         with suppress(NotFound):  # it was there, and another writer has replaced it since
             self.refresh("")
+
+    def _raise_if_lost(self) -> None:
+        """Raise StorageError where chunks are missing that may have been acknowledged by a server that did not have
+        them in its journal: they would read as fill values."""
+        if self._server is None or not self._pair.settings.durable:
+            return
+        with storage_errors(self.url):
+            if wait_for_journal(self._pair.durable_meta, self._server):
+                return
+        stored = [(name, each) for name, each in self._meta.variables.items() if each.embedded is None]
+        if not all(self._is_complete(name, each) for name, each in stored):
+            message = "the server was started anew, or another one took over, while the object was written"
+            raise StorageError(message, url=self.url, remedy="write it again: chunks that it had taken may be lost")
 
     def discard(self) -> None:
         """Remove all that was written of it."""
