@@ -54,7 +54,7 @@ def test_bytes_of_any_length_and_kind(of: object) -> None:
     for size in SIZES:
         data = rng.integers(0, 256, size, np.uint8)
         expected = google_crc32c.value(data.tobytes())
-        kinds = (data, data.tobytes(), bytearray(data), memoryview(data), np.append(data, data)[size:].data)
+        kinds = (data, data.tobytes(), np.append(data, data)[size:])
         assert {of(each) for each in kinds} == {expected}, size
 
 

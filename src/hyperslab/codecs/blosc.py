@@ -331,7 +331,8 @@ def _run_single_threaded(function: Callable[..., Buffer], *arguments: object) ->
     """Call a function of numcodecs in this thread alone.
 
     In the main thread numcodecs would start threads of Blosc, which put the blocks of a chunk down in the order in
-    which they are done: the same cells would be stored as other bytes each time.
+    which they are done: the same cells would be stored as other bytes each time. The setting is the module's, and the
+    main thread alone changes it: the others, which may look meanwhile, are single-threaded either way.
     """
     if threading.current_thread() is not threading.main_thread():
         return function(*arguments)

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hyperslab.chunks.engine import load_engine
-from hyperslab.codecs.base import Buffer
 
 Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint32]]
@@ -27,7 +26,7 @@ _ALL = 0xFFFFFFFF
 _LANE, _MOST_LANES, _FEW = 64, 16384, 2048
 
 
-def sum_by_numpy(data: Buffer | Bytes) -> int:
+def sum_by_numpy(data: bytes | Bytes) -> int:
     """Return the CRC-32C of bytes: of many lanes side by side, then of pairs of neighbours until one is left."""
     cells = np.frombuffer(data, np.uint8)
     odd = len(cells) % _LANE if len(cells) > _FEW else len(cells)
@@ -92,7 +91,7 @@ def _of_two_bytes() -> Words:
     return _look_up(_after_zeros(1), words)
 
 
-def _choose() -> tuple[str, Callable[[Buffer | Bytes], int]]:
+def _choose() -> tuple[str, Callable[[bytes | Bytes], int]]:
     engine = load_engine()
     if engine is not None and engine.sums_by_processor:
         return "the engine in C", engine.crc32c
@@ -105,4 +104,4 @@ def _choose() -> tuple[str, Callable[[Buffer | Bytes], int]]:
 
 
 name, crc32c = _choose()
-"""Who sums here, and the function: it takes any contiguous bytes."""
+"""Who sums here, and the function: of ``bytes`` or an array of them; google-crc32c takes no other buffer."""
