@@ -147,6 +147,15 @@ def layouts(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+def keys_of_one_chunk(rng: np.random.Generator, shape: tuple[int, ...], chunks: tuple[int, ...]) -> list[Any]:
+    """A chunk, some of its cells and one of them: such reads take the shortest way."""
+    starts = [int(rng.integers(0, -(-size // chunk))) * chunk for size, chunk in zip(shape, chunks, strict=True)]
+    stops = [min(start + chunk, size) for start, chunk, size in zip(starts, chunks, shape, strict=True)]
+    cell = tuple(int(rng.integers(start, stop)) for start, stop in zip(starts, stops, strict=True))
+    whole = tuple(map(slice, starts, stops))
+    return [whole, tuple(slice(at, stop, 2) for at, stop in zip(cell, stops, strict=True)), (*whole[:-1], cell[-1]), cell]
+
+
 @given(layouts())
 def test_it_reads_and_writes_as_python_does(layout: dict[str, Any]) -> None:
     seed, dtype = layout.pop("seed"), layout.pop("dtype")
@@ -168,7 +177,8 @@ def test_it_reads_and_writes_as_python_does(layout: dict[str, Any]) -> None:
             assert by_engine == by_python
         for path in (Path(folder, "e.zarr"), Path(folder, "p.zarr")):
             array = hs.open_array(path, path="a", cache_bytes=0)
-            for key in (..., *(random_key(rng, layout["shape"]) for _ in range(5))):
+            keys = [random_key(rng, layout["shape"]) for _ in range(5)]
+            for key in (..., *keys, *keys_of_one_chunk(rng, layout["shape"], layout["chunks"])):
                 with python_alone():
                     expected = outcome(array.__getitem__, key)
                 got = outcome(array.__getitem__, key)
@@ -422,6 +432,22 @@ def test_a_chunk_that_another_writer_replaces_is_read_anew(
         out = np.full(shape, 77, "i4")
         array.lazy[key].read(out=out)
         assert not out.any()
+
+
+@pytest.mark.parametrize("shards", [None, (12, 40, 14)])
+@pytest.mark.parametrize("codec", ["bare", "lz4", "blosc", "zlib", "shuffle"])
+def test_a_chunk_in_another_order_of_axes_is_read_alone(tmp_path: Path, codec: str, shards: Any) -> None:
+    rng = np.random.default_rng(0)
+    cells = np.sort(rng.integers(0, 1 << 20, (12, 40, 14)).astype("i4"), axis=1)
+    compressors = {"lz4": "lz4", "blosc": "blosc", "zlib": "zlib", "shuffle": "zlib"}
+    codecs: list[dict[str, Any]] = [{"name": "transpose", "configuration": {"order": [2, 0, 1]}}, {"name": "bytes"}]
+    codecs += [{"name": "shuffle", "configuration": {"elementsize": 4}}] if codec == "shuffle" else []
+    codecs += [{"name": compressors[codec]}] if codec in compressors else []
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        root.create_array("a", data=cells, chunks=(6, 10, 7), shards=shards, codec=codecs)
+    array = hs.open_array(tmp_path / "a.zarr/a", cache_bytes=0)
+    for key in (np.s_[6:12, 10:20, 7:14], np.s_[:6, 30:, :7], np.s_[7, 11:19:2, 8:], np.s_[1, 2, 3], np.s_[:6, 3, :7]):
+        assert np.array_equal(array[key], cells[key])
 
 
 def test_cells_without_dimensions_and_of_any_length_are_read_alone(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_worker_keeps_few_arrays_open(tmp_path: Path) -> None:
 
     def held() -> int:
         """Return how many readers have the source open; they share its descriptor."""
-        return sum(len(file.users) for file in open_file._OPEN_FILES if file.url == str(place))
+        return sum(len(file.users) for file in open_file._OPEN_FILES.values() if file.url == str(place))
 
     def errand(name: str) -> CopyTask:
         picked = pick(session, name, session.reader.node(name), Select({}, {}))

@@ -1432,7 +1432,6 @@ end:
 static int find_entries(Job *one, Entry *entries, PyObject *within, const Py_buffer *out) {
     if (out->ndim != one->ndim || out->itemsize != one->itemsize) return 0;
     if (within != Py_None && (!PyTuple_Check(within) || PyTuple_GET_SIZE(within) != one->ndim)) return 0;
-    int64_t step_of_whole = one->itemsize;
     one->contiguous = 1;
     for (int axis = one->ndim - 1; axis >= 0; axis--) {
         Py_ssize_t start = 0, stop = one->shape[axis], step = 1;
@@ -1445,8 +1444,7 @@ static int find_entries(Job *one, Entry *entries, PyObject *within, const Py_buf
         one->entries[axis] = entries + axis;
         one->counts[axis] = 1;
         one->out_strides[axis] = out->strides[axis];
-        if (one->shape[axis] > 1) one->contiguous &= out->strides[axis] == step_of_whole;
-        step_of_whole *= one->shape[axis];
+        if (one->shape[axis] > 1) one->contiguous &= out->strides[axis] == one->strides[axis];
     }
     return 1;
 }
