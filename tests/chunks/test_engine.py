@@ -153,7 +153,12 @@ def keys_of_one_chunk(rng: np.random.Generator, shape: tuple[int, ...], chunks: 
     stops = [min(start + chunk, size) for start, chunk, size in zip(starts, chunks, shape, strict=True)]
     cell = tuple(int(rng.integers(start, stop)) for start, stop in zip(starts, stops, strict=True))
     whole = tuple(map(slice, starts, stops))
-    return [whole, tuple(slice(at, stop, 2) for at, stop in zip(cell, stops, strict=True)), (*whole[:-1], cell[-1]), cell]
+    return [
+        whole,
+        tuple(slice(at, stop, 2) for at, stop in zip(cell, stops, strict=True)),
+        (*whole[:-1], cell[-1]),
+        cell,
+    ]
 
 
 @given(layouts())
