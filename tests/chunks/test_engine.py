@@ -455,6 +455,43 @@ def test_a_chunk_in_another_order_of_axes_is_read_alone(tmp_path: Path, codec: s
         assert np.array_equal(array[key], cells[key])
 
 
+@pytest.mark.parametrize("shards", [None, (64, 64)])
+@pytest.mark.parametrize("value", [0x00, 0x01, 0x7F, 0x80, 0xFF])
+@pytest.mark.parametrize("field", [(0, 1), (1, 2), (2, 3), (3, 4), (4, 8), (8, 12), (8, 9), (12, 16), (16, 20)])
+def test_no_field_of_a_header_of_blosc_is_trusted(
+    tmp_path: Path, field: tuple[int, int], value: int, shards: tuple[int, int] | None
+) -> None:
+    """Chunks that are read whole into a wider result, alone, and in part: the same cells or error as by Python."""
+    cells = np.arange(64 * 64, dtype="i4").reshape(64, 64)
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        root.create_array("a", data=cells, chunks=(32, 32), shards=shards, codec="blosc:lz4:5", checksum=False)
+    path = tmp_path / ("a.zarr/a/c/0/0")
+    data = bytearray(path.read_bytes())
+    data[field[0] : field[1]] = bytes([value]) * (field[1] - field[0])  # of a shard its first chunk begins it
+    path.write_bytes(data)
+    array = hs.open_array(tmp_path / "a.zarr/a", cache_bytes=0)
+    for key in (..., np.s_[:32, :32], np.s_[3, 4], np.s_[5:9, 1:30:3], np.s_[:, ::2]):
+        with python_alone():
+            expected = outcome(array.__getitem__, key)
+        got = outcome(array.__getitem__, key)
+        if isinstance(expected, Exception):
+            assert type(got) is type(expected)
+        else:
+            np.testing.assert_array_equal(got, expected)
+
+
+def test_zlib_and_gzip_are_read_alone_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = np.arange(64 * 64, dtype="i4").reshape(64, 64)
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        for name in ("zlib", "gzip"):
+            root.create_array(name, data=cells, chunks=(32, 32), codec=f"shuffle+{name}:1")
+    arrays = [hs.open_array(tmp_path / "a.zarr" / name, cache_bytes=0) for name in ("zlib", "gzip")]
+    with singles(monkeypatch) as found:
+        for array in arrays * 2:
+            assert array[40, 7] == cells[40, 7]
+    assert len(found) == 4 and None not in found
+
+
 def test_cells_without_dimensions_and_of_any_length_are_read_alone(tmp_path: Path) -> None:
     with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
         root.create_array("number", data=np.float32(1.5), codec="blosc:lz4")

@@ -81,7 +81,7 @@ sys.modules["google_crc32c"] = None
 import numpy as np
 from hyperslab.codecs import crc32c, sharding
 from hyperslab.codecs.checksums import CRC32C
-assert crc32c.name == "NumPy", crc32c.name
+assert crc32c.IMPLEMENTATION == "NumPy", crc32c.IMPLEMENTATION
 print(bytes(CRC32C.encode(b"123456789")).hex())
 """
     environment = {"HYPERSLAB_NATIVE": "0", "PYTHONPATH": ":".join(sys.path)}

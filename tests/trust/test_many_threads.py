@@ -6,6 +6,7 @@ its own, it is passed on as often as can be. ``make test-free-threaded`` runs th
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -336,3 +337,25 @@ def test_a_put_beside_a_swap_is_seen_by_it() -> None:
 
         at_once(write, 2)
         assert store.get("k") == b"put", (number, swapped)
+
+
+def test_the_first_uses_of_two_modules_of_numcodecs_meet(tmp_path: Path) -> None:
+    """numcodecs and its modules import each other: a module that another thread has half made is no error."""
+    program = (
+        "import sys, threading\n"
+        "from hyperslab.codecs.buffers import numcodecs_module\n"
+        "sys.setswitchinterval(1e-6)\n"
+        "names = ['blosc', 'zstd', 'lz4', 'jenkins']\n"
+        "gate, failed = threading.Barrier(len(names)), []\n"
+        "def use(name):\n"
+        "    gate.wait()\n"
+        "    try: numcodecs_module(name)\n"
+        "    except BaseException as error: failed.append(error)\n"
+        "threads = [threading.Thread(target=use, args=(name,)) for name in names]\n"
+        "for thread in threads: thread.start()\n"
+        "for thread in threads: thread.join()\n"
+        "sys.exit(repr(failed) if failed else 0)\n"
+    )
+    for _ in range(2):
+        found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+        assert not found.returncode, found.stderr

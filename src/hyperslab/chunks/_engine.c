@@ -78,7 +78,7 @@ typedef struct {
     uint32_t sum;
     unsigned long reserved;
 } Inflater;
-enum { FINISH = 4, STREAM_END = 1, ZLIB_WINDOW = 15, GZIP_WINDOW = 15 + 16 };
+enum { FINISH = 4, STREAM_END = 1, ANY_WINDOW = 15 + 32 }; /* of zlib or of gzip, as the header says */
 
 /* The functions of libblosc2, set once before any job is made: jobs read them without a lock. The last four are NULL
    where it has no zlib-ng. */
@@ -132,6 +132,7 @@ typedef struct OpenShard {
     int missing;
     uint8_t *index;
     int64_t boxes; /* that have not read of it yet */
+    int is_open; /* file, missing and index are set, and stay so */
     struct OpenShard *next;
 } OpenShard;
 
@@ -162,7 +163,8 @@ typedef struct {
     uint8_t *fill;
     Py_buffer out;
     int has_out;
-    pthread_mutex_t mutex; /* of the two lists, never held while cells are decoded */
+    pthread_mutex_t mutex; /* of the two lists; nobody who holds it reads a file or decodes */
+    pthread_cond_t opened; /* a shard of the list */
     Work *unused;
     OpenShard *shards;
 } Job;
@@ -352,9 +354,7 @@ static int decode_deflate(const Job *job, Work *work, const uint8_t *data, size_
     if (job->compressor == ZLIB && (data[0] != 0x78 || data[1] & 32)) return 0;
     if (job->compressor == GZIP && (data[0] != 0x1F || data[1] != 0x8B || data[2] != 8 || data[3])) return 0;
     Inflater *inflater = &work->inflater;
-    if (inflater->state ? library.reset_inflater(inflater)
-                        : library.make_inflater(inflater, job->compressor == GZIP ? GZIP_WINDOW : ZLIB_WINDOW))
-        return 0;
+    if (inflater->state ? library.reset_inflater(inflater) : library.make_inflater(inflater, ANY_WINDOW)) return 0;
     inflater->next_in = data;
     inflater->avail_in = (uint32_t)size;
     inflater->next_out = target;
@@ -489,9 +489,17 @@ static void put_fill(const Job *job, const Piece *piece) {
     copy_cells(piece->target, job->out_strides, job->fill, still, counts, job->ndim, job->itemsize);
 }
 
+/* Return True for a sound chunk of Blosc in rows whose blocks can be decoded one by one. Nothing of the header is used
+   before it was found sound: a size of a block of 0 would end the process. */
+static int can_decode_blocks(const Job *job, const Piece *piece, const uint8_t *data, size_t size) {
+    if (!piece->in_rows || job->compressor != BLOSC || job->shuffle > 1 || !is_sound_blosc(job, data, size)) return 0;
+    const int64_t typesize = data[3], blocksize = u32(data + 8);
+    return !(data[2] & 2) && blocksize < job->nbytes && blocksize % typesize == 0 && job->nbytes % typesize == 0 &&
+           blocksize % 8 == 0 && job->nbytes / blocksize <= MOST_BLOCKS;
+}
+
 /* Decode a chunk of Blosc in rows block by block, so that each is copied while it is in the processor's cache. */
 static int decode_blocks(const Job *job, Work *work, const Piece *piece, const uint8_t *data, size_t size) {
-    if (!is_sound_blosc(job, data, size)) return 0;
     const int64_t typesize = data[3], blocksize = u32(data + 8);
     for (int64_t start = 0; start < job->nbytes; start += blocksize) {
         const int64_t part = job->nbytes - start < blocksize ? job->nbytes - start : blocksize;
@@ -561,10 +569,7 @@ static int decode_span(const Job *job, Work *work, const Piece *piece, const uin
 static int decode_piece(const Job *job, Work *work, const Piece *piece, const uint8_t *data, size_t size) {
     if (!check_sum(job, data, &size)) return 0;
     if (piece->direct) return decode(job, work, data, size, piece->target);
-    if (piece->in_rows && job->compressor == BLOSC && job->shuffle <= 1 && size > 12 && !(data[2] & 2) &&
-        u32(data + 8) < job->nbytes && data[3] && u32(data + 8) % data[3] == 0 && job->nbytes % data[3] == 0 &&
-        u32(data + 8) % 8 == 0 && job->nbytes / u32(data + 8) <= MOST_BLOCKS)
-        return decode_blocks(job, work, piece, data, size);
+    if (can_decode_blocks(job, piece, data, size)) return decode_blocks(job, work, piece, data, size);
     if (piece->in_rows && job->shuffle > 1 && job->shuffle <= MOST_SHUFFLED && job->nbytes >= job->shuffle)
         return decode_bytes(job, work, data, size, work->planes) && put_planes(job, work, piece);
     const int done = decode_span(job, work, piece, data, size);
@@ -767,16 +772,10 @@ static void free_shard(OpenShard *shard) {
 }
 
 /* Open a shard and read its index. */
-static OpenShard *open_shard(const Job *job, Work *work, const char *key, int64_t boxes) {
-    OpenShard *shard = calloc(1, sizeof *shard);
-    if (!shard || !(shard->key = strdup(key))) {
-        free(shard);
-        return NULL;
-    }
-    shard->boxes = boxes;
-    shard->file = open_file(job, work, key);
+static void open_shard(const Job *job, Work *work, OpenShard *shard) {
+    shard->file = open_file(job, work, shard->key);
     shard->missing = shard->file < 0 && errno == ENOENT;
-    if (shard->file < 0) return shard;
+    if (shard->file < 0) return;
     const int64_t plain = job->all_members * 16, length = plain + 4 * job->index_checksum;
     struct stat status;
     int sound = !fstat(shard->file, &status) && S_ISREG(status.st_mode) && status.st_size >= length &&
@@ -793,16 +792,36 @@ static OpenShard *open_shard(const Job *job, Work *work, const char *key, int64_
         close(shard->file);
         shard->file = -1;
     }
+}
+
+/* A shard that is not open yet. */
+static OpenShard *make_shard(const char *key, int64_t boxes) {
+    OpenShard *shard = calloc(1, sizeof *shard);
+    if (!shard || !(shard->key = strdup(key))) {
+        free(shard);
+        return NULL;
+    }
+    shard->boxes = boxes;
+    shard->file = -1;
     return shard;
 }
 
+/* Return a shard that is open: the first thread opens it, others wait for that one, and for no other shard's. It stays
+   until its last box has left it. */
 static OpenShard *take_shard(Job *job, Work *work, const char *key, int64_t boxes) {
     pthread_mutex_lock(&job->mutex);
     OpenShard *shard = job->shards;
     while (shard && strcmp(shard->key, key)) shard = shard->next;
-    if (!shard && (shard = open_shard(job, work, key, boxes))) {
+    if (shard) {
+        while (!shard->is_open) pthread_cond_wait(&job->opened, &job->mutex);
+    } else if ((shard = make_shard(key, boxes))) {
         shard->next = job->shards;
         job->shards = shard;
+        pthread_mutex_unlock(&job->mutex);
+        open_shard(job, work, shard);
+        pthread_mutex_lock(&job->mutex);
+        shard->is_open = 1;
+        pthread_cond_broadcast(&job->opened);
     }
     pthread_mutex_unlock(&job->mutex);
     return shard;
@@ -1193,6 +1212,7 @@ static void job_dealloc(Job *job) {
         next = shard->next;
         free_shard(shard);
     }
+    pthread_cond_destroy(&job->opened);
     pthread_mutex_destroy(&job->mutex);
     for (int axis = 0; axis < MOST_AXES; axis++) free(job->entries[axis]);
     free(job->fill);
@@ -1219,6 +1239,7 @@ static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *opti
     Job *job = (Job *)type->tp_alloc(type, 0);
     if (!job) goto failed;
     pthread_mutex_init(&job->mutex, NULL);
+    pthread_cond_init(&job->opened, NULL);
     const Py_ssize_t ndim = PyTuple_Check(shape) ? PyTuple_GET_SIZE(shape) : -1;
     if (ndim < 0 || ndim > MOST_AXES || fill.len < 1) {
         PyErr_SetString(PyExc_ValueError, "a shape of at most 32 axes and a fill cell are needed");

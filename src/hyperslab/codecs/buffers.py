@@ -5,6 +5,7 @@ Decoded bytes are exactly as many as the cells take, or at most :func:`ceiling` 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -71,10 +72,15 @@ def damaged(codec: str, reason: object, size: int | None = None) -> CorruptChunk
     return CorruptChunk(f"{codec}: the chunk is damaged", expected=expected, found=str(reason) or "a broken stream")
 
 
+# numcodecs and its modules import each other: two threads that begin with two of them find one half made, a KeyError.
+_importing = threading.Lock()
+
+
 @cache
 def numcodecs_module(name: str) -> Any:
     """Return a module of numcodecs on its first use: numcodecs takes a tenth of a second to import."""
-    return import_module(f"numcodecs.{name}")
+    with _importing:
+        return import_module(f"numcodecs.{name}")
 
 
 # The largest block that glibc takes from its heap rather than map it anew, at most (mallopt(3), M_MMAP_THRESHOLD).

@@ -14,7 +14,7 @@ import numpy as np
 from isal import isal_zlib
 
 from hyperslab.codecs.base import Buffer, BytesToBytes, ChunkLayout
-from hyperslab.codecs.buffers import wrong_size
+from hyperslab.codecs.buffers import numcodecs_module, wrong_size
 from hyperslab.codecs.config import Config, choice, integer, only
 from hyperslab.codecs.crc32c import crc32c
 from hyperslab.errors import CorruptChunk, Invalid
@@ -50,9 +50,7 @@ def fletcher32(data: np.ndarray[Any, np.dtype[np.uint8]]) -> int:
 
 def lookup3(data: np.ndarray[Any, np.dtype[np.uint8]], seed: int) -> int:
     """Return Bob Jenkins' lookup3 (H5_checksum_lookup3), by numcodecs."""
-    from numcodecs.jenkins import jenkins_lookup3
-
-    return int(jenkins_lookup3(data, seed))
+    return int(numcodecs_module("jenkins").jenkins_lookup3(data, seed))
 
 
 def _fold(total: int) -> int:

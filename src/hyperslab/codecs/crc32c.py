@@ -103,5 +103,6 @@ def _choose() -> tuple[str, Callable[[bytes | Bytes], int]]:
     return ("NumPy", sum_by_numpy) if engine is None else ("the engine in C", engine.crc32c)
 
 
-name, crc32c = _choose()
-"""Who sums here, and the function: of ``bytes`` or an array of them; google-crc32c takes no other buffer."""
+IMPLEMENTATION, crc32c = _choose()
+"""The name of the library that sums, and its function of ``bytes`` or an array of them: google-crc32c takes no other
+buffer."""

@@ -71,7 +71,7 @@ def doctor_command(as_json: bool) -> None:
         "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "byte order": sys.byteorder,
         "blosc, lz4, zstd": f"decoded by {decoder}",
-        "crc32c": f"summed by {crc32c.name}" + SLOW_SUMS * (crc32c.name == "NumPy"),
+        "crc32c": f"summed by {crc32c.IMPLEMENTATION}" + SLOW_SUMS * (crc32c.IMPLEMENTATION == "NumPy"),
         "engine in C": describe_engine(has_library=library is not None),
         "file locks": "open file descriptions" if hasattr(fcntl, "F_OFD_SETLK") else "whole files",
     }
