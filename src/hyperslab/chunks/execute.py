@@ -285,10 +285,9 @@ class _BatchReader:
         traits = source.traits
         self.cached_under = cached_under
         self.source = source
-        reads_single_file = traits.in_files and plan.count == 1  # one chunk, which is one file
-        self.fetches = traits.fetches and not reads_single_file
-        reads_parts = (traits.reads_parts or reads_single_file) and plan.basic and plan.groups
-        self.part = source.read_part if reads_parts else None
+        is_single_file = traits.in_files and plan.count == 1  # one chunk, which is one file
+        self.fetches = traits.fetches and not is_single_file
+        self.part = source.read_part if (traits.reads_parts or is_single_file) and plan.basic and plan.groups else None
         self.plan = plan
         # Whole chunks may be decoded straight into the result; of a single chunk that is looked at when it is read.
         fixed = None if plan.count == 1 else plan.grid.fixed
@@ -297,7 +296,7 @@ class _BatchReader:
         self.fill = fill
         self.stamp: StampOf | None = source.stamp if traits.stamped and cache is not None and cache.limit else None
         self.cache = _NO_CACHE if cache is None else cache
-        self.reads_stamps = traits.reads_stamps or reads_single_file
+        self.reads_stamps = traits.reads_stamps or is_single_file
         self.shared: dict[Coords, _SharedFetch] = {}
 
     def share(self, settings: Settings, nbytes: int) -> None:
