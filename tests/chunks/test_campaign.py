@@ -74,7 +74,7 @@ def is_advanced(key):
 def chunks_touched(array, key):
     """How many chunks a key touches; 0 when NumPy refuses it."""
     plan = outcome(lambda: make_plan(select(key, array.shape).region, array.grid))
-    return 0 if isinstance(plan, Exception) else len(plan)
+    return 0 if isinstance(plan, Exception) else plan.count
 
 
 def draw_key(rng, array, draw=random_key):

@@ -184,13 +184,6 @@ class Array(Closable, StoredArray):
         """Return the key with its labels replaced by positions; whoever selects by them adds the place to errors."""
         return resolve_key(key, self._spec.dims, self._index_of, self._why_unlabelled)
 
-    def _select(self, key: object, spec: ArraySpec) -> Selection:
-        """Return the cells that a key selects of an array of this ``spec``; another thread may refresh this one."""
-        try:
-            return select(self._positions(key), spec.shape)
-        except Invalid as error:
-            raise error.locate(url=self._session.url, node=self._path) from error.__cause__
-
     def __getitem__(self, key: Any) -> Any:
         """Return the cells that a key selects, as an array of NumPy's, or as a scalar where every dimension has an int.
 
@@ -215,7 +208,7 @@ class Array(Closable, StoredArray):
         except Replaced:  # all, shape and labels too, is read anew from what lies there now
             self.refresh()
             cells = self._cells.of_field(fields) if isinstance(fields, str) else self._cells
-            result = cells.read(self._select(key, cells.spec))
+            result = cells.read(cells.select_cells(key, self._positions))
         except Invalid as error:  # no block that adds the place: this is the shortest way to one cell
             raise error.locate(url=self._session.url, node=self._path) from error.__cause__
         return result if fields is None else result[fields]
@@ -304,7 +297,7 @@ class Array(Closable, StoredArray):
     def plan(self, key: object = ()) -> ReadPlan:
         """Return the chunks, bytes and requests that ``a[key]`` costs; no cell is read."""
         cells = self._cells
-        return cells.cost(self._select(key, cells.spec))
+        return cells.cost(cells.select_cells(key, self._positions))
 
     def decoded(self) -> Decoded:
         """Return the array with CF scale, offset, missing values and time applied when it is read."""
@@ -357,7 +350,7 @@ class Array(Closable, StoredArray):
         from hyperslab.bridges.sparse import from_coo
 
         cells = self._cells
-        return from_coo(sparse_io.read(cells, self._select(key, cells.spec)))
+        return from_coo(sparse_io.read(cells, cells.select_cells(key, self._positions)))
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         """Return another one after each change that can be seen from here: of the documents, or of cells by this
@@ -417,7 +410,7 @@ class Array(Closable, StoredArray):
         self._session.writer()
         cells = self._cells
         fields, key = (None, key) if cells.dtype.names is None else split_fields(key)
-        View(cells, self._select(key, cells.spec)).write(value, fields)
+        View(cells, cells.select_cells(key, self._positions)).write(value, fields)
 
     def fill(self, value: Any) -> None:
         """Set every cell to ``value``, broadcast to the array's shape; ReadOnly unless open for writing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,11 @@ from hyperslab.model.amounts import counted
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import VlenArray, VlenBytes
 from hyperslab.model.spec import ArraySpec
+from hyperslab.selection.positional import select
 from hyperslab.selection.region import Region, Selection
+
+Dialect = Callable[[Any, tuple[int, ...]], Selection]
+Positions = Callable[[Any], Any]  # a key with its labels replaced by positions
 
 CELLS_OF_LARGE_PLAN = 1 << 16  # cells along an axis from which its plan may be large
 PLAN_ENTRY_BYTES = 400  # bytes that a plan takes for one chunk of one axis
@@ -72,7 +76,14 @@ class CellAccess:
         plain = plain and not self.references
         is_kept = plain and source.traits.stamped and cache is not None and cache.limit
         self.keeps_cells = bool(is_kept)
-        """``cached`` may find a cell."""
+        """True where the cache may hold decoded chunks."""
+
+    def select_cells(self, key: object, positions: Positions, dialect: Dialect = select) -> Selection:
+        """Return the cells that a key selects, whose labels ``positions`` replaces; Invalid names the array."""
+        try:
+            return dialect(positions(key), self.spec.shape)
+        except Invalid as error:
+            raise error.locate(url=self.url, node=self.node) from error.__cause__
 
     def read(self, selection: Selection, out: Values | None = None) -> Any:
         """Return the selected cells: a new array (or scalar), or ``out`` filled (in place where it fits)."""

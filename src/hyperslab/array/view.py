@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import sparse_io
-from hyperslab.array.cells import CellAccess, ReadPlan
+from hyperslab.array.cells import CellAccess, Dialect, Positions, ReadPlan
 from hyperslab.array.lazy_cells import is_dask_array, is_sparse
-from hyperslab.errors import Invalid, Replaced
+from hyperslab.errors import Replaced
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import NumpyDType
 from hyperslab.selection.positional import compose, outer, select, vectorised
 from hyperslab.selection.region import Selection
-
-Dialect = Callable[[Any, tuple[int, ...]], Selection]
-Positions = Callable[[Any], Any]  # a key with its labels replaced by positions
 
 
 class Indexer:
@@ -33,16 +30,10 @@ class Indexer:
         self._positions = positions
 
     def __getitem__(self, key: Any) -> Any:
-        return self._cells.read(self._select(key))
+        return self._cells.read(self._cells.select_cells(key, self._positions, self._dialect))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        View(self._cells, self._select(key)).write(value)
-
-    def _select(self, key: object) -> Selection:
-        try:
-            return self._dialect(self._positions(key), self._cells.spec.shape)
-        except Invalid as error:
-            raise error.locate(url=self._cells.url, node=self._cells.node) from error.__cause__
+        View(self._cells, self._cells.select_cells(key, self._positions, self._dialect)).write(value)
 
 
 class Lazy:
@@ -54,11 +45,7 @@ class Lazy:
         self._refresh = refresh
 
     def __getitem__(self, key: Any) -> View:
-        try:
-            selection = select(self._positions(key), self._cells.spec.shape)
-        except Invalid as error:
-            raise error.locate(url=self._cells.url, node=self._cells.node) from error.__cause__
-        return View(self._cells, selection, lambda: self._refresh()[key])
+        return View(self._cells, self._cells.select_cells(key, self._positions), lambda: self._refresh()[key])
 
 
 class View:

@@ -167,7 +167,7 @@ def describe_engine(*, has_library: bool) -> str:
 
 
 class SingleChunks:
-    """Reads of one chunk alone, each by one call: the engine is told once how the chunks of an array are stored."""
+    """Reads of a single chunk by one call of the engine, which learns once how the chunks of an array are stored."""
 
     def __init__(self, codecs: EngineCodecs, shape: Numbers) -> None:
         engine, library = _import_engine(), codecs.library

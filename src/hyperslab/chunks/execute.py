@@ -131,7 +131,7 @@ def read(
     if settings.memory_limit is not None or nbytes > UNASKED_BYTES:
         require(nbytes, settings.memory_limit)
     reader = _BatchReader(source, plan, out, fill, cache, source if cached_under is None else cached_under)
-    several = traits.in_files and count > 1  # of one chunk the source tells the engine
+    several = traits.in_files and count > 1  # a single chunk is read by the source, which may call the engine
     engine = make_read(source.stored_files, plan, out, fill, whole_only=reader.stamp is not None) if several else None
     if engine is None and count > CHUNKS_PER_BATCH and traits.fetches_outer and plan.grid.outer is not None:
         reader.share(settings, nbytes)
@@ -187,8 +187,8 @@ def count_requests(source: ChunkSource, plan: Plan, nbytes: int, settings: Setti
     """Return how many requests to the store :func:`read` makes for chunks of ``nbytes`` bytes, if nothing is
     remembered: one per chunk; one for an outer chunk of which half or more is wanted; else one for its index, and one
     for each batch of its chunks, or more where these do not lie together."""
-    if plan.grid.outer is None or not len(plan):
-        return len(plan)
+    if plan.grid.outer is None or not plan.count:
+        return plan.count
     total = 0
     for wanted in count_by_outer(plan).values():
         if _is_fetched_whole(source, plan, wanted, nbytes, settings):
@@ -285,18 +285,18 @@ class _BatchReader:
         traits = source.traits
         self.cached_under = cached_under
         self.source = source
-        alone = traits.in_files and plan.count == 1
-        self.fetches = traits.fetches and not alone
-        self.part = source.read_part if (traits.reads_parts or alone) and plan.basic and plan.groups else None
+        is_single_file = traits.in_files and plan.count == 1  # one chunk, which is one file
+        self.fetches = traits.fetches and not is_single_file
+        self.part = source.read_part if (traits.reads_parts or is_single_file) and plan.basic and plan.groups else None
         self.plan = plan
-        # Whole chunks may be decoded straight into the result; of a chunk alone that is looked at when it is read.
+        # Whole chunks may be decoded straight into the result; of a single chunk that is looked at when it is read.
         fixed = None if plan.count == 1 else plan.grid.fixed
         self.fills_result = plan.basic and (fixed is None or lies_contiguous(fixed, out))
         self.out = out
         self.fill = fill
         self.stamp: StampOf | None = source.stamp if traits.stamped and cache is not None and cache.limit else None
         self.cache = _NO_CACHE if cache is None else cache
-        self.reads_stamps = traits.reads_stamps or alone
+        self.reads_stamps = traits.reads_stamps or is_single_file
         self.shared: dict[Coords, _SharedFetch] = {}
 
     def share(self, settings: Settings, nbytes: int) -> None:
@@ -497,7 +497,7 @@ def write(
         return
     with source.transaction(settings.lock_timeout):
         work = _work(source, plan, values, fill, settings, fields)
-        # One chunk alone takes less by the source than the engine takes to be told of it.
+        # To prepare a job of the engine takes longer than the source takes to write a single chunk.
         if traits.in_files and traits.locks and count > 1 and fields is None:
             engine = make_write(source.stored_files, plan, values, fill)
             if engine is not None:
@@ -541,7 +541,7 @@ def _work(
             source.write_batch(pairs, durable=settings.durable)
 
     work = _swapper(source, plan, values, fill, settings, fields) if source.traits.swaps else write_locked
-    return counting.telling(work, values.nbytes / len(plan), written=True) if counting.watchers else work
+    return counting.telling(work, values.nbytes / plan.count, written=True) if counting.watchers else work
 
 
 def _swapper(

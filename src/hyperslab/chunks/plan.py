@@ -60,9 +60,6 @@ class Plan:
     count: int
     """Chunks that are touched."""
 
-    def __len__(self) -> int:
-        return self.count
-
     @property
     def size(self) -> int:
         """Cells of the result."""

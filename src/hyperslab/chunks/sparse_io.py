@@ -45,7 +45,7 @@ def read(source: ChunkSource, plan: Plan, fill: Numbers, settings: Settings = DE
     def work(pieces: Sequence[Piece]) -> None:
         found.extend((piece, part) for piece, part in _parts(source, pieces, dtype, fill, settings))
 
-    pieces = len(plan)
+    pieces = plan.count
     workers = min(settings.threads, -(-pieces // SPARSE_CHUNKS_PER_BATCH))
     each_batch(work, batches(plan, SPARSE_CHUNKS_PER_BATCH, SPARSE_CHUNKS_PER_BATCH), workers)
     common = _common_fill([part for _, part in found], fill)

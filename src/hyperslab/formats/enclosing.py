@@ -82,13 +82,21 @@ def find_above(where: Location) -> tuple[Location, str] | None:
     if file is not None and where.path is not None:
         node = os.path.relpath(where.path, file).replace(os.sep, "/")
         return Location.of(file if where.scheme == "file" else f"{where.scheme}://{file}", where.options), node
-    there: Location | None = where
-    while there is not None and there.scheme == "file" and not there.exists():
-        there = there.above()
-    if there is None or there is where:
+    there, _ = find_existing(where)
+    if there is where or not there.exists():
         return None
     found = detect(Probe(there))
     return (there, there.way_to(where)) if found is not None and found.traits.has_collections else None
+
+
+def find_existing(where: Location) -> tuple[Location, Location]:
+    """Return the nearest place of the file system, from ``where`` upwards, at which something lies, and the one right
+    below it on the way, at which nothing does; twice ``where`` itself if something lies there, and of other systems.
+    """
+    there = below = where
+    while there.scheme == "file" and not there.exists() and (above := there.above()) is not None:
+        there, below = above, there
+    return there, below
 
 
 def find_enclosing(where: Location, documents: Collection[str] = _GROUP_DOCUMENTS) -> Location | None:

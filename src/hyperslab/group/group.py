@@ -1,5 +1,5 @@
-"""The ``Group`` that users hold: names to nodes. What a group knows of dimensions and how it copies nodes follows
-below it; making arrays is in ``creation``."""
+"""The ``Group`` that users hold: names to nodes. What a group knows of dimensions is in ``dimensions``, and making
+arrays in ``creation``."""
 
 from __future__ import annotations
 

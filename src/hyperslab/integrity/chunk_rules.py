@@ -11,7 +11,7 @@ from typing import Any
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.errors import Conflict
 from hyperslab.formats.rules import Finding, Plan, Rule, Stage, Subject, found, found_at, nothing
-from hyperslab.integrity.stored_chunks import OTHER_CELLS, ArrayObjects, ObjectFlaw, is_within, mismatch, span
+from hyperslab.integrity.stored_chunks import OTHER_CELLS, ArrayObjects, ObjectFlaw, has_chunk, mismatch, span
 from hyperslab.integrity.views import ArrayView, ChunkView, EntryView, NodeView, RepairState, Role
 from hyperslab.model.paths import child
 from hyperslab.stores.base import Store
@@ -272,14 +272,14 @@ def rename_chunk(state: RepairState, finding: Finding) -> Plan:
 def take_out_outside(state: RepairState, finding: Finding) -> Plan:
     """Take out a chunk outside the grid, unless an append has published its shape meanwhile."""
     spec = state.resized.get(finding.problem.node)
-    if spec is not None and is_within(finding.coords or (), Grid.of(spec.shape, spec.chunks)):
+    if spec is not None and has_chunk(Grid.of(spec.shape, spec.chunks), finding.coords or ()):
         return "nothing: it lies in the array once that is as long as its dimensions", nothing
 
     def take() -> None:
         path = finding.problem.node
         with state.writer.lock_node(path), state.lease():
             now = state.spec_now(path)
-            if now is not None and not is_within(finding.coords or (), Grid.of(now.shape, now.chunks)):
+            if now is not None and not has_chunk(Grid.of(now.shape, now.chunks), finding.coords or ()):
                 state.quarantine.take(finding.key)
 
     return state.quarantine.verb, take

@@ -16,7 +16,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats import FORMATS, detect, get_format
 from hyperslab.formats.base import Format, Reader
-from hyperslab.formats.enclosing import find_above, find_enclosing
+from hyperslab.formats.enclosing import find_above, find_enclosing, find_existing
 from hyperslab.formats.opening import detect_format, probe_place
 from hyperslab.formats.rules import Finding
 from hyperslab.formats.signatures import document_error
@@ -70,9 +70,7 @@ def _find_around(asked: Location) -> tuple[Location, str]:
     none."""
     if (found_above := find_above(asked)) is not None:
         return found_above
-    where = below = asked
-    while where.scheme == "file" and not where.exists() and (above := where.above()) is not None:
-        where, below = above, where
+    where, below = find_existing(asked)
     probe = Probe(where)
     found = detect(probe) if where.exists() else None
     if found is not None and not isinstance(found, ZarrFormat):

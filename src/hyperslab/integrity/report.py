@@ -31,8 +31,8 @@ class Report(list[Problem]):
     """The problems of a dataset in the order of its nodes; false when it is sound.
 
     ``node``: the path in the dataset at ``url`` of what was looked at, with all below it; empty: all of it. ``notes``
-    are what may well be meant (chunks that are not stored, say) and count as no problem. ``deep``: whether every chunk
-    was decoded. The items of a repair's report are :class:`Mend`.
+    are what may well be meant (chunks that are not stored, say) and count as no problem. ``deep``: True where every
+    chunk was decoded. The items of a repair's report are :class:`Mend`.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ from hyperslab.codecs.chain import Chain
 from hyperslab.codecs.registry import as_codecs, build_chain, canonical, shard_index
 from hyperslab.codecs.sharding import MISSING, Entries
 from hyperslab.errors import CorruptChunk, HyperslabError, UnsafePickle
-from hyperslab.formats.zarr.chunks import ChunkKeys, KeyedChunks, KeyOf, coords_of_key
+from hyperslab.formats.zarr.chunks import MOST_DIGITS, ChunkKeys, KeyedChunks, KeyOf, coords_of_key
 from hyperslab.formats.zarr.shards import ShardedChunks, open_chunks
 from hyperslab.model.cells import Values
 from hyperslab.model.spec import ArraySpec, Codec
@@ -401,9 +401,9 @@ def open_objects(store: Store, path: str, key_of: KeyOf, spec: ArraySpec, settin
 
 # -- names of chunks ---------------------------------------------------------------------------------------------------
 
-# At most 19 digits, as many as a 64-bit integer has: a longer number is no chunk's.
-_LIKE_A_KEY = re.compile(r"(?:c[./]?)?[0-9]{1,19}(?:[./][0-9]{1,19})*|c")
-_LIKE_A_FOLDER = re.compile(r"(?:c|(?:c/)?[0-9]{1,19}(?:[./][0-9]{1,19})*)")
+_NUMBER = rf"[0-9]{{1,{MOST_DIGITS}}}"
+_LIKE_A_KEY = re.compile(rf"(?:c[./]?)?{_NUMBER}(?:[./]{_NUMBER})*|c")
+_LIKE_A_FOLDER = re.compile(rf"(?:c|(?:c/)?{_NUMBER}(?:[./]{_NUMBER})*)")
 _NUMBERS = re.compile(r"[0-9]+")
 
 
@@ -421,7 +421,7 @@ class ChunkNames:
 
     def within(self, coords: Coords) -> bool:
         """Return True if the grid has this chunk."""
-        return is_within(coords, self._grid)
+        return has_chunk(self._grid, coords)
 
     def meant(self, name: str) -> Coords | None:
         """Return the chunk of the grid that a key in another spelling seems to mean."""
@@ -439,7 +439,7 @@ class ChunkNames:
         return _LIKE_A_KEY.fullmatch(name) is not None
 
 
-def is_within(coords: Coords, grid: Grid) -> bool:
+def has_chunk(grid: Grid, coords: Coords) -> bool:
     """Return True if a grid has the chunk of these coordinates, which are not negative."""
     return all(index < axis.count for index, axis in zip(coords, grid.axes, strict=True))
 

@@ -16,6 +16,7 @@ from pymongo.database import Database
 from pymongo.monitoring import CommandListener
 
 import hyperslab as hs
+from hyperslab.bridges.mongo import origin
 from hyperslab.errors import NotFound, StorageError
 from hyperslab.formats.mongo.server import current_writer, lone_process
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
@@ -77,6 +78,17 @@ def test_each_chunk_waits_in_a_replica_set(mongo_replica: Mongo, replica: Databa
     writes = Writes()
     with MongoClient[Any](mongo_replica.url, directConnection=True, event_listeners=[writes]) as client:
         put(client[replica.name], layout, array())
+    assert {waits for collection, waits in writes.seen if collection == "chunks"} == {True}
+
+
+def test_each_chunk_waits_where_the_server_is_not_known(
+    mongo: Mongo, database: Database[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a router, whose wait at the end would be that of one of its servers alone."""
+    monkeypatch.setattr(origin, "lone_process", lambda database: None)
+    writes = Writes()
+    with MongoClient[Any](mongo.url, event_listeners=[writes]) as client:
+        put(client[database.name], "compatible", array())
     assert {waits for collection, waits in writes.seen if collection == "chunks"} == {True}
 
 

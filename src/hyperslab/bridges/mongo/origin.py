@@ -24,7 +24,13 @@ from pymongo.mongo_client import MongoClient
 from hyperslab.bridges.dask import check_travel
 from hyperslab.errors import Invalid
 from hyperslab.formats.mongo.bson_values import Collections, DocumentCollection, MutableDocument
-from hyperslab.formats.mongo.server import get_client, lone_process, uri_from_environment, wait_for_journal
+from hyperslab.formats.mongo.server import (
+    each_chunk_waits,
+    get_client,
+    lone_process,
+    uri_from_environment,
+    wait_for_journal,
+)
 from hyperslab.stores.credentials import OPTION, named, redact, resolve
 from hyperslab.stores.forks import call_after_fork
 
@@ -165,8 +171,10 @@ class ObjectOrigin:
     def with_one_journal_wait(self) -> ObjectOrigin:
         """Return the origin for the chunks of a new object, whose writes do not wait for the journal: whoever lets the
         object be found calls :meth:`wait_for_journal` first. This one where writes do not wait, or each has to."""
-        process = lone_process(self.open().meta.database) if self.durable else None
-        if process is None:
+        if not self.durable:
+            return self
+        process = lone_process(self.open().meta.database)
+        if each_chunk_waits(process, durable=self.durable):
             return self
         other = object.__new__(ObjectOrigin)  # copy() would take it for one that goes to another process
         other.__dict__.update(self.__dict__, process=process)

@@ -54,7 +54,8 @@ class ChunkCollection:
     they do not; None until a document was read that tells. ``before_erase``: called before chunks are erased, None
     where nothing may be changed; ``after_write``: called after writing. ``undo_view``: the chunks that
     somebody changes, which are read as they were; ``undo``: how others may take back what is changed here, None for an
-    object that is still being made. ``meta``: the collection of its document.
+    object that is still being made. ``meta``: the collection of its document. ``each_waits``: chunks are stored with
+    a wait for the journal even where a write is not to be durable, since nobody can wait for all of them later.
     """
 
     documents: DocumentCollection
@@ -67,6 +68,7 @@ class ChunkCollection:
     undo_view: UndoView
     meta: DocumentCollection
     undo: ChunkUndo | None = None
+    each_waits: bool = False
 
     def raise_if_gone(self) -> None:
         """Raise where the object is gone, of which documents are missing (they are removed after its own): Replaced
@@ -81,7 +83,7 @@ class ChunkCollection:
 
     def store(self, keyed: Iterable[Keyed], durable: bool) -> None:
         """Put chunks in the place of what may be there."""
-        collection = chunk_writes.with_write_concern(self.documents, durable)
+        collection = chunk_writes.with_write_concern(self.documents, durable or self.each_waits)
         plain = keyed if self.undo is None else self._store_with_undo_and_yield_rest(collection, keyed, self.undo)
         if self.derived:
             chunk_queries.put_documents(collection, (doc for _, docs in plain for doc in docs))

@@ -359,8 +359,8 @@ _TRANSIENT = "TransientTransactionError"
 
 
 def with_write_concern(collection: DocumentCollection, durable: bool) -> DocumentCollection:
-    """Return the collection with writes that are acknowledged once most members have them, in their journal if
-    ``durable``.
+    """Return the collection with writes that are acknowledged once most members have them in their journal; without
+    ``durable`` once one member has them, in memory.
     """
     return collection.with_options(write_concern=WriteConcern(w="majority", j=True) if durable else WriteConcern(w=1))
 

@@ -163,6 +163,16 @@ def _writer(hello: Mapping[str, Any]) -> Any:
     return hello.get("electionId") if is_replicated(hello) else hello.get("topologyVersion", {}).get("processId")
 
 
+def each_chunk_waits(writer: object, *, durable: bool) -> bool:
+    """Return True if each chunk of a new object has to be in the journal before it counts as stored.
+
+    ``writer``: what identifies the server that takes the chunks. Without one :func:`wait_for_journal` cannot wait once
+    for all of them: behind a router they lie on several servers, and it waits for that of the document alone; and a
+    server that does not tell may have been started anew.
+    """
+    return durable and writer is None
+
+
 def wait_for_journal(meta: Collection[Any], writer: object) -> bool:
     """Wait until all that was acknowledged is in the journal, by the write concern of ``meta``; False where another
     server than ``writer`` takes writes by then, which may not have all of it."""

@@ -27,7 +27,13 @@ from hyperslab.formats.mongo.document import DERIVED, EXTENSION, WRITING, Meta, 
 from hyperslab.formats.mongo.embedded import EmbeddedCells, EmbeddedChunk
 from hyperslab.formats.mongo.object_changes import Edit, Heartbeats, change_document, check_object, hold_lease
 from hyperslab.formats.mongo.reader import CollectionPair, CollectionReader, ObjectReader, check_new_name, open_reader
-from hyperslab.formats.mongo.server import ServerPlace, current_writer, storage_errors, wait_for_journal
+from hyperslab.formats.mongo.server import (
+    ServerPlace,
+    current_writer,
+    each_chunk_waits,
+    storage_errors,
+    wait_for_journal,
+)
 from hyperslab.formats.mongo.to_spec import array_spec, inner_groups, variable_chunks, variable_extension
 from hyperslab.formats.mongo.variables import read_pieces
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -374,6 +380,10 @@ class ObjectDraft(ObjectWriter):
         self._on_conflict: objects.NameConflict = "replace" if overwrite else "refuse"
         self._closed = False
 
+    def _chunk_collection(self, ahead: bool = False) -> ChunkCollection:
+        each_waits = each_chunk_waits(self._server, durable=self._pair.settings.durable)
+        return replace(super()._chunk_collection(ahead), each_waits=each_waits)
+
     @property
     def location(self) -> Location:
         """Where it is found while it is being written."""
@@ -407,7 +417,7 @@ class ObjectDraft(ObjectWriter):
 
     def _raise_if_lost(self) -> None:
         """Raise StorageError where chunks are missing that may have been acknowledged by a server that did not have
-        them in its journal: they would read as fill values."""
+        them in its journal: they would read as fill values. Where each chunk waits for the journal none is."""
         if self._server is None or not self._pair.settings.durable:
             return
         with storage_errors(self.url):

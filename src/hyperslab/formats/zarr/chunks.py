@@ -38,8 +38,9 @@ from hyperslab.stores.base import Scratch, Stamp, Store
 KeyOf = Callable[[Coords], str]
 """A key rule: it returns the key of a chunk, below its array's folder, by the chunk's coordinates."""
 
-# At most 19 digits, as many as a 64-bit integer has: a longer number is no chunk's.
-_NUMBERS = re.compile(r"(?:0|[1-9][0-9]{0,18})(?![0-9])")
+# As many as a 64-bit integer has: a longer number is no chunk's.
+MOST_DIGITS = 19
+_NUMBERS = re.compile(rf"(?:0|[1-9][0-9]{{0,{MOST_DIGITS - 1}}})(?![0-9])")
 
 
 def coords_of_key(key_of: KeyOf, ndim: int, key: str) -> Coords | None:
