@@ -227,7 +227,9 @@ def test_convert(air: Path, tmp_path: Path) -> None:
         assert (root["t2m"].shape, root["t2m"].chunks, root["t2m"].shards) == ((6, 2), (3, 2), (6, 2))
         assert dict(root.attrs) == {"title": "a day's air"}
     document("convert", target, tmp_path / "plain.zarr", "--shards", "none")
-    assert hs.open(tmp_path / "plain.zarr")["t2m"].shards is None
+    plain = hs.open(tmp_path / "plain.zarr")["t2m"]
+    assert (plain.chunks, plain.shards) == ((3, 2), None)
+    assert "small chunks in shards" in " ".join(run("convert", "--help").stdout.split())
     told = run("convert", air, tmp_path / "two.zarr", "--format", "zarr2")
     assert told.exit_code == 0 and told.stdout == "" and "5 arrays" in told.stderr
     silent = run("convert", air, tmp_path / "three.zarr", "-q")
@@ -395,6 +397,23 @@ def test_info_tells_arrays_of_which_only_a_copy_is_left(tmp_path: Path) -> None:
     assert told.exit_code == 0, told.stderr
     assert [line.split()[-1] for line in told.stdout.splitlines() if line.startswith("/gone")] == ["?"]
     assert "/left" in told.stdout
+
+
+def test_info_tells_what_cannot_be_read(air: Path) -> None:
+    assert document("info", air)["unreadable"] == []
+    for path in ("g", *(f"more/{name}" for name in "abcdef")):
+        with hs.open(air, "r+") as root:
+            root.create_array(f"{path}/x", data=np.arange(3.0))
+        broken = air / path / "zarr.json"
+        broken.write_bytes(broken.read_bytes()[:-9])
+    found = document("info", air)["unreadable"]
+    assert [node["path"] for node in found] == ["g", *(f"more/{name}" for name in "abcdef")]
+    told = run("info", air)
+    assert told.exit_code == 0 and "/t2m" in told.stdout
+    lines = told.stdout.splitlines()
+    first = lines.index(f"cannot be read (hyperslab check {air} tells what is wrong):")
+    assert lines[first + 1] == f"  /g: {found[0]['message']}" and "no JSON" in lines[first + 1]
+    assert lines[first + 6] == "  and 2 more"
 
 
 def test_get_writes_a_coordinate_alone(air: Path, tmp_path: Path) -> None:

@@ -309,6 +309,18 @@ def test_many_small_chunks_are_put_into_shards(
     assert (array.chunks, array.shards) == ((1, 1), shards)
 
 
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "nczarr"])
+@pytest.mark.parametrize("shards", [(300, 200), (10, 8)])
+def test_without_the_shards_of_the_source_the_chunks_in_them_stay(format: str, shards: tuple[int, int]) -> None:
+    source, target = MemoryStore(), MemoryStore()
+    with hs.create(source) as root:
+        cells = np.arange(300.0 * 200).reshape(300, 200)
+        root.create_array("a", data=cells, dims=("y", "x"), chunks=(5, 4), shards=shards)
+    convert(source, target, format, shards=False, verify=True)
+    array = hs.open(target)["a"]
+    assert (array.chunks, array.shards) == ((5, 4), None)
+
+
 def test_many_small_chunks_along_a_dimension_that_grows() -> None:
     source, target = MemoryStore(), MemoryStore()
     with hs.create(source) as root:

@@ -355,3 +355,17 @@ def test_shards_are_cut_where_readers_cut_them(codecs: list[Codec], chunks: Chun
     store, key_of = MemoryStore(), lambda coords: "c/" + "/".join(map(str, coords))
     assert isinstance(open_objects(store, "a", key_of, spec, DEFAULTS), Shards) == cut
     assert isinstance(open_chunks(store, "a", key_of, spec, DEFAULTS), ShardedChunks) == cut
+
+
+def test_the_cells_of_a_damaged_inner_chunk_are_its_own(tmp_path: Path) -> None:
+    place = tmp_path / "x.zarr"
+    with hs.create(place) as root:
+        root.create_array("a", data=np.arange(60.0 * 40).reshape(60, 40), chunks=(5, 4), shards=(60, 40), codec="none")
+    shard = place / "a/c/0/0"
+    data = bytearray(shard.read_bytes())
+    at = data.index(np.arange(200.0, 204).tobytes())  # the first row of the inner chunk behind the first ones
+    data[at] ^= 1
+    shard.write_bytes(data)
+    (problem,) = hs.check(f"{place}/a", deep=True)
+    assert problem.message.startswith("inner chunk [5:10, 0:4]: ")
+    assert problem.message.endswith("[key=a/c/0/0, cells [5:10, 0:4]]")

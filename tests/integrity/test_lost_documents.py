@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import hyperslab as hs
+from hyperslab.integrity import Mend
 from hyperslab.stores.memory import MemoryStore
 from trees import TREES, make_tree
 
@@ -55,7 +56,30 @@ def test_where_nothing_is_kept_the_plan_says_so(tmp_path: Path) -> None:
     make_tree(store, "zarr3")
     store.put("zarr.json", b"{")
     (mend, *_) = hs.repair(store, format="zarr3")
-    assert "lost, with consolidated metadata; what is stored now is kept nowhere, unless quarantine=" in str(mend)
+    lost = "attributes: those that stood in zarr.json alone are lost, and so is consolidated metadata if it stood there"
+    assert f"{lost}; what is stored now is kept nowhere, unless quarantine=" in str(mend)
     (mend, *_) = hs.repair(store, format="zarr3", quarantine=tmp_path / "kept", dry_run=False)
     assert f"kept as {tmp_path}/kept/zarr.json" in str(mend)
     assert (tmp_path / "kept/zarr.json").read_bytes() == b"{"
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize(("format", "document"), [("zarr2", ".zarray"), ("zarr3", "zarr.json")])
+@pytest.mark.parametrize("bytes_left", [b"{", None])
+def test_of_the_document_of_an_array_it_is_said_what_to_do(
+    tmp_path: Path, format: str, document: str, bytes_left: bytes | None, dry_run: bool
+) -> None:
+    place = tmp_path / "x.zarr"
+    with hs.create(place, format) as root:
+        root.create_array("g/u", data=[1.0, 2.0], dims=("x",))
+    file = place / "g/u" / document
+    sound = file.read_bytes()
+    file.unlink()
+    if bytes_left is not None:
+        file.write_bytes(bytes_left)
+    (mend,) = hs.repair(f"{place}/g/u", dry_run=dry_run)
+    advice = "put the document back from a copy, and repair then; chunks are left alone"
+    assert isinstance(mend, Mend) and (mend.action, mend.done, mend.remedy) == (None, False, advice)
+    assert str(mend).endswith(f"; cannot be mended: {advice}")
+    file.write_bytes(sound)
+    assert not hs.repair(place) and hs.open_array(place, path="g/u")[...].tolist() == [1.0, 2.0]

@@ -27,6 +27,7 @@ from hyperslab.formats.enclosing import find_above
 from hyperslab.group import Group
 from hyperslab.model.guessing import meant
 from hyperslab.model.nesting import flattened
+from hyperslab.model.paths import child
 from hyperslab.stores.location import Location
 
 # Paths that an error lists; of a database fewer, since its names are ids.
@@ -41,12 +42,15 @@ def name_dimensions(dims: Iterable[str | None]) -> list[str]:
     return [dim or f"dim_{axis}" for axis, dim in enumerate(dims)]
 
 
-def arrays_of(node: Group | Array) -> Iterator[tuple[str, Array]]:
-    """Yield path and array of every array at or below a node, without damaged nodes and links, which may lead up."""
-    return flattened(_arrays(node))
+def arrays_of(node: Group | Array, errors: dict[str, HyperslabError] | None = None) -> Iterator[tuple[str, Array]]:
+    """Yield path and array of every array at or below a node, without damaged nodes and links, which may lead up.
+
+    ``errors``: gets the error of each node that cannot be read, by its path.
+    """
+    return flattened(_arrays(node, {} if errors is None else errors))
 
 
-def _arrays(node: Group | Array) -> Generator[Any]:
+def _arrays(node: Group | Array, errors: dict[str, HyperslabError]) -> Generator[Any]:
     if isinstance(node, Array):
         yield node.path, node
         return
@@ -56,9 +60,10 @@ def _arrays(node: Group | Array) -> Generator[Any]:
             continue
         try:
             found = node[name]
-        except HyperslabError:
+        except HyperslabError as error:
+            errors[child(node.path, name)] = error
             continue
-        yield _arrays(found)
+        yield _arrays(found, errors)
 
 
 def list_array_paths(group: Group) -> str:

@@ -82,7 +82,9 @@ def choose_chunks(
         kept = tuple(max(1, min(cut, length or cut)) for cut, length in zip(kept, shape, strict=True))
     keeps_shards = encoding.chunks is None and encoding.shards is None and Feature.SHARDS in features
     shards = _source_shards(spec, picked, kept) if keeps_shards else None
-    if encoding.chunks == "auto" or not _is_suitable(kept, shards or kept, shape, spec):
+    # Without the source's shards, which the caller refuses, the chunks in them stay, however many objects they are.
+    stored = None if encoding.shards is False and spec.inner_chunks is not None else shards or kept
+    if encoding.chunks == "auto" or not _is_suitable(kept, stored, shape, spec):
         kept = auto
     if isinstance(encoding.chunks, Mapping):
         kept = _requested_lengths(encoding.chunks, dims, shape, longest_chunk(kept))
@@ -127,17 +129,19 @@ def _require_whole_chunks(encoding: Encoding, dims: tuple[str | None, ...], inne
             )
 
 
-def _is_suitable(chunks: Chunks, stored: Chunks, shape: tuple[int, ...], spec: ArraySpec) -> bool:
+def _is_suitable(chunks: Chunks, stored: Chunks | None, shape: tuple[int, ...], spec: ArraySpec) -> bool:
     """Return True if the source's chunks serve the target: neither many tiny objects nor any chunk that is huge.
 
-    ``stored``: the lengths of the chunk or shard that is one object. Cells without codecs often lie in one piece and
-    are no chunks at all: those are cut anew above 4 MiB.
+    ``stored``: the lengths of the chunk or shard that is one object, None: of any number of objects. Cells without
+    codecs often lie in one piece and are no chunks at all: those are cut anew above 4 MiB.
     """
     if not is_fixed(spec.dtype):
         return True
     nbytes = _nbytes(chunks, spec)
     if not spec.codecs and nbytes > CHUNK_BYTES:
         return False
+    if stored is None:
+        return nbytes <= _LARGE
     count = prod(-(-length // size) for length, size in zip(shape, longest_chunk(stored), strict=True))
     return nbytes <= _LARGE and (_nbytes(stored, spec) >= _SMALL or count <= _MANY)
 

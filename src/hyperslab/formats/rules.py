@@ -127,7 +127,7 @@ class Rule:
     done at the ``stage``; neither, where findings bring their own deeds or nothing mends it. ``deep``: looked for only
     where every chunk is decoded. ``fields``: also of kinds named after a field. ``questions_document``: the document of
     the array is in question; ``trusts_document``: mended by what that document says, and so not while it is in
-    question. ``mends_notes``: mended though it is only a note.
+    question. ``mends_notes``: mended though it is only a note. ``otherwise``: what to do about one that is not mended.
     """
 
     kinds: tuple[str, ...]
@@ -142,6 +142,7 @@ class Rule:
     questions_document: bool = False
     trusts_document: bool = False
     mends_notes: bool = False
+    otherwise: str | None = None
 
     def __post_init__(self) -> None:
         if (self.mend is None) != (self.stage is None):

@@ -129,7 +129,8 @@ def find_chunk_damage(chunk: ChunkView) -> Iterator[Finding]:
         if not flaws or objects.keys.stamp(chunk.key) == stamp:
             break
     for flaw in flaws:
-        message = f"{flaw.message} [key={chunk.key}, cells {span(objects.grid, chunk.coords)}]"
+        cells = flaw.cells or span(objects.grid, chunk.coords)
+        message = f"{flaw.message} [key={chunk.key}, cells {cells}]"
         yield found(array.path, flaw.kind, message, key=chunk.key, coords=chunk.coords)
 
 

@@ -15,6 +15,7 @@ from hyperslab.model.paths import child
 from hyperslab.model.spec import GroupSpec
 
 _LEFT_NOTHING = frozenset(["missing-document", "json-damaged", "json-kind"])
+_FROM_A_COPY = "put the document back from a copy, and repair then; chunks are left alone"
 
 # -- how they are found -----------------------------------------------------------------------------------------------
 
@@ -104,7 +105,7 @@ def restore_document(state: RepairState, finding: Finding) -> Plan:
         lost = "; attributes that are stored beside it stay"
     else:
         lost = f" without attributes: those that stood in {', '.join(fresh)} alone are lost"
-        lost += ", with consolidated metadata" if dialect.consolidated_name in fresh else ""
+        lost += ", and so is consolidated metadata if it stood there" if dialect.consolidated_name in fresh else ""
     action = f"write the document of a group{lost}{_keeping(state, finding)}"
     return state.under_lock(action, partial(_put, state, node, fresh))
 
@@ -174,6 +175,7 @@ DOCUMENT_RULES = (
         find_missing_document,
         restore_document,
         Stage.START,
+        otherwise=_FROM_A_COPY,
     ),
     Rule(
         ("json-damaged", "json-size", "json-depth", "json-values", "json-kind"),
@@ -185,6 +187,7 @@ DOCUMENT_RULES = (
         mend_document,
         Stage.START,
         fields=True,
+        otherwise=_FROM_A_COPY,
     ),
     Rule(
         (),

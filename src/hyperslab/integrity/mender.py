@@ -113,8 +113,9 @@ class PlannedMend:
 
     def report(self, *, done: bool) -> Mend:
         """Return its line of a report."""
-        problem = self.finding.problem
-        return Mend(problem.node, problem.kind, problem.message, self.action, done and self.act is not None)
+        problem, rule = self.finding.problem, self.finding.rule
+        remedy = rule.otherwise if rule is not None and self.action is None else None
+        return Mend(problem.node, problem.kind, problem.message, self.action, done and self.act is not None, remedy)
 
 
 class Mender:

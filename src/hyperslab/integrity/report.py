@@ -11,14 +11,19 @@ from hyperslab.model.amounts import counted
 
 @dataclass(frozen=True, slots=True)
 class Mend(Problem):
-    """A problem and what mends it. ``action`` is None where nothing does; ``done``: whether it has been mended."""
+    """A problem and what mends it. ``action`` is None where nothing does; ``remedy``: what to do then, where that is
+    known. ``done``: whether it has been mended."""
 
     action: str | None = None
     done: bool = False
+    remedy: str | None = None
 
     def __str__(self) -> str:
         place = f"/{self.node}: " if self.node else ""
-        what = "cannot be mended" if self.action is None else f"{'mended' if self.done else 'mend'}: {self.action}"
+        if self.action is None:
+            what = f"cannot be mended: {self.remedy}" if self.remedy else "cannot be mended"
+        else:
+            what = f"{'mended' if self.done else 'mend'}: {self.action}"
         return f"{place}{self.message}; {what}"
 
 

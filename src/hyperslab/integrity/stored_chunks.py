@@ -111,10 +111,11 @@ def _is_counted(raw: memoryview) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFlaw:
-    """What is wrong with one stored object."""
+    """What is wrong with one stored object. ``cells``: of the inner chunks that it is about, as text; None: of all."""
 
     kind: str
     message: str
+    cells: str | None = None
 
 
 class ArrayObjects(ABC):
@@ -264,15 +265,18 @@ class Shards(ArrayObjects):
             entries = self._entries(self._read_index(key, total))
             written, bad = self._written(entries), self._index.unsound(entries, total)
             if bad.any():
-                message = f"{self._inner_text(coords, bad)} lie outside the shard, or over its index"
-                yield ObjectFlaw("shard-range", message)
+                cells = self._cells_of_all(coords, bad)
+                message = f"the inner chunks {cells} lie outside the shard, or over its index"
+                yield ObjectFlaw("shard-range", message, cells)
             over = self._overlapping(entries, written & ~bad)
             if over.any():
-                yield ObjectFlaw("shard-overlap", f"{self._inner_text(coords, over)} share bytes of the shard")
+                cells = self._cells_of_all(coords, over)
+                yield ObjectFlaw("shard-overlap", f"the inner chunks {cells} share bytes of the shard", cells)
             for number, part in self._parts(key, entries, written & ~bad) if deep else ():
                 flaw = decode_flaw(self._inner_chain, self._codecs, part)
                 if flaw is not None:
-                    yield ObjectFlaw(flaw.kind, f"inner chunk {self._cells_of(coords, number)}: {flaw.message}")
+                    cells = self._cells_of(coords, number)
+                    yield ObjectFlaw(flaw.kind, f"inner chunk {cells}: {flaw.message}", cells)
         except _BrokenIndex as error:
             yield ObjectFlaw("shard-index", str(error))
         except HyperslabError as error:
@@ -337,9 +341,9 @@ class Shards(ArrayObjects):
         place = tuple(int(i * n + j) for i, n, j in zip(coords, self._index.counts, local, strict=True))
         return span(self._inner, place)
 
-    def _inner_text(self, coords: Coords, chosen: Values) -> str:
-        numbers = np.flatnonzero(chosen).tolist()
-        return f"the inner chunks {_shorten([self._cells_of(coords, number) for number in numbers])}"
+    def _cells_of_all(self, coords: Coords, chosen: Values) -> str:
+        """Return the cells of the chosen inner chunks of a shard, of the first ones by name."""
+        return _shorten([self._cells_of(coords, number) for number in np.flatnonzero(chosen).tolist()])
 
     # -- saving -----------------------------------------------------------------------------------------------------
 

@@ -116,7 +116,7 @@ def repair_command(
     )
     left = [mend for mend in report if not (isinstance(mend, Mend) and mend.done)]
     if as_json:
-        mends = [{"action": None, "done": False, **asdict(mend)} for mend in report]
+        mends = [{"action": None, "done": False, "remedy": None, **asdict(mend)} for mend in report]
         print_json("repair", url=report.url, **_part(report), applied=not dry_run, mends=mends)
         return int(bool(left))
     _say_part(report, url)

@@ -37,7 +37,11 @@ from hyperslab.model.cells import Values
 @click.option("--format", help="The target's format, where its name does not say it.")
 @click.option("--path", default="", metavar="PATH", help="Only this group, or this array with its coordinates.")
 @click.option("--chunks", metavar="DIM=N,…", help="Chunk lengths by dimension (-1: whole), or auto.")
-@click.option("--shards", metavar="DIM=N,…", help="Shard lengths by dimension (-1: whole), auto or none.")
+@click.option(
+    "--shards",
+    metavar="DIM=N,…",
+    help="Shard lengths by dimension (-1: whole), auto or none. Zarr v3 gets many small chunks in shards; none: never.",
+)
 @click.option("--codec", help="For instance zstd:5, blosc:lz4:5, gzip, default or none; else as the source has it.")
 @selection_option
 @click.option("--verify", is_flag=True, help="Read the target anew and compare every cell and attribute.")

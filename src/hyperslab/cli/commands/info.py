@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
@@ -44,6 +44,8 @@ _PLAIN = ("bytes", "vlen-utf8", "vlen-bytes", "vlen-array")
 """What only makes bytes of cells goes without saying."""
 _PARAMETERS = {"blosc": ("cname", "clevel"), "lzma": ("preset",), "lz4": ("acceleration",), "bitround": ("keepbits",)}
 _PARAMETERS |= dict.fromkeys(("zstd", "gzip", "zlib", "bz2", "pcodec"), ("level",))
+# Nodes that cannot be read and have a line each: ``check`` tells all of them.
+_SHOWN = 5
 
 
 def codec_text(codecs: tuple[Codec, ...]) -> str:
@@ -152,16 +154,19 @@ def _links(group: Group) -> Generator[Any]:
 def info_command(url: str, format: str | None, storage_option: dict[str, object] | None, as_json: bool) -> None:
     """Format, sizes, dimensions and arrays of the dataset at URL."""
     root = open_dataset(url, storage_option, format)
-    found = list(arrays_of(root))  # once: an array of consolidated metadata may turn out to be gone
-    facts = gather(root, found)
+    errors: dict[str, HyperslabError] = {}
+    found = list(arrays_of(root, errors))  # once: an array of consolidated metadata may turn out to be gone
+    facts = gather(root, found, errors)
     if as_json:
         print_json("info", **facts)
     else:
         click.echo(as_text(facts, [codec_word(array.codec) for _, array in found]))
 
 
-def gather(root: Group | Array, found: Sequence[tuple[str, Array]]) -> dict[str, Any]:
-    """Return what ``info`` says of a dataset and the arrays in it, as plain values."""
+def gather(
+    root: Group | Array, found: Sequence[tuple[str, Array]], errors: Mapping[str, HyperslabError]
+) -> dict[str, Any]:
+    """Return what ``info`` says of a dataset, the arrays in it and the nodes that cannot be read, as plain values."""
     arrays = [array_facts(path, array) for path, array in found]
     stored = [array["nbytes_stored"] for array in arrays]
     links: list[tuple[str, Link]] = []
@@ -187,6 +192,7 @@ def gather(root: Group | Array, found: Sequence[tuple[str, Array]]) -> dict[str,
         "arrays": arrays,
         "links": [{"path": path, **link_facts(link)} for path, link in links],
         "not_shown": list(hidden_nodes(root._session.reader.omitted_below(root.path))),
+        "unreadable": [{"path": path, "message": error.said} for path, error in errors.items()],
     }
 
 
@@ -224,6 +230,10 @@ def as_text(facts: dict[str, Any], codecs: list[str]) -> str:
     parts += ["links:", *links] if links else []
     hidden = [f"  /{node['path']}: {node['message']}" for node in facts["not_shown"]]
     parts += ["not shown:", *hidden] if hidden else []
+    unreadable = [f"  /{node['path']}: {node['message']}" for node in facts["unreadable"]]
+    more = [f"  and {len(unreadable) - _SHOWN:,} more"] if len(unreadable) > _SHOWN else []
+    advice = f"cannot be read (hyperslab check {facts['url']} tells what is wrong):"
+    parts += [advice, *unreadable[:_SHOWN], *more] if unreadable else []
     return "\n".join(parts + (["attributes:", *attrs] if attrs else []))
 
 
