@@ -141,8 +141,15 @@ def load_engine() -> ModuleType | None:
     return None if turned_off else _import_engine()
 
 
+def has_engine() -> bool:
+    """Return True where the engine was built and the environment did not turn it off."""
+    return _import_engine() is not None
+
+
 @cache
 def _import_engine() -> ModuleType | None:
+    if os.environ.get("HYPERSLAB_NATIVE") == "0":
+        return None
     try:
         import hyperslab.chunks._engine as _engine
     except ImportError:

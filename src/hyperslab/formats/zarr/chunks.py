@@ -21,7 +21,7 @@ from zlib import crc32
 
 import numpy as np
 
-from hyperslab.chunks.engine import Found, StoredFiles, load_engine
+from hyperslab.chunks.engine import Found, StoredFiles, has_engine
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within
@@ -79,7 +79,7 @@ class ChunkKeys:
         self.has_stamps = traits.stamped
         self.stamp: Callable[[str], Any] = store.stamp if traits.stamped else lambda key: None
         self.uses_compare_and_swap = traits.swaps and not traits.locks_chunks
-        in_files = traits.descriptors and load_engine() is not None  # without it no read asks for more
+        in_files = traits.descriptors and has_engine()  # without it no read asks for more
         self.source_traits = _source_traits(traits.concurrency, traits.stamped, traits.locks_chunks, in_files)
         """What the store makes of a source of these chunks, whatever they are."""
 
