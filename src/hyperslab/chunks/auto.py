@@ -85,7 +85,7 @@ def shards_of_many(
     most: int = SMALL_SHARD_BYTES,
 ) -> tuple[int, ...] | None:
     """Return the shard lengths, of up to ``most`` bytes of cells, of an array that would be many small files; None for
-    any other.
+    any other. Chunk lengths are at least 1.
 
     A shard takes in the last axes first, in even parts: rows are written and appended in that order, so that they touch
     few shards. Along an axis that is ``growing`` it is as long as a chunk: rows that are appended change no more shards

@@ -126,8 +126,7 @@ class FormatTraits:
     """Codecs on bytes that each reader knows, which a conversion takes where it can choose; None where all codecs are
     known alike."""
     shards_many: bool = False
-    """Where nobody says otherwise an array of many small chunks is put into shards, which all readers of the format
-    know."""
+    """Put arrays of many small chunks into shards by default: every reader of the format knows shards."""
     options_cut: bool = False
     """The options that a dataset is made with say how its arrays are cut, whatever they were cut by."""
     fill_value: Literal["missing", "apart"] | None = None
