@@ -455,6 +455,21 @@ def test_a_chunk_in_another_order_of_axes_is_read_alone(tmp_path: Path, codec: s
         assert np.array_equal(array[key], cells[key])
 
 
+def test_an_array_that_was_read_without_the_engine_is_read_by_it_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tests here compare both ways on one array: they would compare Python with itself."""
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        root.create_array("a", data=np.arange(64 * 64).reshape(64, 64), chunks=(16, 16), codec="blosc:lz4")
+    array = hs.open_array(tmp_path / "a.zarr/a", cache_bytes=0)
+    with counted(monkeypatch) as counts, singles(monkeypatch) as found:
+        with python_alone():
+            array[...], array[3, 4]
+        assert counts["read"] == 0 and set(found) <= {None}
+        array[...], array[3, 4]
+    assert counts["read"] and found[-1] is not None
+
+
 @pytest.mark.parametrize("shards", [None, (64, 64)])
 @pytest.mark.parametrize("value", [0x00, 0x01, 0x7F, 0x80, 0xFF])
 @pytest.mark.parametrize("field", [(0, 1), (1, 2), (2, 3), (3, 4), (4, 8), (8, 12), (8, 9), (12, 16), (16, 20)])

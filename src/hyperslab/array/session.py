@@ -23,7 +23,7 @@ from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.credentials import plain_options
 from hyperslab.stores.forks import call_after_fork
-from hyperslab.stores.location import Location, Seen
+from hyperslab.stores.location import Location, ProbeResult
 
 # -- linked datasets ---------------------------------------------------------------------------------------------------
 # Those that links and references lead to: each is opened once, kept, and closed with the first of them.
@@ -364,7 +364,7 @@ def _close(reader: Reader, linked: LinkedDatasets, process: str) -> None:
 
 def _open_again(origin: DatasetRef, version: DatasetVersion) -> OpenDataset:
     origin.check_process()
-    choice: FormatChoice = get_format(origin.format), origin.mode, Seen()
+    choice: FormatChoice = get_format(origin.format), origin.mode, ProbeResult()
     linked = LinkedDatasets()
     session = open_chosen(origin.where, choice, origin.settings, origin.options, version=version, linked=linked)
     finalize(version, _close, session.reader, linked, this_process())

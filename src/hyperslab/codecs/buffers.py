@@ -73,13 +73,13 @@ def damaged(codec: str, reason: object, size: int | None = None) -> CorruptChunk
 
 
 # numcodecs and its modules import each other: two threads that begin with two of them find one half made, a KeyError.
-_importing = threading.Lock()
+_import_lock = threading.Lock()
 
 
 @cache
 def numcodecs_module(name: str) -> Any:
     """Return a module of numcodecs on its first use: numcodecs takes a tenth of a second to import."""
-    with _importing:
+    with _import_lock:
         return import_module(f"numcodecs.{name}")
 
 

@@ -161,15 +161,16 @@ class LibBlosc2:
         return str(self._zstd_error(code + 2**64), "ascii")
 
 
+# ``cache`` lets several threads call at once, and the library must not be initialised by two of them: the second one
+# finds here what the first one made.
+_load_lock = threading.Lock()
+
+
 @cache
 def load_library() -> LibBlosc2 | None:
     """Return the library of the blosc2 that is installed; None where there is none, or one that is too old."""
-    with _loading:
+    with _load_lock:
         return _load_once()
-
-
-# ``cache`` lets several threads call at once, and the library must not be initialised by two of them.
-_loading = threading.Lock()
 
 
 @cache

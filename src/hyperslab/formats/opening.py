@@ -34,7 +34,7 @@ from hyperslab.formats.signatures import (
 from hyperslab.model.guessing import nearest
 from hyperslab.stores.base import Store
 from hyperslab.stores.building import already_exists, building, can_build
-from hyperslab.stores.location import Location, Probe, Seen
+from hyperslab.stores.location import Location, Probe, ProbeResult
 
 UserMode = Literal["r", "r+", "a", "w", "x"]
 MODES = ("r", "r+", "a", "w", "x")
@@ -48,7 +48,7 @@ def check_mode(mode: str) -> None:
         raise Invalid(f"mode {mode!r}", remedy=f"a mode is one of {', '.join(MODES)}")
 
 
-FormatChoice = tuple[Format, Mode, Seen]
+FormatChoice = tuple[Format, Mode, ProbeResult]
 """The format to open with, the mode with ``a`` decided, and what was read by key to find out."""
 
 
@@ -68,7 +68,7 @@ def choose_format(where: Location, mode: UserMode, name: str | None) -> FormatCh
         raise already_exists(where.url)
     if occupied and not is_unfinished(where):
         detect_format(Probe(where))  # raises for what is no dataset
-    return get_format(name or format_for_new(where.url)), ("w" if occupied or mode == "w" else "x"), Seen()
+    return get_format(name or format_for_new(where.url)), ("w" if occupied or mode == "w" else "x"), ProbeResult()
 
 
 def probe_place(where: Location, mode: UserMode = "r") -> Probe:

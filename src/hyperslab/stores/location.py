@@ -434,7 +434,7 @@ def _path_of_url(rest: str, text: str) -> str:
     return unquote(slash + path)
 
 
-class Seen(dict[str, bytes | None]):
+class ProbeResult(dict[str, bytes | None]):
     """What was read of a place by key, None for what is missing."""
 
     store: Store | None = None
@@ -519,11 +519,11 @@ class Probe:
             self._head = b"" if remote is None else remote.head
         return self._head[:n]
 
-    def remember(self) -> Seen:
+    def remember(self) -> ProbeResult:
         """Return what was read so far by key, so that a reader need not read it again, nor open the place."""
-        seen = Seen(self._seen)
-        seen.store = self._store
-        return seen
+        result = ProbeResult(self._seen)
+        result.store = self._store
+        return result
 
 
 # -- the two places that one call names (convert, diff), each with its storage options -----------------------------

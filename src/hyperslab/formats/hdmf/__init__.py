@@ -46,7 +46,7 @@ from hyperslab.formats.hdmf.writer import HdmfDocuments, HdmfWriter
 from hyperslab.formats.zarr.opening import EXTENDED_NOTES, ZarrFormat, open_zarr
 from hyperslab.formats.zarr3.codecs import COMMON
 from hyperslab.stores.base import Store
-from hyperslab.stores.location import Location, Probe, Seen
+from hyperslab.stores.location import Location, Probe, ProbeResult
 
 ProfileName = Literal["v2", "v3"]
 _LACKS = {
@@ -198,7 +198,7 @@ class HdmfFormat(ZarrFormat):
         if consolidated is not True:
             raise Invalid(f"consolidated={consolidated!r}", remedy="a dataset of format hdmf always is; leave it out")
         chosen = HdmfOptions(**({"profile": self.profile, "allow_external": self.allow_external} | options))
-        read = remembered if isinstance(remembered, Seen) else Seen(remembered or {})
+        read = remembered if isinstance(remembered, ProbeResult) else ProbeResult(remembered or {})
         if mode in ("r", "r+"):
             chosen = replace(chosen, profile=_profile_at(where, read) or chosen.profile)
         variant = HdmfFormat(chosen.profile)

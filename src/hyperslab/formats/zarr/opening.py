@@ -18,7 +18,7 @@ from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.model.spec import GroupSpec
 from hyperslab.stores.base import Store
 from hyperslab.stores.building import already_exists
-from hyperslab.stores.location import Location, Seen
+from hyperslab.stores.location import Location, ProbeResult
 
 _EXTENDED = "in the attribute `_hyperslab`, which other readers pass over"
 EXTENDED_NOTES = dict.fromkeys(
@@ -112,7 +112,7 @@ def open_zarr(
     """
     check_bool("consolidated", consolidated)
     if mode == "r":
-        store = remembered.store if isinstance(remembered, Seen) else None
+        store = remembered.store if isinstance(remembered, ProbeResult) else None
         store = where.store(read_only=True) if store is None else store
         return _opened(format.reader(store, dialect, settings, remembered), dialect, where)
 
