@@ -5,8 +5,8 @@ cases: the soak runs them all, the suite 14 in which each format and each fault 
 pairs, ``covering("format", "fault")`` names the arguments whose values are the axes.
 
 Of what is left, ``make test`` runs every n-th case of a test that is marked ``sampled(n)``, since many dear cases such
-as real files show the same promise (``sampled(0)``: none), and every second one of any other test of four cases or more
-(``sampled(1)``: all). ``make test-rest`` runs the others, as CI does.
+as real files show the same promise (``sampled(0)``: none), and of any other test every second, third or fifth one, the
+more cases it has (``sampled(1)``: all). ``make test-rest`` runs the others, as CI does.
 
 Where all tests of a file run in the same two ways (:data:`IN_TURN`), these take turns: the suite runs each test in one
 of them, and each of them with a half of the tests.
@@ -22,8 +22,11 @@ from zlib import crc32
 
 import pytest
 
-MANY_CASES = 4
-"""From so many cases on every second one waits for ``make test-rest``."""
+STEPS = ((20, 5), (8, 3), (4, 2))
+"""From so many cases on, and every how many-th of them ``make test`` runs.
+
+Odd where cases are many: an axis of two or four values (dialects, layouts) shows all of them, not one again and again.
+"""
 IN_TURN = {
     "cli/test_db_collections.py": {"root"},
     "conversion/test_hdmf.py": {"profile"},
@@ -55,7 +58,7 @@ def find_not_sampled(items: Iterable[pytest.Item], *, rest: bool = False) -> set
     left = set[pytest.Item]()
     for name, of_test in cases.items():
         mark = of_test[0].get_closest_marker("sampled")
-        step = mark.args[0] if mark else 2 if len(of_test) >= MANY_CASES else 1
+        step = mark.args[0] if mark else next((step for cases, step in STEPS if len(of_test) >= cases), 1)
         for number, item in enumerate(of_test, crc32(name.encode())):  # which case is the first goes by the test's name
             if (step > 0 and number % min(step, len(of_test)) == 0) == rest:
                 left.add(item)

@@ -309,6 +309,7 @@ def test_many_small_chunks_are_put_into_shards(
     assert (array.chunks, array.shards) == ((1, 1), shards)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "nczarr"])
 @pytest.mark.parametrize("shards", [(300, 200), (10, 8)])
 def test_without_the_shards_of_the_source_the_chunks_in_them_stay(format: str, shards: tuple[int, int]) -> None:

@@ -40,7 +40,7 @@ def web(folder: Path) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.covering
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("decode", [True, False])
