@@ -446,6 +446,7 @@ def test_what_takes_a_place_is_complete_before(tmp_path: Path, weather: xr.Datas
     xr.testing.assert_allclose(opened(tmp_path / "a.zarr"), lazy)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("options", "shards"),
     [

@@ -286,6 +286,7 @@ def test_a_fill_value_that_is_not_zero_stays_in_zarr2(tmp_path: Path) -> None:
     assert hs.open(tmp_path / "b.zarr/t")[...].tolist() == [1.0, -999.0, -999.0, -999.0]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("old", "new", "options", "shards"),
     [

@@ -175,6 +175,7 @@ def test_an_error_on_a_worker(client: Any, source: Path, tmp_path: Path) -> None
     assert _names(tmp_path) == ["source.zarr"]
 
 
+@pytest.mark.sampled(0)
 def test_s3_with_credentials_of_the_workers_own(client: Any, source: Path, s3: S3, tmp_path: Path) -> None:
     url = f"s3://{s3.bucket()}/target.zarr"
     with pytest.raises(Invalid, match="not sent") as caught:

@@ -127,6 +127,7 @@ def storage(s3: S3) -> list[str]:
     return [part for name, value in s3.options.items() for part in ("--storage-option", f"{name}={value}")]
 
 
+@pytest.mark.sampled(0)
 def test_another_way_to_make_it_anew(source: Path, s3: S3) -> None:
     """What was begun without resume is replaced by a call with it, and by ``create`` with ``overwrite``."""
     with faulty(s3.endpoint) as proxy:
@@ -143,6 +144,7 @@ def test_another_way_to_make_it_anew(source: Path, s3: S3) -> None:
             assert names(url, s3) == ["zarr.json"]
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize(
     ("fault", "resume", "step"),
     [

@@ -16,7 +16,7 @@ DATABASE = "mongodb://localhost:27017/weather"
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(3)
 @each_page
 def test_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     monkeypatch.chdir(tmp_path)

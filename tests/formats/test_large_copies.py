@@ -57,6 +57,7 @@ def test_what_is_not_read_is_not_written(tmp_path: Path, format: str) -> None:
         assert len(dataset["c"].attrs["numbers"]) == len(NUMBERS)
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("format", [pytest.param("zarr2", marks=pytest.mark.soak), "zarr3"])
 def test_a_large_copy_of_another_writer_is_read(tmp_path: Path, format: str) -> None:
     """It is sound, and decoded node by node; a change cannot write it anew, and removes it with a warning."""

@@ -142,6 +142,7 @@ def test_requests_in_flight(s3: S3, url: str, proxy: Proxy) -> None:
     np.testing.assert_array_equal(array[:], cells + 1)
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize(
     "layout",
     [pytest.param({}, id="chunks", marks=pytest.mark.soak), pytest.param({"shards": (20, 20)}, id="shards")],

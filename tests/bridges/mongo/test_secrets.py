@@ -118,6 +118,7 @@ def test_what_travels_of_a_connection_string(uri: str, shown: str) -> None:
             pickle.dumps(XarrayMongoDB(client["shared"], uri=uri)._origin())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("uri", "options", "shown", "settings"),
     [

@@ -216,6 +216,7 @@ def test_appending_with_xarray(tmp_path: Path, dialect: str) -> None:
 # -- many at once ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("at_once", [10, pytest.param(1, marks=pytest.mark.soak)])
 def test_ten_processes_append(tmp_path: Path, dialect: str, times: int, at_once: int) -> None:
