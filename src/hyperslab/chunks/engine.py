@@ -54,6 +54,10 @@ class Box:
     def __len__(self) -> int:
         return prod(stop - start for start, stop in zip(self.low, self.high, strict=True))
 
+    def cut(self, size: int) -> Iterator[Box]:
+        """Yield boxes of up to ``size`` chunks, in C order."""
+        return _cut(list(zip(self.low, self.high, strict=True)), size)
+
 
 @dataclass(frozen=True, slots=True)
 class ShardLayout:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import prod
 from operator import mul
@@ -501,7 +501,10 @@ def write(
         if traits.in_files and traits.locks and count > 1 and fields is None:
             engine = make_write(source.stored_files, plan, values, fill)
             if engine is not None:
-                by_box = _engine_work(engine, source, work, settings)
+                # A shard is encoded at once; of chunks in files the one is written, and on its way to the medium, while
+                # the next is encoded, in memory that stays in the processor's cache.
+                at_once = max(1, BATCH_BYTES // nbytes) if plan.grid.outer is None else count
+                by_box = _engine_work(engine, at_once, source, work, settings)
                 if counting.watchers:
                     by_box = counting.telling(by_box, values.nbytes / count, written=True)
                 # A shard is written whole: by one box.
@@ -511,9 +514,20 @@ def write(
 
 
 def _engine_work(
-    engine: EngineJob, source: ChunkSource, write_rest: Callable[[Sequence[Piece]], None], settings: Settings
+    engine: EngineJob,
+    at_once: int,
+    source: ChunkSource,
+    write_rest: Callable[[Sequence[Piece]], None],
+    settings: Settings,
 ) -> Callable[[Box], None]:
-    """Return the function that has the engine encode a box of chunks, which the source stores under their locks."""
+    """Return the function that has the engine encode a box of chunks, so many at once, which the source stores under
+    their locks."""
+
+    def encode(box: Box, left: list[Piece]) -> Iterator[tuple[Coords, object]]:
+        for part in box.cut(at_once):
+            encoded, rest = engine.encode(part)
+            left += rest
+            yield from encoded.items()
 
     def work(box: Box) -> None:
         left: list[Piece] = []
@@ -522,8 +536,7 @@ def _engine_work(
             if shard is not None:
                 source.write_shard(next(engine.coords(box)), shard, durable=settings.durable)
             else:
-                encoded, left = engine.encode(box)
-                source.write_encoded(encoded, durable=settings.durable)
+                source.write_encoded(encode(box, left), durable=settings.durable)
         if left:
             write_rest(left)
 

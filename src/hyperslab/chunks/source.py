@@ -7,7 +7,7 @@ The executor calls the methods; which of them are worth their while it reads fro
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -258,10 +258,11 @@ class ChunkSource(ChunkReader):
         """How the chunks lie in files, where the engine in C reads them; None where it does not."""
         return None
 
-    def write_encoded(self, encoded: Mapping[Coords, object], *, durable: bool) -> None:
+    def write_encoded(self, pairs: Iterable[tuple[Coords, object]], *, durable: bool) -> None:
         """Store chunks as the engine encoded them, None for those of nothing but fill values; their locks are held.
 
-        With an outer grid they are of one outer chunk.
+        Without an outer grid each is written before the next is taken, whose bytes may lie in the same memory. With one
+        they are of one outer chunk, and stay valid until all are stored.
         """
         raise NotImplementedError
 

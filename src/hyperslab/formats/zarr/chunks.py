@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
@@ -267,13 +267,13 @@ class KeyedChunks(StoredChunks):
         codecs = None if chain is None else chain.engine_codecs
         return None if codecs is None else StoredFiles(keys.open_folder, keys.key_of, codecs)
 
-    def write_encoded(self, encoded: Mapping[Coords, object], *, durable: bool) -> None:
+    def write_encoded(self, pairs: Iterable[tuple[Coords, object]], *, durable: bool) -> None:
         """Store chunks as the engine encoded them; those of fill values as :meth:`write_batch` does."""
-        self._keys.put_many(self._with_filled(encoded), durable)
+        self._keys.put_many(self._with_filled(pairs), durable)
 
-    def _with_filled(self, encoded: Mapping[Coords, object]) -> Iterator[tuple[str, object]]:
+    def _with_filled(self, pairs: Iterable[tuple[Coords, object]]) -> Iterator[tuple[str, object]]:
         keys = self._keys
-        for coords, data in encoded.items():
+        for coords, data in pairs:
             key = keys.prefix + keys.key_of(coords)
             if data is not None:
                 yield key, data

@@ -343,11 +343,11 @@ class ShardedChunks(StoredChunks):
 
     def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
         """Replace inner chunks of one shard by one write; those of nothing but fill values are left out."""
-        self.write_encoded(self.encoded(pairs), durable=durable)
+        self.write_encoded(self.encoded(pairs).items(), durable=durable)
 
-    def write_encoded(self, encoded: Mapping[Coords, object], *, durable: bool) -> None:
+    def write_encoded(self, pairs: Iterable[tuple[Coords, object]], *, durable: bool) -> None:
         """Replace inner chunks of one shard by one write, as they are encoded; None leaves one out."""
-        if encoded:
+        if encoded := dict(pairs):
             self._replace(list(encoded), list(encoded.values()), durable)
 
     def write_shard(self, coords: Coords, shard: memoryview, *, durable: bool) -> None:
