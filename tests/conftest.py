@@ -73,15 +73,25 @@ _LONGEST = (
 )
 
 
+def runs_a_sample(config: pytest.Config) -> bool:
+    """Return True if cases are left out of long lists: but in the soak, and where a test is named by ``::``."""
+    return os.environ.get("HYPOTHESIS_PROFILE") != "soak" and not any("::" in argument for argument in config.args)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say where a failing case may be one of those that do not run."""
+    return "of long lists a sample runs: name a test with :: for all its cases" if runs_a_sample(config) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest files first: of the processes that share the files, none is left alone with one at the end.
 
-    What covering and sampled tests repeat is left out but in the soak, and where a test is named on the command line.
+    What covering and sampled tests repeat is left out of a sample.
     """
     tests = Path(__file__).parent
     ranks = {tests / name: rank for rank, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
-    if os.environ.get("HYPOTHESIS_PROFILE") != "soak" and not any("::" in argument for argument in config.args):
+    if runs_a_sample(config):
         left_out = find_left_out(items) | find_out_of_turn(items, tests)
         if "not interop" in config.option.markexpr:
             here = [item for item in items if item not in left_out and not item.get_closest_marker("soak")]

@@ -382,6 +382,16 @@ def test_info_tells_codecs_in_a_word(tmp_path: Path, options: dict[str, Any], wo
     assert "bytes" in document("info", tmp_path / "a.zarr")["arrays"][0]["codec"]
 
 
+def test_info_tells_a_codec_of_which_a_parameter_is_left_out_as_the_option_takes_it(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr", "zarr2") as root:
+        root.create_array("a", data=np.arange(8.0), codec="blosc:lz4:9")
+    path = tmp_path / "a.zarr/a/.zarray"
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), "compressor": {"id": "blosc", "clevel": 9}}))
+    assert "  blosc::9  " in run("info", tmp_path / "a.zarr").stdout
+    assert run("convert", tmp_path / "a.zarr", tmp_path / "b.zarr", "--codec", "blosc::9").exit_code == 0
+    assert "  blosc:lz4:9 + crc32c  " in run("info", tmp_path / "b.zarr").stdout
+
+
 def test_info_says_none_where_cells_lie_as_they_are(tmp_path: Path) -> None:
     with hs.create(tmp_path / "a.zarr", "zarr2") as root:
         root.create_array("a", data=np.arange(8.0), codec="none")

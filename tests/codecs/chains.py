@@ -30,7 +30,8 @@ def as_list(codecs: Any) -> tuple[Codec, ...]:
 LITTLE = ("bytes", {"endian": "little"})
 BIG = ("bytes", {"endian": "big"})
 
-# What may stand behind `bytes`, for cells of any fixed size. True: damage never gives other cells.
+# What may stand behind `bytes`, for cells of any fixed size. True (`Case.sound`): damage to what it made never gives
+# other cells, only errors, as checksums and streams with one notice it.
 TAILS: dict[str, tuple[list[Any], bool]] = {
     "plain": ([], False),
     "gzip": ([("gzip", {"level": 1})], True),

@@ -268,12 +268,20 @@ def test_words_that_mean_nothing(word: Any) -> None:
         parse_codec(word)
 
 
+@pytest.mark.parametrize("word", ["bytes", "endian", "vlen-utf8"])
+def test_a_word_need_not_name_what_formats_add(word: str) -> None:
+    with pytest.raises(Invalid, match=f"codec '{word}' is not chosen") as caught:
+        parse_codec(f"{word}+zstd:3")
+    assert caught.value.remedy == "leave it out: the format adds it"
+
+
 def test_the_message_lists_what_exists() -> None:
     with pytest.raises(Invalid, match="did you mean 'zstd'"):
         parse_codec("zst:5")
     with pytest.raises(Invalid) as caught:
         parse_codec("brotli")
     assert all(f"{name}" in str(caught.value) for name in ("blosc:cname:clevel:shuffle", "zstd:level", "delta", "none"))
+    assert "reference_pickle" not in str(caught.value)  # which no format would take
 
 
 def test_codecs_from_json() -> None:

@@ -5,8 +5,16 @@
 ``registry``    the table of all codecs; a chain of what a document lists or a user says; formats, conversion and the
                 command line call it
 ``sharding``    shards and their index; formats read and write parts of a shard by it
-``bytes``, ``numbers``, ``text``, ``vlen``, ``checksums``   codecs of Zarr and numcodecs, by what they work on
-``crc32c``      the checksum of that name; ``checksums`` and ``sharding`` call it
-``blosc``, ``zstd``, ``lz4``, ``streams``, ``pcodec_zfpy``  compressors; ``libblosc2`` decodes the first three
-``references``, ``reference_pickle``, ``pickled``, ``plain_cells``  references, times, enumerations: for HDMF and NCZarr
+
+The families, by what their codecs work on or need:
+
+``bytes``       the same bytes in other places: ``bytes``, ``transpose``, ``shuffle``
+``numbers``     numbers become other numbers, or bits: ``delta``, ``bitround``, ``cast_value``, ``packbits``
+``text``        text and bytes become one another: ``base64``, ``fixed_utf8``, ``record_text``
+``vlen``        cells of any length become bytes: ``vlen-utf8``, ``json2``
+``checksums``   sums that are stored with a chunk; ``crc32c`` is the one that ``sharding`` calls too
+``blosc``, ``zstd``, ``lz4``    compressors of C libraries; ``libblosc2`` decodes all three
+``streams``, ``pcodec_zfpy``    those of Python's and ISA-L's (gzip, zlib, bz2, lzma); those of numbers
+``plain_cells`` cells that stand for others: categories, enumerations, times
+``references``, ``reference_pickle``, ``pickled``   references and regions, as text and as pickles
 """

@@ -1,6 +1,7 @@
 """How large decoded bytes may be, and cells as the bytes that they take in memory.
 
 Decoded bytes are exactly as many as the cells take, or at most :func:`ceiling` where that is not known beforehand.
+A codec that gives as many bytes as it takes needs no bound.
 """
 
 from __future__ import annotations

@@ -96,12 +96,17 @@ class CodecEntry:
 
     ``make``: its class, or a function that makes it; None: it is known and never decoded, and ``refused`` says why.
     ``made``: the class that a function makes.
-    ``parameters``: what the numbers behind a word's colons mean; None where a user must name the parameters.
+    ``parameters``: what the values behind a word's colons mean; None where a user must name the parameters.
     ``defaults``: parameters of a user's codec by the size of a cell, where people want others than documents.
     ``zarr3``, ``zarr2``: its name in documents, :data:`OWN`, :data:`NUMCODECS` or a name; None: the format lacks it.
-    ``view``: the parameter with the dtype in which Zarr v2 allows an array -> array codec to see the bytes behind it.
+    ``view``: of an array -> array codec that Zarr v2 allows behind one that made bytes, such as ``delta`` behind
+    ``zlib``: the parameter with the dtype as which it sees these bytes.
     ``is_compressor``: Zarr v2 has it as the ``compressor`` where it comes last, and a conversion keeps it.
     ``is_lossy``: it may give other cells than it was given.
+    ``is_implied``: formats add it, by the type of the cells; nobody names it in a word.
+    ``is_checked``: it notices when its bytes are others: what it decodes is what was encoded.
+    ``is_measured``: it stores the length of what it packed, and notices when it is another.
+    ``is_self_describing``: its bytes begin with what those of no other codec begin with.
     """
 
     def __init__(
@@ -116,12 +121,18 @@ class CodecEntry:
         view: str | None = None,
         is_compressor: bool = False,
         is_lossy: bool = False,
+        is_implied: bool = False,
+        is_checked: bool = False,
+        is_measured: bool = False,
+        is_self_describing: bool = False,
         refused: str = "",
     ) -> None:
         self.make, self.made = make, made
         self.parameters, self.defaults = parameters, defaults
         self.zarr3, self.zarr2, self.view = zarr3, zarr2, view
         self.is_compressor, self.is_lossy, self.refused = is_compressor, is_lossy, refused
+        self.is_implied, self.is_checked, self.is_measured = is_implied, is_checked, is_measured
+        self.is_self_describing = is_self_describing
 
     @property
     def kind(self) -> Kind | None:
@@ -142,6 +153,10 @@ def _blosc_defaults(itemsize: int) -> Mapping[str, object]:
     return {"cname": "lz4", "clevel": 5, "shuffle": shuffle, "typesize": itemsize}
 
 
+def _checksum_entry(make: Maker, zarr3: str = NUMCODECS) -> CodecEntry:
+    return CodecEntry(make=make, made=Checksum, parameters=(), zarr3=zarr3, zarr2=OWN, is_checked=True)
+
+
 CODECS: dict[str, CodecEntry] = {
     # compressors, and what helps them
     "blosc": CodecEntry(
@@ -151,6 +166,8 @@ CODECS: dict[str, CodecEntry] = {
         zarr3=OWN,
         zarr2=OWN,
         is_compressor=True,
+        is_measured=True,
+        is_self_describing=True,
     ),
     "zstd": CodecEntry(
         make=Zstd,
@@ -159,18 +176,52 @@ CODECS: dict[str, CodecEntry] = {
         zarr3=OWN,
         zarr2=OWN,
         is_compressor=True,
+        is_measured=True,
+        is_self_describing=True,
     ),
-    "gzip": CodecEntry(make=make_gzip, made=Deflate, parameters=("level",), zarr3=OWN, zarr2=OWN, is_compressor=True),
+    "gzip": CodecEntry(
+        make=make_gzip,
+        made=Deflate,
+        parameters=("level",),
+        zarr3=OWN,
+        zarr2=OWN,
+        is_compressor=True,
+        is_checked=True,
+        is_self_describing=True,
+    ),
     "zlib": CodecEntry(
-        make=make_zlib, made=Deflate, parameters=("level",), zarr3=NUMCODECS, zarr2=OWN, is_compressor=True
+        make=make_zlib,
+        made=Deflate,
+        parameters=("level",),
+        zarr3=NUMCODECS,
+        zarr2=OWN,
+        is_compressor=True,
+        is_checked=True,
+        is_self_describing=True,
     ),
     "bz2": CodecEntry(
-        make=make_bz2, made=Streams, parameters=("level",), zarr3=NUMCODECS, zarr2=OWN, is_compressor=True
+        make=make_bz2,
+        made=Streams,
+        parameters=("level",),
+        zarr3=NUMCODECS,
+        zarr2=OWN,
+        is_compressor=True,
+        is_checked=True,
+        is_self_describing=True,
     ),
     "lzma": CodecEntry(
-        make=make_lzma, made=Streams, parameters=("preset",), zarr3=NUMCODECS, zarr2=OWN, is_compressor=True
+        make=make_lzma,
+        made=Streams,
+        parameters=("preset",),
+        zarr3=NUMCODECS,
+        zarr2=OWN,
+        is_compressor=True,
+        is_checked=True,
+        is_self_describing=True,
     ),
-    "lz4": CodecEntry(make=Lz4, parameters=("acceleration",), zarr3=NUMCODECS, zarr2=OWN, is_compressor=True),
+    "lz4": CodecEntry(
+        make=Lz4, parameters=("acceleration",), zarr3=NUMCODECS, zarr2=OWN, is_compressor=True, is_measured=True
+    ),
     "shuffle": CodecEntry(
         make=Shuffle,
         parameters=("elementsize",),
@@ -192,15 +243,13 @@ CODECS: dict[str, CodecEntry] = {
     "numcodecs.packbits": CodecEntry(make=PackBools, zarr3=OWN, zarr2="packbits"),
     "packbits": CodecEntry(make=PackBits, zarr3=OWN),
     # checksums
-    "crc32c": CodecEntry(make=make_checksum("crc32c"), made=Checksum, parameters=(), zarr3=OWN, zarr2=OWN),
-    "crc32": CodecEntry(make=make_checksum("crc32"), made=Checksum, parameters=(), zarr3=NUMCODECS, zarr2=OWN),
-    "adler32": CodecEntry(make=make_checksum("adler32"), made=Checksum, parameters=(), zarr3=NUMCODECS, zarr2=OWN),
-    "fletcher32": CodecEntry(
-        make=make_checksum("fletcher32"), made=Checksum, parameters=(), zarr3=NUMCODECS, zarr2=OWN
-    ),
-    "jenkins_lookup3": CodecEntry(make=make_jenkins, made=Checksum, parameters=(), zarr3=NUMCODECS, zarr2=OWN),
+    "crc32c": _checksum_entry(make_checksum("crc32c"), zarr3=OWN),
+    "crc32": _checksum_entry(make_checksum("crc32")),
+    "adler32": _checksum_entry(make_checksum("adler32")),
+    "fletcher32": _checksum_entry(make_checksum("fletcher32")),
+    "jenkins_lookup3": _checksum_entry(make_jenkins),
     # cells as bytes; the order of axes; Zarr v2 has neither ``bytes`` nor ``transpose`` among its filters
-    "bytes": CodecEntry(make=Bytes, zarr3=OWN),
+    "bytes": CodecEntry(make=Bytes, zarr3=OWN, is_implied=True),
     "transpose": CodecEntry(make=Transpose, zarr3=OWN),
     "sharding_indexed": CodecEntry(make=make_sharding, made=Sharding, zarr3=OWN),
     # text, and cells of variable length
@@ -214,9 +263,9 @@ CODECS: dict[str, CodecEntry] = {
         zarr3=NUMCODECS,
         zarr2=OWN,
     ),
-    "vlen-array": CodecEntry(make=make_array, made=Vlen, zarr2=OWN),
-    "vlen-bytes": CodecEntry(make=make_bytes, made=Vlen, zarr3=OWN, zarr2=OWN),
-    "vlen-utf8": CodecEntry(make=make_utf8, made=Vlen, zarr3=OWN, zarr2=OWN),
+    "vlen-array": CodecEntry(make=make_array, made=Vlen, zarr2=OWN, is_implied=True),
+    "vlen-bytes": CodecEntry(make=make_bytes, made=Vlen, zarr3=OWN, zarr2=OWN, is_implied=True),
+    "vlen-utf8": CodecEntry(make=make_utf8, made=Vlen, zarr3=OWN, zarr2=OWN, is_implied=True),
     # what HDMF and NCZarr make of stored cells: their documents say it in other words
     "enum_members": CodecEntry(make=EnumMembers),
     "fixed_utf8": CodecEntry(make=FixedUtf8),
@@ -237,12 +286,13 @@ PARAMETERS = {name: entry.parameters for name, entry in CODECS.items() if entry.
 VIEWING = {name: entry.view for name, entry in CODECS.items() if entry.view is not None}
 ZARR3_NAMES = {name: entry.zarr3.format(name) for name, entry in CODECS.items() if entry.zarr3 is not None}
 ZARR2_NAMES = {name: entry.zarr2.format(name) for name, entry in CODECS.items() if entry.zarr2 is not None}
-
-_NOT_OF_NUMCODECS = ("packbits", "numcodecs.packbits", "bytes", "sharding_indexed")
+IMPLIED = frozenset(name for name, entry in CODECS.items() if entry.is_implied)
 ALIASES = {"endian": "bytes", "vlen_utf8": "vlen-utf8"} | {
-    f"numcodecs.{name}": name for name in MAKERS if name not in _NOT_OF_NUMCODECS
+    f"numcodecs.{name}": name
+    for name, entry in CODECS.items()
+    if entry.make is not None and (entry.zarr2 == OWN or entry.zarr3 == NUMCODECS)
 }
-"""Other spellings of a name."""
+"""Other spellings of a name: Zarr v2 and ``numcodecs.`` have those of numcodecs alone."""
 
 
 def canonical(name: str) -> str:
@@ -450,6 +500,8 @@ def _parse_word(word: str, itemsize: int) -> Codec:
     name, *values = word.strip().split(":")
     _check_name(name)
     keys = PARAMETERS.get(canonical(name))
+    if canonical(name) in IMPLIED:
+        raise Invalid(f"codec {name!r} is not chosen by a word", remedy="leave it out: the format adds it")
     if keys is None:
         raise Invalid(f"codec {name!r} needs its parameters by name", remedy='{"name": …, "configuration": {…}}')
     if len(values) > len(keys):
@@ -483,5 +535,5 @@ def _check_name(name: str) -> None:
 
 def _what_exists() -> str:
     words = ", ".join(":".join((name, *keys)) for name, keys in PARAMETERS.items())
-    others = ", ".join(sorted(set(MAKERS) - set(PARAMETERS)))
+    others = ", ".join(sorted((MAKERS.keys() & (ZARR2_NAMES.keys() | ZARR3_NAMES.keys())) - PARAMETERS.keys()))
     return f"words: default, none, {words}; by name and configuration: {others}"

@@ -1,7 +1,8 @@
 """The kinds of codecs, and chains of one of each kind.
 
 As in Zarr v3 a chain is any number of codecs from cells to cells (``ARRAY``), one from cells to bytes
-(``ARRAY_TO_BYTES``), and any number from bytes to bytes (``BYTES``).
+(``ARRAY_TO_BYTES``), and any number from bytes to bytes (``BYTES``). These lists follow from ``CODECS``: a new codec is
+in them by its class.
 """
 
 from __future__ import annotations

@@ -125,9 +125,11 @@ class Rule:
     ``subject``: what it looks at. ``find``: yields the findings of one such thing; several rules may share one, None
     where the format's own look yields them. ``mend``: plans the mend of a finding, given the state of the repair, to be
     done at the ``stage``; neither, where findings bring their own deeds or nothing mends it. ``deep``: looked for only
-    where every chunk is decoded. ``fields``: also of kinds named after a field. ``questions_document``: the document of
-    the array is in question; ``trusts_document``: mended by what that document says, and so not while it is in
-    question. ``mends_notes``: mended though it is only a note. ``otherwise``: what to do about one that is not mended.
+    where every chunk is decoded; a rule that shares its finder leaves it False, since the finder runs for the others.
+    ``fields``: also of kinds named after a field. ``questions_document``: a finding says that the document of its array
+    may be wrong; ``trusts_document``: mended by what that document says, and so in no array of which a finding
+    questions it. ``mends_notes``: mended though it is only a note. ``otherwise``: what to do about one that is not
+    mended.
     """
 
     kinds: tuple[str, ...]

@@ -11,7 +11,15 @@ from typing import Any
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.errors import Conflict
 from hyperslab.formats.rules import Finding, Plan, Rule, Stage, Subject, found, found_at, nothing
-from hyperslab.integrity.stored_chunks import OTHER_CELLS, ArrayObjects, ObjectFlaw, has_chunk, mismatch, span
+from hyperslab.integrity.stored_chunks import (
+    OTHER_CELLS,
+    UNREADABLE,
+    ArrayObjects,
+    ObjectFlaw,
+    has_chunk,
+    mismatch,
+    span,
+)
 from hyperslab.integrity.views import ArrayView, ChunkView, EntryView, NodeView, RepairState, Role
 from hyperslab.model.paths import child
 from hyperslab.stores.base import Store
@@ -20,6 +28,8 @@ from hyperslab.stores.base import Store
 SHARD_CHECK_TRIES = 5
 _OTHER_LENGTHS = frozenset({"truncated-chunk", "oversized-chunk"})
 _BROKEN = _OTHER_LENGTHS | {"corrupt-chunk", "shard-index", "shard-range"}
+"""Kinds that put the document in question where all chunks of an array have one: the codecs or lengths that it says may
+be wrong, and not the chunks."""
 _STRAY_TEXTS = {
     "dangling-link": "a symbolic link leads to {target}, where nothing is",
     "circular-link": "a symbolic link leads in a circle, to {target}",
@@ -411,7 +421,7 @@ CHUNK_RULES = (
         note_missing_chunks,
     ),
     Rule(
-        ("unreadable-chunk",),
+        (UNREADABLE,),
         "the disk, the permissions or a limit refuse",
         "cannot be mended here",
         Subject.CHUNK,

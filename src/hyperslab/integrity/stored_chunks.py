@@ -20,7 +20,7 @@ from hyperslab.chunks.memory import require
 from hyperslab.chunks.settings import Settings
 from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.chain import Chain
-from hyperslab.codecs.registry import as_codecs, build_chain, canonical, shard_index
+from hyperslab.codecs.registry import CODECS, as_codecs, build_chain, canonical, shard_index
 from hyperslab.codecs.sharding import MISSING, Entries
 from hyperslab.errors import CorruptChunk, HyperslabError, UnsafePickle
 from hyperslab.formats.zarr.chunks import MOST_DIGITS, ChunkKeys, KeyedChunks, KeyOf, coords_of_key
@@ -30,17 +30,14 @@ from hyperslab.model.spec import ArraySpec, Codec
 from hyperslab.stores.base import Store
 from hyperslab.stores.ranges import fetch_coalesced
 
-OTHER_CELLS = "other-cells"
+OTHER_CELLS, UNREADABLE = "other-cells", "unreadable-chunk"
 # Larger chunks are not tried under other codecs: to tell what they hold would take several times their memory.
 _LARGEST = 64 << 20
-CHECKED = frozenset({"adler32", "bz2", "crc32", "crc32c", "fletcher32", "gzip", "jenkins_lookup3", "lzma", "zlib"})
-"""Codecs that notice when the bytes are others: what decodes under them is what was written."""
-_SELF_DESCRIBING = frozenset({"blosc", "bz2", "gzip", "lzma", "zlib", "zstd"})
-"""Codecs whose bytes begin with what no others begin with."""
+_CHECKED = frozenset(name for name, entry in CODECS.items() if entry.is_checked)
+_MEASURED = frozenset(name for name, entry in CODECS.items() if entry.is_measured)
+_SELF_DESCRIBING = frozenset(name for name, entry in CODECS.items() if entry.is_self_describing)
 # Cells of the chunk that a foreign compressor is tried as: it only sets how much memory may be taken.
 _ROOM = 1 << 20
-_MEASURED = frozenset({"blosc", "lz4", "snappy", "zstd"})
-"""Codecs that store the length of what they packed, and notice when it is another."""
 
 
 def content_of(chain: Chain, codecs: Sequence[Codec], data: Buffer, error: str) -> str | None:
@@ -52,7 +49,7 @@ def content_of(chain: Chain, codecs: Sequence[Codec], data: Buffer, error: str) 
         return None
     names = {canonical(codec.name) for codec in codecs}
     wanted = chain.unpacked_size
-    is_checked, is_measured = not names.isdisjoint(CHECKED), not names.isdisjoint(_MEASURED)
+    is_checked, is_measured = not names.isdisjoint(_CHECKED), not names.isdisjoint(_MEASURED)
     try:
         raw = chain.unpack(data)
     except (HyperslabError, MemoryError):
@@ -207,7 +204,7 @@ def flaw_of(error: HyperslabError, content: str | None = None) -> ObjectFlaw:
             return ObjectFlaw("corrupt-chunk", error.said)
         case UnsafePickle():
             return ObjectFlaw("unsafe-pickle", error.said)
-    return ObjectFlaw("unreadable-chunk", error.said)
+    return ObjectFlaw(UNREADABLE, error.said)
 
 
 def decode_flaw(chain: Chain, codecs: Sequence[Codec], data: Buffer) -> ObjectFlaw | None:
@@ -229,8 +226,9 @@ def span(grid: Grid, coords: Coords) -> str:
 _FETCHED = 16 << 20
 # Inner chunks that a message names.
 _SHOWN = 6
-_LOST = frozenset({"corrupt-chunk", "unsafe-pickle"})
-"""Kinds of inner chunks that are not kept when their shard is written anew."""
+KEPT = frozenset({OTHER_CELLS, UNREADABLE})
+"""Kinds of inner chunks that are kept when their shard is written anew, as no rule mends them: their bytes may be sound
+where their document is in question, or a limit refuses. Under any other kind they are lost."""
 
 
 class Shards(ArrayObjects):
@@ -243,7 +241,7 @@ class Shards(ArrayObjects):
         self._inner_chain = source.chain
         self._index = source.index
         self._codecs = as_codecs(spec.codecs[0].config["codecs"])
-        self._checked = not CHECKED.isdisjoint(codec.name for codec in self._codecs)
+        self._checked = not _CHECKED.isdisjoint(codec.name for codec in self._codecs)
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
@@ -360,10 +358,10 @@ class Shards(ArrayObjects):
         parts: list[Any] = [None] * len(entries)
         for number, part in self._parts(key, entries, written & ~bad):
             flaw = decode_flaw(self._inner_chain, self._codecs, part)
-            if flaw is not None and flaw.kind in _LOST:
+            if flaw is not None and flaw.kind not in KEPT:
                 lost.append(self._cells_of(coords, number))
                 continue
-            parts[number] = bytes(part)  # also where its document is in question, or a limit refuses: it may be sound
+            parts[number] = bytes(part)
         saved = None if all(part is None for part in parts) else self._index.join(parts)
         return saved, _shorten(lost)
 

@@ -25,6 +25,7 @@ from hyperslab.cli.arguments import (
 )
 from hyperslab.cli.cdl import dump
 from hyperslab.cli.output import format_columns, json_option, print_json
+from hyperslab.codecs.registry import IMPLIED, PARAMETERS
 from hyperslab.errors import HyperslabError, Invalid, Problem
 from hyperslab.group import Group
 from hyperslab.group.tree import array_text
@@ -40,10 +41,8 @@ from hyperslab.stores.location import Location
 # -- What a dataset is, as plain values for info and tree --------------------------------------------------------------
 
 
-_PLAIN = ("bytes", "vlen-utf8", "vlen-bytes", "vlen-array")
-"""What only makes bytes of cells goes without saying."""
-_PARAMETERS = {"blosc": ("cname", "clevel"), "lzma": ("preset",), "lz4": ("acceleration",), "bitround": ("keepbits",)}
-_PARAMETERS |= dict.fromkeys(("zstd", "gzip", "zlib", "bz2", "pcodec"), ("level",))
+_UNSAID = {"blosc": {"shuffle"}, "zstd": {"checksum"}, "shuffle": {"elementsize"}}
+"""Parameters that a word may give ``--codec``, and that ``info`` leaves out: few choose them."""
 # Nodes that cannot be read and have a line each: ``check`` tells all of them.
 _SHOWN = 5
 
@@ -66,9 +65,11 @@ def codec_word(codecs: Iterable[Codec]) -> str:
     for codec in codecs:
         if codec.name == "sharding_indexed":
             words.append(codec_word(codec.config["codecs"]))
-        elif codec.name not in _PLAIN:
-            values = [codec.config.get(name) for name in _PARAMETERS.get(codec.name, ())]
-            words.append(":".join([codec.name, *(str(value) for value in values if value is not None)]))
+        elif codec.name not in IMPLIED:
+            said = [name for name in PARAMETERS.get(codec.name, ()) if name not in _UNSAID.get(codec.name, ())]
+            values = [codec.config.get(name) for name in said]
+            texts = ["" if value is None else str(value) for value in values]
+            words.append(":".join([codec.name, *texts]).rstrip(":"))
     return " + ".join(words) or "none"
 
 

@@ -145,8 +145,8 @@ def chunk_keys(name: str, separator: str, ndim: int) -> KeyOf:
     return (numbers if name == "v2" else f"c{separator}{numbers}").__mod__  # one call in C for each chunk
 
 
-COMMON = frozenset(name for name in BYTES if ZARR3_NAMES.get(name) == name)
-"""The codecs on bytes that the specification has, beside numcodecs' as extensions."""
+COMMON = frozenset({"blosc", "crc32c", "gzip", "zstd"})
+"""The codecs on bytes that each reader of Zarr v3 knows. Others have names of their own there too, as extensions."""
 _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 _INDEX = np.dtype("u8")
 # a bound on recursion: documents may nest codecs as deep as JSON goes
