@@ -159,7 +159,8 @@ def open_file(path: str) -> DekerFile:
         try:
             return _open(path)
         except FormatError as error:
-            if not is_locked_elsewhere(path) and time.time() - os.stat(path).st_mtime > 1:
+            modified = file_stamp(path)[3]  # NodeNotFound where it was removed meanwhile
+            if not is_locked_elsewhere(path) and time.time_ns() - modified > 10**9:
                 raise
             damage = error
         time.sleep(pause)
@@ -170,7 +171,7 @@ def open_file(path: str) -> DekerFile:
 
 
 def _open(path: str) -> DekerFile:
-    import_h5py()
+    import_h5py()  # the parser, too, asks it how types are spelled
     try:
         descriptor = os.open(path, READ)
     except OSError as error:
