@@ -1,5 +1,5 @@
-"""The page on the architecture is held to the code: its names are there, its numbers are right, and its tables of reads
-are compared with the calls of real reads."""
+"""The pages on the architecture are held to the code: their names are there, their numbers are right, and the tables of
+reads are compared with the calls of real reads."""
 
 from __future__ import annotations
 
@@ -18,19 +18,32 @@ import pytest
 import hyperslab as hs
 from hyperslab.database import AttributeSchema, Client, DimensionSchema, VArraySchema
 
-PAGE = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
-FOLDERS = {path.stem for path in (Path(__file__).parents[2] / "src" / "hyperslab").iterdir()}
-MODULES = sorted(
-    {name for name in re.findall(r"`([a-z_0-9]+(?:\.[a-z_0-9]+)+)`", PAGE) if name.split(".")[0] in FOLDERS}
-)
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+OTHERS = {path.stem: path.read_text() for path in (ROOT / "docs" / "architecture").glob("*.md")}
+ALL = "\n".join([PAGE, *OTHERS.values()])
+FOLDERS = {path.stem for path in (ROOT / "src" / "hyperslab").iterdir()}
+MODULES = sorted({name for name in re.findall(r"`([a-z_0-9]+(?:\.[a-z_0-9]+)+)`", ALL) if name.split(".")[0] in FOLDERS})
 ROW = r"^\| `([a-z_0-9.]+)` \| `([A-Za-z_0-9.]+)` \| (.*) \|$"
-STEPS = [row[:2] for row in re.findall(ROW, PAGE, re.MULTILINE)]
-NUMBERS = re.findall(r"^\| `([A-Za-z_.]+)` \| `([a-z_0-9.]+)` \| ([^|]+) \| [^|]+ \|$", PAGE, re.MULTILINE)
+STEPS = [row[:2] for row in re.findall(ROW, ALL, re.MULTILINE)]
+NUMBERS = re.findall(r"^\| `([A-Za-z_0-9.]+)` \| `([a-z_0-9.]+)` \| ([^|]+) \| [^|]+ \|$", ALL, re.MULTILINE)
+ENGINE = "chunks/_engine.c"
+ENGINE_NUMBERS = re.findall(rf"^\| `([A-Z_]+)` \| `{ENGINE}` \| ([^|]+) \| [^|]+ \|$", ALL, re.MULTILINE)
 UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 
 
+def number_in(text: str) -> int:
+    """Return a number of the pages, such as ``16 KiB``."""
+    number, _, unit = text.strip().partition(" ")
+    return int(number) * UNITS[unit]
+
+
 def test_names_are_found() -> None:
-    assert len(MODULES) > 40 and len(STEPS) > 80 and len(NUMBERS) > 40
+    assert len(MODULES) > 40 and len(STEPS) > 80 and len(NUMBERS) > 40 and len(ENGINE_NUMBERS) > 5
+    assert sorted(OTHERS) == ["limits", "places"]
+    assert all(f"(architecture/{name}.md)" in PAGE for name in OTHERS)
+    rows = re.findall(r"^\| `[^`]+` \| `", OTHERS["limits"], re.MULTILINE)
+    assert len(rows) == len(NUMBERS) + len(ENGINE_NUMBERS)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -46,8 +59,14 @@ def test_the_function_is_there(module: str, function: str) -> None:
 
 @pytest.mark.parametrize(("name", "module", "value"), NUMBERS)
 def test_the_number_is_right(name: str, module: str, value: str) -> None:
-    number, _, unit = value.strip().partition(" ")
-    assert reduce(getattr, name.split("."), import_module(f"hyperslab.{module}")) == int(number) * UNITS[unit]
+    assert reduce(getattr, name.split("."), import_module(f"hyperslab.{module}")) == number_in(value)
+
+
+@pytest.mark.parametrize(("name", "value"), ENGINE_NUMBERS)
+def test_the_number_of_the_engine_is_right(name: str, value: str) -> None:
+    source = (ROOT / "src" / "hyperslab" / ENGINE).read_text()
+    (defined,) = re.findall(rf"^#define {name} \(?(\d+)(?: << (\d+)\))?", source, re.MULTILINE)
+    assert int(defined[0]) << int(defined[1] or 0) == number_in(value)
 
 
 # -- tables of reads, compared with calls -----------------------------------------------------------------------------

@@ -48,8 +48,8 @@ struct open_how {
 #define MOST_BLOCKS 256
 /* Times as many bytes as are wanted that are read of a chunk which is not compressed. */
 #define MOST_READ_ALONG 4
-/* The same for a chunk that is not compressed, which is copied from there. To read its rows into the result by one
-   preadv took a fifth more: the kernel copies short parts slowly. */
+/* Bytes that are read at a time of a chunk that is not compressed, and copied from there. To read its rows into the
+   result by one preadv took a fifth more: the kernel copies short parts slowly. */
 #define ROWS_WINDOW (256 << 10)
 
 /* The widest items that blosc2_shuffle takes, by its header. */
