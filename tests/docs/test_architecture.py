@@ -23,7 +23,9 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text()
 OTHERS = {path.stem: path.read_text() for path in (ROOT / "docs" / "architecture").glob("*.md")}
 ALL = "\n".join([PAGE, *OTHERS.values()])
 FOLDERS = {path.stem for path in (ROOT / "src" / "hyperslab").iterdir()}
-MODULES = sorted({name for name in re.findall(r"`([a-z_0-9]+(?:\.[a-z_0-9]+)+)`", ALL) if name.split(".")[0] in FOLDERS})
+MODULES = sorted(
+    {name for name in re.findall(r"`([a-z_0-9]+(?:\.[a-z_0-9]+)+)`", ALL) if name.split(".")[0] in FOLDERS}
+)
 ROW = r"^\| `([a-z_0-9.]+)` \| `([A-Za-z_0-9.]+)` \| (.*) \|$"
 STEPS = [row[:2] for row in re.findall(ROW, ALL, re.MULTILINE)]
 NUMBERS = re.findall(r"^\| `([A-Za-z_0-9.]+)` \| `([a-z_0-9.]+)` \| ([^|]+) \| [^|]+ \|$", ALL, re.MULTILINE)

@@ -254,8 +254,8 @@ class Array(Closable, StoredArray):
         return self._read(choose)
 
     def _read(self, choose: Callable[[ArraySpec], Selection]) -> Any:
-        """Read the cells that ``choose`` finds; where the array was replaced, once more what it finds then. A view, which
-        was made before, does so only where its shape is the same (``View.read``)."""
+        """Read the cells that ``choose`` finds; where the array was replaced, once more what it finds then. A view,
+        which was made before, does so only where its shape is the same (``View.read``)."""
         with self._session.add_place_to_errors(self._path):
             try:
                 cells = self._cells
