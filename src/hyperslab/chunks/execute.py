@@ -290,7 +290,7 @@ class _BatchReader:
         has_parts = (traits.reads_parts or is_single_chunk) and plan.basic and plan.groups
         self.read_part = source.read_part if has_parts else None
         self.plan = plan
-        # Whole chunks may lie contiguous in the result; of one alone, or of several shapes, _read_into_result finds out.
+        # Whole chunks may lie contiguous in the result; of one, or of several shapes, _read_into_result finds out.
         fixed = None if plan.count == 1 else plan.grid.fixed
         self.fills_result = plan.basic and (fixed is None or lies_contiguous(fixed, out))
         self.out, self.fill = out, fill

@@ -301,8 +301,8 @@ class ChunkSource(ChunkReader):
 class WrappedSource(ChunkSource):
     """Another source, whose methods and traits are passed on: a wrapper replaces what it changes.
 
-    Not passed on are ``update``, which works by the wrapper's own ``read_stamped`` and ``swap``, and what the engine in C
-    calls (``stored_files``, ``write_encoded``, ``write_shard``): it would pass the wrapper by.
+    Not passed on are ``update``, which works by the wrapper's own ``read_stamped`` and ``swap``, and what the engine
+    in C needs (``stored_files``, ``write_encoded``, ``write_shard``): it would pass the wrapper by.
     """
 
     def __init__(self, source: ChunkSource) -> None:
