@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
+from hyperslab.chunks.engine import has_engine
 from hyperslab.database import AttributeSchema, Client, DimensionSchema, VArraySchema
 
 ROOT = Path(__file__).parents[2]
@@ -164,6 +165,28 @@ def test_a_read_of_an_array_is_as_its_table_says(title: str, name: str, key: Any
     calls = Calls(lambda: array[key])
     compare_order(steps, calls)
     compare_system_calls(steps, calls)
+
+
+@pytest.mark.skipif(not has_engine(), reason="the engine in C is not built")
+@pytest.mark.parametrize(
+    ("key", "cache_bytes", "of_shards", "of_files"),
+    [
+        (np.s_[0:5, 0:5], 1 << 20, {"SingleChunks.read"}, {"SingleChunks.read"}),
+        (np.s_[0:16, 0:12], 1 << 20, {"EngineJob.read"}, {"EngineJob.read", "SingleChunks.read"}),
+        (np.s_[5:9], 1 << 20, set(), {"SingleChunks.read"}),
+        (np.s_[5:9], 0, {"EngineJob.read"}, {"EngineJob.read"}),
+        (np.s_[[1, 9]], 1 << 20, set(), {"SingleChunks.read"}),
+    ],
+)
+def test_the_engine_reads_what_the_page_says(
+    key: Any, cache_bytes: int, of_shards: set[str], of_files: set[str], arrays: Path
+) -> None:
+    root = hs.open(arrays, cache_bytes=cache_bytes)
+    for name, expected in (("sharded", of_shards), ("plain", of_files)):
+        array = root[name]
+        calls = Calls(partial(array.__getitem__, key))
+        ways = {function for module, function in calls.order if module == "chunks.engine"}
+        assert ways & {"SingleChunks.read", "EngineJob.read"} == expected, name
 
 
 @pytest.mark.usefixtures("python_alone")
