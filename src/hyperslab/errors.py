@@ -31,7 +31,10 @@
     └── MemoryLimit (MemoryError)               ask for less, or allow more
 
 An error knows where it happened (``url``, ``node``, ``key``) and what would work (``remedy``). A lower floor
-raises with what it knows; a higher one completes the place with :meth:`HyperslabError.locate`.
+raises with what it knows; a higher one completes the place with :meth:`HyperslabError.locate`, in an ``except`` or by a
+block (``locate_errors``). It is the same error that goes on: ``raise error.locate(...) from error.__cause__`` keeps the
+cause that it has, where ``from error`` would make it its own, and ``from None`` would hide the error of the system or
+of a library that it was made of.
 """
 
 from __future__ import annotations

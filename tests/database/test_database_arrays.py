@@ -25,6 +25,7 @@ from hyperslab.database import (
     VSubset,
 )
 from hyperslab.errors import (
+    FormatError,
     HyperslabError,
     Invalid,
     NodeNotFound,
@@ -141,6 +142,15 @@ def test_r10_damaged_tiles_are_told_each(client, tmp_path, layout):
         sound = [place for place in range(4) if (place,) not in caught.value.exceptions]
         for place in sound:
             np.testing.assert_array_equal(array[2 * place : 2 * place + 2].read(), [2 * place, 2 * place + 1])
+
+
+def test_r10_a_damaged_journal_is_told_as_such_and_not_with_each_tile(client, tmp_path):
+    array = make(client, "hyperslab", [DimensionSchema("x", 8)], vgrid=(4,))
+    array[:].update(np.arange(8))
+    (journal,) = (tmp_path / "store").rglob("journal/*")
+    journal.write_bytes(b'{"txn": 1}')
+    with pytest.raises(FormatError, match=f"journal/{array.id}"):
+        array[:].read()
 
 
 def test_r10_a_write_that_fails_in_part_tells_each_tile(client, tmp_path, layout):

@@ -1,12 +1,12 @@
-"""The page on the architecture is held to the code: its names are there, its numbers are right, and its tables of reads
-are compared with the calls of real reads."""
+"""The pages on the architecture are held to the code: their names are there, their numbers are right, and the tables of
+reads are compared with the calls of real reads."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -16,21 +16,37 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
+from hyperslab.chunks.engine import has_engine
 from hyperslab.database import AttributeSchema, Client, DimensionSchema, VArraySchema
 
-PAGE = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
-FOLDERS = {path.stem for path in (Path(__file__).parents[2] / "src" / "hyperslab").iterdir()}
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+OTHERS = {path.stem: path.read_text() for path in (ROOT / "docs" / "architecture").glob("*.md")}
+ALL = "\n".join([PAGE, *OTHERS.values()])
+FOLDERS = {path.stem for path in (ROOT / "src" / "hyperslab").iterdir()}
 MODULES = sorted(
-    {name for name in re.findall(r"`([a-z_0-9]+(?:\.[a-z_0-9]+)+)`", PAGE) if name.split(".")[0] in FOLDERS}
+    {name for name in re.findall(r"`([a-z_0-9]+(?:\.[a-z_0-9]+)+)`", ALL) if name.split(".")[0] in FOLDERS}
 )
 ROW = r"^\| `([a-z_0-9.]+)` \| `([A-Za-z_0-9.]+)` \| (.*) \|$"
-STEPS = [row[:2] for row in re.findall(ROW, PAGE, re.MULTILINE)]
-NUMBERS = re.findall(r"^\| `([A-Za-z_.]+)` \| `([a-z_0-9.]+)` \| ([^|]+) \| [^|]+ \|$", PAGE, re.MULTILINE)
+STEPS = [row[:2] for row in re.findall(ROW, ALL, re.MULTILINE)]
+NUMBERS = re.findall(r"^\| `([A-Za-z_0-9.]+)` \| `([a-z_0-9.]+)` \| ([^|]+) \| [^|]+ \|$", ALL, re.MULTILINE)
+ENGINE = "chunks/_engine.c"
+ENGINE_NUMBERS = re.findall(rf"^\| `([A-Z_]+)` \| `{ENGINE}` \| ([^|]+) \| [^|]+ \|$", ALL, re.MULTILINE)
 UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 
 
+def number_in(text: str) -> int:
+    """Return a number of the pages, such as ``16 KiB``."""
+    number, _, unit = text.strip().partition(" ")
+    return int(number) * UNITS[unit]
+
+
 def test_names_are_found() -> None:
-    assert len(MODULES) > 40 and len(STEPS) > 80 and len(NUMBERS) > 40
+    assert len(MODULES) > 40 and len(STEPS) > 80 and len(NUMBERS) > 40 and len(ENGINE_NUMBERS) > 5
+    assert sorted(OTHERS) == ["limits", "places"]
+    assert all(f"(architecture/{name}.md)" in PAGE for name in OTHERS)
+    rows = re.findall(r"^\| `[^`]+` \| `", OTHERS["limits"], re.MULTILINE)
+    assert len(rows) == len(NUMBERS) + len(ENGINE_NUMBERS)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -46,8 +62,14 @@ def test_the_function_is_there(module: str, function: str) -> None:
 
 @pytest.mark.parametrize(("name", "module", "value"), NUMBERS)
 def test_the_number_is_right(name: str, module: str, value: str) -> None:
-    number, _, unit = value.strip().partition(" ")
-    assert reduce(getattr, name.split("."), import_module(f"hyperslab.{module}")) == int(number) * UNITS[unit]
+    assert reduce(getattr, name.split("."), import_module(f"hyperslab.{module}")) == number_in(value)
+
+
+@pytest.mark.parametrize(("name", "value"), ENGINE_NUMBERS)
+def test_the_number_of_the_engine_is_right(name: str, value: str) -> None:
+    source = (ROOT / "src" / "hyperslab" / ENGINE).read_text()
+    (defined,) = re.findall(rf"^#define {name} \(?(\d+)(?: << (\d+)\))?", source, re.MULTILINE)
+    assert int(defined[0]) << int(defined[1] or 0) == number_in(value)
 
 
 # -- tables of reads, compared with calls -----------------------------------------------------------------------------
@@ -143,6 +165,28 @@ def test_a_read_of_an_array_is_as_its_table_says(title: str, name: str, key: Any
     calls = Calls(lambda: array[key])
     compare_order(steps, calls)
     compare_system_calls(steps, calls)
+
+
+@pytest.mark.skipif(not has_engine(), reason="the engine in C is not built")
+@pytest.mark.parametrize(
+    ("key", "cache_bytes", "of_shards", "of_files"),
+    [
+        (np.s_[0:5, 0:5], 1 << 20, {"SingleChunks.read"}, {"SingleChunks.read"}),
+        (np.s_[0:16, 0:12], 1 << 20, {"EngineJob.read"}, {"EngineJob.read", "SingleChunks.read"}),
+        (np.s_[5:9], 1 << 20, set(), {"SingleChunks.read"}),
+        (np.s_[5:9], 0, {"EngineJob.read"}, {"EngineJob.read"}),
+        (np.s_[[1, 9]], 1 << 20, set(), {"SingleChunks.read"}),
+    ],
+)
+def test_the_engine_reads_what_the_page_says(
+    key: Any, cache_bytes: int, of_shards: set[str], of_files: set[str], arrays: Path
+) -> None:
+    root = hs.open(arrays, cache_bytes=cache_bytes)
+    for name, expected in (("sharded", of_shards), ("plain", of_files)):
+        array = root[name]
+        calls = Calls(partial(array.__getitem__, key))
+        ways = {function for module, function in calls.order if module == "chunks.engine"}
+        assert ways & {"SingleChunks.read", "EngineJob.read"} == expected, name
 
 
 @pytest.mark.usefixtures("python_alone")

@@ -205,11 +205,12 @@ class Array(Closable, StoredArray):
             except Invalid:  # a slice of labels, perhaps
                 selection = None
             result = cells.read(selection or select(self._positions(key), spec.shape))
+        # The same as in _read, without its calls and its block: this is the shortest way to one cell.
         except Replaced:  # all, shape and labels too, is read anew from what lies there now
             self.refresh()
             cells = self._cells.of_field(fields) if isinstance(fields, str) else self._cells
             result = cells.read(cells.select_cells(key, self._positions))
-        except Invalid as error:  # no block that adds the place: this is the shortest way to one cell
+        except Invalid as error:
             raise error.locate(url=self._session.url, node=self._path) from error.__cause__
         return result if fields is None else result[fields]
 
@@ -253,7 +254,8 @@ class Array(Closable, StoredArray):
         return self._read(choose)
 
     def _read(self, choose: Callable[[ArraySpec], Selection]) -> Any:
-        """Read the cells that ``choose`` finds; where the array was replaced, once more what it finds then."""
+        """Read the cells that ``choose`` finds; where the array was replaced, once more what it finds then. A view,
+        which was made before, does so only where its shape is the same (``View.read``)."""
         with self._session.add_place_to_errors(self._path):
             try:
                 cells = self._cells

@@ -39,7 +39,8 @@ struct open_how {
 
 #define MOST_AXES 32 /* as many as NumPy had for long; arrays of more are read by Python */
 
-/* Bytes between two parts of a shard that are read along rather than by a request of their own. */
+/* Bytes between two parts of a shard that are read along rather than by a request of their own. Python reads over fewer
+   (RANGE_GAP in stores/ranges.py): what it reads stays in memory with the chunks that are cut out of it. */
 #define GAP (64 << 10)
 /* Bytes of a shard that are read at a time: they stay in the processor's cache until they are decoded. */
 #define WINDOW (4 << 20)
@@ -47,8 +48,8 @@ struct open_how {
 #define MOST_BLOCKS 256
 /* Times as many bytes as are wanted that are read of a chunk which is not compressed. */
 #define MOST_READ_ALONG 4
-/* The same for a chunk that is not compressed, which is copied from there. To read its rows into the result by one
-   preadv took a fifth more: the kernel copies short parts slowly. */
+/* Bytes that are read at a time of a chunk that is not compressed, and copied from there. To read its rows into the
+   result by one preadv took a fifth more: the kernel copies short parts slowly. */
 #define ROWS_WINDOW (256 << 10)
 
 /* The widest items that blosc2_shuffle takes, by its header. */
@@ -754,7 +755,8 @@ static void read_parts(const Job *job, Work *work, int file, Part *parts, int64_
     }
 }
 
-/* Return True where every entry of an index leads to bytes between ``first`` and ``limit``, or nowhere. */
+/* Return True where every entry of an index leads to bytes between ``first`` and ``limit``, or nowhere. ShardIndex in
+   codecs/sharding.py (``parse``, ``cut``) has the same rule, and tells what is wrong with an index that is left. */
 static int is_sound_index(const Job *job, const uint8_t *index, uint64_t first, uint64_t limit) {
     for (int64_t inner = 0; inner < job->all_members; inner++) {
         const uint64_t start = u64(index + 16 * inner), size = u64(index + 16 * inner + 8);

@@ -44,7 +44,8 @@ _FILLED, _LEFT = -1, -2
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Entries of a plan along each axis, from the first to the one behind the last; its length: of how many chunks."""
+    """Entries of a plan along each axis, from the first to the one behind the last (elsewhere a box is of cells, as
+    slices); its length: of how many chunks."""
 
     low: Numbers
     high: Numbers

@@ -1,8 +1,9 @@
 """Do what a plan says: read chunks into a result, write values into chunks, by threads over batches of pieces.
 
-A chunk that is wanted whole and lies contiguous in the result is decoded straight into it; any other into one scratch
-block per batch, then copied. A written chunk that is covered whole is not read first. Every write holds the locks of
-its batch's chunks, so that no other writer's cells are lost.
+A chunk that is wanted whole and lies contiguous in the result is decoded straight into it. Others are decoded into
+strips, of chunks side by side that are copied at once; into blocks that a cache keeps; by ``read_part``, which needs no
+block; else into one scratch block per batch. A written chunk that is covered whole is not read first. Every write holds
+the locks of its batch's chunks, so that no other writer's cells are lost.
 """
 
 from __future__ import annotations
@@ -283,20 +284,19 @@ class _BatchReader:
         cached_under: ChunkSource,
     ) -> None:
         traits = source.traits
-        self.cached_under = cached_under
-        self.source = source
-        is_single_file = traits.in_files and plan.count == 1  # one chunk, which is one file
-        self.fetches = traits.fetches and not is_single_file
-        self.part = source.read_part if (traits.reads_parts or is_single_file) and plan.basic and plan.groups else None
+        self.source, self.cached_under = source, cached_under
+        is_single_chunk = traits.in_files and plan.count == 1  # one chunk, in a file of its own or in a shard's
+        self.fetches = traits.fetches and not is_single_chunk
+        has_parts = (traits.reads_parts or is_single_chunk) and plan.basic and plan.groups
+        self.read_part = source.read_part if has_parts else None
         self.plan = plan
-        # Whole chunks may be decoded straight into the result; of a single chunk that is looked at when it is read.
+        # Whole chunks may lie contiguous in the result; of one, or of several shapes, _read_into_result finds out.
         fixed = None if plan.count == 1 else plan.grid.fixed
         self.fills_result = plan.basic and (fixed is None or lies_contiguous(fixed, out))
-        self.out = out
-        self.fill = fill
+        self.out, self.fill = out, fill
         self.stamp: StampOf | None = source.stamp if traits.stamped and cache is not None and cache.limit else None
         self.cache = _NO_CACHE if cache is None else cache
-        self.reads_stamps = traits.reads_stamps or is_single_file
+        self.reads_stamps = traits.reads_stamps or is_single_chunk
         self.shared: dict[Coords, _SharedFetch] = {}
 
     def share(self, settings: Settings, nbytes: int) -> None:
@@ -325,10 +325,10 @@ class _BatchReader:
         """Read every piece, in the calling thread."""
         into: ChunkReader = self.source
         stamp_of: StampOf | None = self.stamp
-        part = self.part
+        read_part = self.read_part
         if self.fetches:
             into, stamp_of, pieces = self._fetch(pieces) if shared is None else self._fetch_shared(pieces, shared)
-            part = part and into.read_part
+            read_part = read_part and into.read_part
         out, grid, fill = self.out, self.plan.grid, self.fill
         fixed, order, fills_result = grid.fixed, self.plan.order, self.fills_result
         if len(pieces) > PIECES_WITHOUT_STRIPS and self.plan.basic and not fills_result:
@@ -343,8 +343,8 @@ class _BatchReader:
                 block = self._through_cache(stamp_of, into, coords, shape)
                 out[target] = (block if order is None else block.transpose(order))[within]
                 continue
-            if part is not None:
-                if not part(coords, within, out[target]):
+            if read_part is not None:
+                if not read_part(coords, within, out[target]):
                     out[target] = fill
                 continue
             if scratch is None or read is None or scratch.shape != shape:
@@ -393,7 +393,7 @@ class _BatchReader:
         """Fetch what is stored of the pieces by few requests; with a cache their stamps, without those that it has."""
         source, stamp_of = self.source, self.stamp
         if stamp_of is None:
-            if self.part is not None:
+            if self.read_part is not None:
                 wanted = [(piece.coords, None if piece.whole else piece.within) for piece in pieces]
                 return source.fetch_parts(wanted), None, pieces
             return source.fetch([piece.coords for piece in pieces]), None, pieces

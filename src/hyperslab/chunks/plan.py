@@ -22,7 +22,6 @@ from hyperslab.chunks.grid import Axis, Coords, FixedAxis, Grid
 from hyperslab.selection.region import PositionList, Range, Region
 
 Item = TypeVar("Item")
-Array = np.ndarray
 Index = tuple[Any, ...]
 Entry = tuple[Any, Any, Any, bool]
 
@@ -180,7 +179,7 @@ def _points_entries(axis: PositionList, cut: Axis) -> list[Entry]:
     return entries
 
 
-def _runs(keys: Array) -> Iterator[tuple[int, Array]]:
+def _runs(keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     """Yield each distinct key with the positions where it stands, in order."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
@@ -195,7 +194,7 @@ def _open_mesh(group: list[Entry], axis: int, ndim: int) -> list[Entry]:
     return [(i, _along(within, axis, ndim), _along(out, axis, ndim), whole) for i, within, out, whole in group]
 
 
-def _along(index: Any, axis: int, ndim: int) -> Array:
+def _along(index: Any, axis: int, ndim: int) -> np.ndarray:
     """Return a slice or 1-D array as an integer array of length > 1 along one of ``ndim`` axes only."""
     if isinstance(index, slice):
         step = index.step or 1

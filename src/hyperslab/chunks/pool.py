@@ -16,8 +16,8 @@ _MANY = 8
 class _Pool:
     """Threads that help with the work that callers offer, as many with each as it wants and as are idle.
 
-    Nothing here holds work that is done or that its caller went on without: it holds the cells that it is about, and
-    those would stay in memory until every thread had found something else to do.
+    No reference is kept to work that is done, or that its caller went on without: it refers to the cells that it is
+    about, and these would stay in memory until every thread had found something else to do.
     """
 
     def __init__(self, size: int) -> None:

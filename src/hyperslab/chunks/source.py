@@ -142,7 +142,7 @@ class ChunkSource(ChunkReader):
 
     def fetch_parts(self, wanted: Sequence[tuple[Coords, Within | None]]) -> ChunkReader:
         """Get parts of chunks (None: of the whole) by few requests; the result reads them by ``read_part``, and the
-        whole ones by ``read_into``."""
+        whole ones by either, ``read_into`` where they lie contiguous in the result."""
         return self.fetch([coords for coords, _ in wanted])
 
     def snapshot(self, outer: Sequence[Coords]) -> Generator[ChunkSource, None, None]:
@@ -300,7 +300,11 @@ class ChunkSource(ChunkReader):
 
 
 class WrappedSource(ChunkSource):
-    """Another source, whose every method and trait are passed on: a wrapper replaces what it changes."""
+    """Another source, whose methods and traits are passed on: a wrapper replaces what it changes.
+
+    Not passed on are ``update``, which works by the wrapper's own ``read_stamped`` and ``swap``, and what the engine
+    in C needs (``stored_files``, ``write_encoded``, ``write_shard``): it would pass the wrapper by.
+    """
 
     def __init__(self, source: ChunkSource) -> None:
         self.source = source

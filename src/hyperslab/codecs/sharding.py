@@ -64,7 +64,11 @@ class ShardIndex:
 
     def parse(self, data: Buffer, total: int | None = None) -> Entries:
         """Return the entries of an encoded index; with ``total``, the shard's length, every range is checked to lie in
-        it. CorruptChunk says that it is the index that is damaged."""
+        it. CorruptChunk says that it is the index that is damaged.
+
+        Two others read indexes and check their ranges: :meth:`cut` the usual short ones, and the engine in C
+        (``is_sound_index`` in ``_engine.c``). What they find unsound comes here, to be told.
+        """
         try:
             entries: Entries = self.chain.decode(data)
         except CorruptChunk as error:

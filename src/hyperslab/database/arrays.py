@@ -164,7 +164,7 @@ class Array:
 
     def __getitem__(self, key: object) -> Subset:
         """Return the part that a key selects; SelectionError or LabelError (IndexErrors) for what is not there,
-        MemoryLimit for more than the client may take. Nothing is read."""
+        MemoryLimit for more than the client may take. No cell is read, but the lengths of unlimited dimensions are."""
         with self._collection.locate_errors(self.id):
             self._collection.connection.require_open()
             named_shape = self.named_shape
@@ -425,7 +425,8 @@ class Subset:
 
 
 class VSubset(Subset):
-    """A part of an array in tiles; it reads and writes the tiles that it touches and no others."""
+    """A part of an array in tiles: a :class:`Subset` under the name that users of DEKER know. It reads and writes the
+    tiles that it touches and no others."""
 
 
 def _item_text(item: Item) -> str:
@@ -461,12 +462,14 @@ def stored_tiles(cells: Cells) -> list[tuple[int, ...]]:
 
 
 def read_tiles(cells: Cells, items: tuple[Item, ...], tile: tuple[int, ...]) -> Any:
-    """Return the cells of a key. TilesFailed when tiles are damaged: it has the error of each."""
+    """Return the cells of a key. TilesFailed when tiles are damaged: it has the error of each. What keeps all tiles
+    from being read, such as a damaged journal, raises its own error."""
+    view = cells.lazy[items]
     try:
-        return cells.lazy[items].read()
+        return view.read()
     except _OF_A_TILE as error:
         pieces = _pieces(cells, items, tile)
-        if len(pieces) > 1:
+        if len(pieces) > 1 and not view.cells.source.traits.multi_shard:
             _run_each(pieces, lambda piece: cells.lazy[_tile_box(piece, tile)].read(), "could not be read", error)
         raise
 
@@ -500,11 +503,12 @@ def _tile_box(piece: Piece, tile: tuple[int, ...]) -> tuple[slice, ...]:
     )
 
 
-# Arrays of our own layout never come here: a read or write of several of their tiles counts as one, so that the
-# executor gathers the errors (ShardErrors) and raises TilesFailed itself. DEKER's tiles are chunks each by itself, and
-# such an array is also read as one of a group (``open``, conversion, ``check``): there the first damaged tile ends the
-# read with its own error, as any chunk does, and a Conflict or ReadOnly stays what it is. That all tiles are told of is
-# what a database promises, and so it is done here, once a read has failed.
+# Not for what counts as one (``multi_shard``), as several tiles of our own layout do: there the executor gathers the
+# errors of tiles (ShardErrors) and raises TilesFailed itself; any other error, as of the journal, is not of a tile and
+# would be met with each of them. DEKER's tiles are chunks each by itself, and such an array is also read as one of a
+# group (``open``, conversion, ``check``): there the first damaged tile ends the read with its own error, as any chunk
+# does, and a Conflict or ReadOnly stays what it is. That all tiles are told of is what a database promises, and so it
+# is done here, once a read has failed.
 def _run_each(pieces: list[Piece], work: Callable[[Piece], object], what: str, first: HyperslabError) -> None:
     failed: dict[tuple[int, ...], Exception] = {}
     for piece in pieces:

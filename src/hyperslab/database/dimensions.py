@@ -148,7 +148,11 @@ class Along:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A key in positions: ``bounds`` has an item for each item given, ``items`` one for each dimension."""
+    """A key in positions: ``bounds`` has an item for each item given, ``items`` one for each dimension.
+
+    ``selection`` is what these select now: it checks them, and tells the shape. A read selects anew, since the array
+    may have another length by then.
+    """
 
     bounds: tuple[Item, ...]
     items: tuple[Item, ...]

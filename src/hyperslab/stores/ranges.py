@@ -27,12 +27,14 @@ def merge(ranges: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
     return merged
 
 
-Range = tuple[int, int]
-RANGE_GAP = 16 << 10  # unwanted bytes between two ranges that cost less than another request
+ByteRange = tuple[int, int]
+# Unwanted bytes between two ranges that cost less than another request. The engine in C reads over up to 64 KiB (GAP in
+# ``_engine.c``): into memory that it uses again, where here what is read stays in memory with the chunks cut out of it.
+RANGE_GAP = 16 << 10
 
 
 def fetch_coalesced(
-    get_ranges: Callable[[Sequence[Range]], Sequence[bytes] | None], ranges: Sequence[Range]
+    get_ranges: Callable[[Sequence[ByteRange]], Sequence[bytes] | None], ranges: Sequence[ByteRange]
 ) -> list[memoryview] | None:
     """Return the bytes of each range; None when there is nothing to read from.
 
@@ -42,7 +44,7 @@ def fetch_coalesced(
     found = get_ranges(merged)
     if found is None:
         return None
-    parts: dict[Range, memoryview] = {}
+    parts: dict[ByteRange, memoryview] = {}
     blocks = iter(zip(merged, found, strict=True))
     (low, high), data = next(blocks, ((0, 0), b""))
     for start, stop in sorted(set(ranges)):

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from deker_arrays import START, TILED, make, new, read, reopen, write
 
+from hyperslab.errors import StorageError
 from hyperslab.formats.collections.deker import links
 from hyperslab.formats.collections.deker.folder import data_path, tile_folder
 from hyperslab.formats.collections.deker.store import DekerCollectionStore
+from permissions import unreadable
 
 COORDS = (1, 0)
 CELLS = np.arange(48, dtype=np.int32).reshape(8, 6)
@@ -131,6 +133,15 @@ def test_a_tile_that_was_read_is_read_as_it_is_now(
     expected[2:4, :3] = 7
     np.testing.assert_array_equal(read(holding, id), expected)
     np.testing.assert_array_equal(read(holding, id, slice(2, 4), slice(0, 3)), expected[2:4, :3])
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_folder_that_may_not_be_read_is_an_error_of_ours(holding: DekerCollectionStore, whole: bool) -> None:
+    id, folder, _ = _whole(holding)
+    rows = slice(2, 4) if whole else slice(2, 3)
+    with unreadable(folder), pytest.raises(StorageError) as raised:
+        read(holding, id, rows, slice(0, 3))
+    assert raised.value.url == str(folder)
 
 
 def test_tiles_that_others_replace_and_remove(holding: DekerCollectionStore, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import HyperslabError
+from hyperslab.errors import HyperslabError, NodeNotFound
 from hyperslab.formats.collections.deker import data_file as opening
 from hyperslab.formats.collections.deker.data_file import DekerFile, open_file
 from hyperslab.formats.collections.deker.hdf5_parser import parse_data_file
@@ -101,6 +101,20 @@ def test_damage_never_raises(files: list[Path], data: st.DataObject) -> None:
     target = path.parent / "damaged.hdf5"
     target.write_bytes(bytes(body if cut is None else body[:cut]))
     _quick(target)
+
+
+def test_a_damaged_file_that_is_removed_while_it_is_looked_at_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.hdf5"
+    path.write_bytes(b"x" * 100)
+
+    def remove(descriptor: int) -> None:
+        path.unlink()
+
+    monkeypatch.setattr(opening, "parse_data_file", remove)
+    with pytest.raises(NodeNotFound):
+        open_file(str(path))
 
 
 def test_a_tree_of_chunks_that_leads_to_itself_comes_to_an_end(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ class LazyVariable:
                 key: count_documents(shape, self.dtype, self.chunk_size)
                 for key, shape in zip(keys, shapes, strict=True)
             }
-        found = view.fetch_all(here.chunks, self.name, keys, derived=self.derived, counts=counts)
+        found = view.fetch(here.chunks, self.name, keys, derived=self.derived, counts=counts)
         if self.background is not None and len(found) < len(keys):
             raise_if_gone(here, self.meta_id)
         parts: dict[ChunkIndex, AssembledChunk] = {}

@@ -178,7 +178,7 @@ class FetchedChunks(ChunkReader):
             column.decode(chunk, out[:rows].reshape(-1).view(np.uint8).data)
             out[rows:] = column.fill
         except HyperslabError as error:
-            raise column.located(error, coords) from error.__cause__
+            raise column.locate_error(error, coords) from error.__cause__
         return True
 
 
@@ -350,7 +350,7 @@ class Column(ChunkSource):
                 raise CorruptChunk("the file is longer than its chunks can be", expected=self._limit, found=total)
         return None
 
-    def located(self, error: HyperslabError, coords: Coords) -> HyperslabError:
+    def locate_error(self, error: HyperslabError, coords: Coords) -> HyperslabError:
         """Return the error with the file and the number in it of a chunk."""
         place, number = self.numbering.find(self._number(coords))
         return error.locate(url=self.keys.store.url, key=f"{self.keys.key(place)} chunk {number}")
@@ -377,7 +377,7 @@ class Column(ChunkSource):
         try:
             return None if stored is None else bytes(verify_chunk(*stored)[0])
         except HyperslabError as error:
-            raise self.located(error, coords) from error.__cause__
+            raise self.locate_error(error, coords) from error.__cause__
 
     def index_at(self, place: int) -> ChunkOffsets | None:
         """Return where the chunks of a superchunk lie; None when it is missing."""

@@ -139,7 +139,7 @@ class StreamChunks(ReadOnlyChunks):
             within = start + done - begin
             part = out[done : done + min(end - begin - within, len(out) - done)]
             if not part:
-                raise self._locate(table.missing(number), table, number)
+                raise self._locate_error(table.missing(number), table, number)
             try:
                 self._decode(table, number, within, part, read_chunk)
             except HyperslabError as error:
@@ -183,7 +183,7 @@ class StreamChunks(ReadOnlyChunks):
                 error = another
         if isinstance(error, MissingChunks) and not (table.fault or table.unfinished):
             error = Replaced("the file became shorter", remedy="call refresh() to see it as it is now")
-        raise self._locate(error, table, number) from error.__cause__
+        raise self._locate_error(error, table, number) from error.__cause__
 
     def _read_chunk(self, table: ChunkTable, number: int) -> tuple[Buffer, int]:
         """Read a chunk into the scratch memory of this thread."""
@@ -208,7 +208,7 @@ class StreamChunks(ReadOnlyChunks):
             self._digest.check(chunk, data[stored : stored + size])
         return chunk
 
-    def _locate(self, error: HyperslabError, table: ChunkTable, number: int) -> HyperslabError:
+    def _locate_error(self, error: HyperslabError, table: ChunkTable, number: int) -> HyperslabError:
         at = f" at byte {table.starts[number]}" if number < table.found else ""
         return error.locate(url=self._file.url, node=self._node, key=f"chunk {number}{at}")
 
@@ -227,7 +227,7 @@ class StreamChunks(ReadOnlyChunks):
                 expected = f"{nbytes} bytes, stored in at most {size - self._digest.size}"
                 raise CorruptChunk("its header makes no sense", expected=expected, found=f"{found} in {stored}")
         except HyperslabError as error:
-            raise self._locate(error, table, number) from error.__cause__
+            raise self._locate_error(error, table, number) from error.__cause__
 
     # -- what else can be asked -------------------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class StreamChunks(ReadOnlyChunks):
         try:
             return bytes(self._read_chunk(table, number)[0])
         except HyperslabError as error:
-            raise self._locate(error, table, number) from error.__cause__
+            raise self._locate_error(error, table, number) from error.__cause__
 
     def stamp(self, coords: Coords) -> Stamp:
         """Return the stamp of the file: a chunk may lie in any of its bytes."""
@@ -307,7 +307,7 @@ class ServedChunks(StreamChunks):
             try:
                 entries.append(table.entry(number))
             except HyperslabError as error:
-                raise self._locate(error, table, number) from error.__cause__
+                raise self._locate_error(error, table, number) from error.__cause__
         parts = self._file.preads([(offset, offset + size) for offset, size, _ in entries])
         return _FetchedBuffers(self, dict(zip(numbers, parts, strict=True)))
 

@@ -172,7 +172,7 @@ class Hdf5Chunks(ReadOnlyChunks):
                 return True
             data = pread(self._descriptor, size, offset)
         except HyperslabError as error:
-            raise self._located(error, coords, offset) from error.__cause__
+            raise self._locate_error(error, coords, offset) from error.__cause__
         self.decode(coords, data, out)
         return True
 
@@ -187,9 +187,9 @@ class Hdf5Chunks(ReadOnlyChunks):
         try:
             chain.decode_into(data, out)
         except HyperslabError as error:
-            raise self._located(error, coords, offset) from error.__cause__
+            raise self._locate_error(error, coords, offset) from error.__cause__
 
-    def _located(self, error: HyperslabError, coords: Coords, offset: int) -> HyperslabError:
+    def _locate_error(self, error: HyperslabError, coords: Coords, offset: int) -> HyperslabError:
         return error.locate(url=self._url, key=f"{self._dataset.name} chunk {coords} at byte {offset}")
 
     def read(self, coords: Coords) -> Block | None:

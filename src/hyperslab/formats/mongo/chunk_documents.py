@@ -85,8 +85,8 @@ Key = tuple[str, ChunkIndex]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One document, ``id``: ``data`` are bytes of the cells; of a sparse chunk those of its values, and ``coords`` of
-    places."""
+    """One document of a chunk, ``id``: the ``n``-th of those that a large chunk is cut into. ``data`` are bytes of the
+    cells; of a sparse chunk those of its values, and ``coords`` of places."""
 
     key: Key
     n: int

@@ -158,7 +158,7 @@ class MongoChunks(ChunkSource):
         self.grid = Grid.of(spec.shape, variable_chunks.chunks)
 
     def _chunk(self, coords: Coords) -> ChunkIndex:
-        return None if self._whole else self._variable_chunks.key_of(coords)
+        return None if self._whole else self._variable_chunks.index_of(coords)
 
     def _shape(self, coords: Coords) -> tuple[int, ...]:
         """Return the cells of a chunk that lie within the array."""
@@ -189,7 +189,7 @@ class MongoChunks(ChunkSource):
         with storage_errors(here.url):
             counts = {} if self._spec.sparse is not None or not self._derived else self._document_counts(coords)
             derived = bool(self._derived)
-            found = here.undo_view.fetch_all(here.documents, self._name, chunks, derived=derived, counts=counts)
+            found = here.undo_view.fetch(here.documents, self._name, chunks, derived=derived, counts=counts)
             if len(found) < len(chunks):
                 here.raise_if_gone()
         self._learn_ids(each for segments in found.values() for each in segments)
@@ -218,7 +218,7 @@ class MongoChunks(ChunkSource):
             if len(self._sizes) >= DOCUMENT_SIZES_REMEMBERED:
                 self._sizes.clear()
             with storage_errors(here.url):
-                fetched.parts |= chunk_queries.fetch_spans(
+                fetched.part_documents |= chunk_queries.fetch_spans(
                     here.documents,
                     here.meta_id,
                     self._name,
@@ -227,7 +227,7 @@ class MongoChunks(ChunkSource):
                     here.chunk_size,
                     derived=bool(self._derived),
                 )
-            self._learn_ids(each for segments in fetched.parts.values() for each in segments.values())
+            self._learn_ids(each for segments in fetched.part_documents.values() for each in segments.values())
         return fetched
 
     def _learn_ids(self, segments: Iterable[Segment]) -> None:
@@ -371,18 +371,18 @@ class MongoChunks(ChunkSource):
 
 
 class FetchedDocuments(ChunkReader):
-    """The documents of some chunks (``found``), and those of parts of others by their number (``parts``)."""
+    """The documents of some chunks (``found``), and those of parts of others by their number (``part_documents``)."""
 
     def __init__(
         self,
         source: MongoChunks,
         found: Mapping[ChunkIndex, list[Segment]],
-        parts: dict[ChunkIndex, dict[int, Segment]],
+        part_documents: dict[ChunkIndex, dict[int, Segment]],
     ) -> None:
         self.grid = source.grid
         self._source = source
         self._found = found
-        self.parts = parts
+        self.part_documents = part_documents
 
     def segments(self, coords: Coords) -> list[Segment]:
         """Return the documents of a chunk that was fetched whole."""
@@ -390,7 +390,7 @@ class FetchedDocuments(ChunkReader):
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Read one chunk of those that were fetched; False where it was never written."""
-        if self._source._chunk(coords) in self.parts:
+        if self._source._chunk(coords) in self.part_documents:
             return self._source.read_into(coords, out)
         found = self._source.assemble(coords, self.segments(coords))
         if found is not None:
@@ -407,13 +407,13 @@ class FetchedDocuments(ChunkReader):
         """Read some cells of one chunk of those that were fetched; False where it was never written."""
         source, chunk = self._source, self._source._chunk(coords)
         dtype = source._spec.numpy_dtype
-        if chunk in self.parts and (size := source._sizes.get(chunk, 0)):
-            cells = CellSpan.of(source._shape(coords), within, dtype).take(self.parts[chunk], size)
+        if chunk in self.part_documents and (size := source._sizes.get(chunk, 0)):
+            cells = CellSpan.of(source._shape(coords), within, dtype).take(self.part_documents[chunk], size)
             if cells is not None:
                 out[...] = cells
                 return True
         # Documents that are not those of a plain chunk do not show where the cells lie: all of it is read.
-        found = source.fetch([coords]) if chunk in self.parts or chunk not in self._found else self
+        found = source.fetch([coords]) if chunk in self.part_documents or chunk not in self._found else self
         block = np.empty(source.grid.chunk_shape(coords), dtype)
         if not found.read_into(coords, block):
             return False

@@ -109,7 +109,7 @@ class UndoView:
         entry = self._entries.get(key)
         return entry is not None and entry.count is not None and self._own_changes.get(key) != entry
 
-    def fetch_all(
+    def fetch(
         self,
         chunks: DocumentCollection,
         name: str,
@@ -118,7 +118,7 @@ class UndoView:
         derived: bool = False,
         counts: Mapping[ChunkIndex, int] | None = None,
     ) -> dict[ChunkIndex, list[Segment]]:
-        """Fetch the documents of all these chunks, of those that are being changed as they were; a chunk that had none
+        """Fetch the documents of these chunks, of those that are being changed as they were; a chunk that had none
         then has none. CorruptDocument. ``derived``, ``counts``: as of :func:`fetch_segments`."""
         found = {}
         for chunk in wanted:

@@ -141,7 +141,7 @@ class VariableChunks:
     chunks: Chunks
     stored: tuple[tuple[int, ...] | None, ...]
 
-    def key_of(self, coords: tuple[int, ...]) -> tuple[int, ...]:
+    def index_of(self, coords: tuple[int, ...]) -> tuple[int, ...]:
         """Return the indices of a chunk in its documents."""
         return tuple(place if known is None else known[place] for place, known in zip(coords, self.stored, strict=True))
 

@@ -319,7 +319,7 @@ def _fetch_variables(
     entries = undo_entries(meta.extension)
     view = UndoView(here.meta, meta.id, entries)
     for name, chunk in (key for key in entries if key[0] in names and view.holds(key)):
-        old[name, chunk] = view.fetch_all(here.chunks, name, [chunk]).get(chunk, [])
+        old[name, chunk] = view.fetch(here.chunks, name, [chunk]).get(chunk, [])
     queries = ({"meta_id": meta.id, "name": condition} for condition in chunk_queries.conditions(names))
     segments = (parse_segment(document) for query in queries for document in here.chunks.find(query))
     for segment in (one for one in segments if one.key not in old):

@@ -146,7 +146,7 @@ def file_stamp(path: str) -> Stamp:
 
 
 def stamp_of(found: os.stat_result) -> Stamp:
-    """Return the stamp of a file by its status."""
+    """Return the stamp of a file by its status: with its device, for a link may lead to another file system."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
@@ -159,7 +159,8 @@ def open_file(path: str) -> DekerFile:
         try:
             return _open(path)
         except FormatError as error:
-            if not is_locked_elsewhere(path) and time.time() - os.stat(path).st_mtime > 1:
+            modified = file_stamp(path)[3]  # NodeNotFound where it was removed meanwhile
+            if not is_locked_elsewhere(path) and time.time_ns() - modified > 10**9:
                 raise
             damage = error
         time.sleep(pause)
@@ -170,7 +171,7 @@ def open_file(path: str) -> DekerFile:
 
 
 def _open(path: str) -> DekerFile:
-    import_h5py()
+    import_h5py()  # the parser, too, asks it how types are spelled
     try:
         descriptor = os.open(path, READ)
     except OSError as error:
@@ -339,7 +340,7 @@ _IN_HDF5 = frozenset({1, 2, 3, 4, 5, 6, 32000})
 
 
 class _Named(NamedTuple):
-    """The attributes of an h5py dataset that chunks at known places use."""
+    """Stands for the h5py dataset where the parser found the chunks: what is asked of one beside its table."""
 
     chunks: tuple[int, ...]
     name: str = "/data"

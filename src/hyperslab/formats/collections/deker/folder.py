@@ -307,7 +307,7 @@ def translate_errors(url: Callable[[Any], str], *, bare: Collection[str] = ()) -
     """Return a decorator of classes: their public methods, generators too, raise :func:`read_error` for an error of the
     system; errors of ours stay what they are.
 
-    ``url`` is of the instance. ``bare``: methods that only other methods call, or that only call others, for a call
+    ``url`` is of the instance. ``bare``: methods that only others of the class call, which stay as they are: a call
     more counts where a tile is small. What writes does the same by ``write_errors``, which knows a medium without
     writes.
     """

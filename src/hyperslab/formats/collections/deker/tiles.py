@@ -47,7 +47,7 @@ from hyperslab.stores.files import write_errors
 _PAUSES = (0.01, 0.05, 0.2)
 
 
-@translate_errors(lambda tiles: tiles.place.path, bare=("find", "read_into"))
+@translate_errors(lambda tiles: tiles.place.path, bare=("find",))
 @dataclass(frozen=True)
 class TileCells(ChunkSource):
     """The tiles of the VArray ``id`` of the collection at ``place``. ``meta`` makes the text of a new tile."""

@@ -1,4 +1,8 @@
-"""Collections of our own layout: found, opened and made below a root; their arrays made, changed and removed."""
+"""Collections of our own layout: found, opened and made below a root; their arrays made, changed and removed.
+
+What changes a collection is in ``OwnCollectionStore``; its base, ``StoredCollection`` in :mod:`.store`, has what is
+read and how arrays are created.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The stored parts of one collection: records, key entries, lists of ids; and how arrays are created.
+"""The stored parts of one collection: records, key entries, lists of ids; and how arrays are created. All that can be
+done to a collection is ``OwnCollectionStore`` in :mod:`.layout`, which builds on this.
 
 A creation stores documents, then generations, then key entries, which are the commit of one array. A writer that dies
 before that leaves documents that nothing leads to. As nobody looks for these before, they need not be on the medium one
