@@ -27,6 +27,16 @@ def as_list(codecs: Any) -> tuple[Codec, ...]:
     return tuple(Codec(c) if isinstance(c, str) else c if isinstance(c, Codec) else Codec(*c) for c in codecs)
 
 
+def same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    """Equal in dtype, shape and every bit (cells of variable length: in value)."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.kind in "OT":
+        pairs = zip(a.reshape(-1).tolist(), b.reshape(-1).tolist(), strict=True)
+        return all(np.array_equal(x, y) and type(x) is type(y) for x, y in pairs)
+    return a.tobytes() == b.tobytes()
+
+
 LITTLE = ("bytes", {"endian": "little"})
 BIG = ("bytes", {"endian": "big"})
 

@@ -8,8 +8,7 @@ from typing import Any
 import numcodecs
 import numpy as np
 import pytest
-from chains import TAILS, Case, as_list, cases
-from test_round_trip import same
+from chains import TAILS, Case, as_list, cases, same
 
 import hyperslab as hs
 from hyperslab.codecs.base import ArrayToArray, ArrayToBytes, BytesToBytes

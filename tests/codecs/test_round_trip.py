@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from chains import BIG, LITTLE, TAILS, cases, chain
+from chains import BIG, LITTLE, TAILS, cases, chain, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,16 +36,6 @@ def blocks(dtype: np.dtype[Any], shape: tuple[int, ...], seed: int) -> np.ndarra
     if dtype.kind == "U":
         data = np.where(data.view("<u4") % 2, 65, 0x1F600).astype(dtype.byteorder + "u4")
     return data.view(dtype).reshape(shape) if count else np.empty(shape, dtype)
-
-
-def same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
-    """Equal in dtype, shape and every bit (cells of variable length: in value)."""
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return False
-    if a.dtype.kind in "OT":
-        pairs = zip(a.reshape(-1).tolist(), b.reshape(-1).tolist(), strict=True)
-        return all(np.array_equal(x, y) and type(x) is type(y) for x, y in pairs)
-    return a.tobytes() == b.tobytes()
 
 
 def check(made: Chain, block: np.ndarray[Any, Any]) -> None:
