@@ -22,22 +22,16 @@ from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.engine import Box, EngineJob, make_read, make_write
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.memory import UNASKED_BYTES, require
-from hyperslab.chunks.plan import (
-    Piece,
-    Plan,
-    batches,
-    count_by_outer,
-    full,
-    lies_contiguous,
-    outer_chunks,
-    strips,
-)
+from hyperslab.chunks.plan import Piece, Plan, batches, count_by_outer, full, lies_contiguous, outer_chunks, strips
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import DEFAULTS, MEBIBYTE, Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource
 from hyperslab.errors import HyperslabError, MemoryLimit, TilesFailed
 from hyperslab.stores import counting
 from hyperslab.stores.base import Stamp
+
+Work = Callable[[Sequence[Piece]], None]
+"""Done with each batch of pieces."""
 
 # -- several outer chunks ----------------------------------------------------------------------------------------------
 # Reads and writes of several, each stored by itself, that count as one.
@@ -52,7 +46,7 @@ class ShardErrors:
         self._grid = grid
         self._errors: dict[Coords, Exception] = {}
 
-    def collect(self, work: Callable[[Sequence[Piece]], None]) -> Callable[[Sequence[Piece]], None]:
+    def collect(self, work: Work) -> Work:
         """Return ``work`` with its errors kept for the end; that of a single outer chunk is raised at once."""
         if self._count == 1:
             return work
@@ -514,11 +508,7 @@ def write(
 
 
 def _engine_work(
-    engine: EngineJob,
-    at_once: int,
-    source: ChunkSource,
-    write_rest: Callable[[Sequence[Piece]], None],
-    settings: Settings,
+    engine: EngineJob, at_once: int, source: ChunkSource, write_rest: Work, settings: Settings
 ) -> Callable[[Box], None]:
     """Return the function that has the engine encode a box of chunks, so many at once, which the source stores under
     their locks."""
@@ -543,9 +533,7 @@ def _engine_work(
     return work
 
 
-def _work(
-    source: ChunkSource, plan: Plan, values: Block, fill: Block, settings: Settings, fields: Any
-) -> Callable[[Sequence[Piece]], None]:
+def _work(source: ChunkSource, plan: Plan, values: Block, fill: Block, settings: Settings, fields: Any) -> Work:
     """Return the function that writes a batch of pieces: by compare-and-swap, or under the locks of their chunks."""
 
     def write_locked(pieces: Sequence[Piece]) -> None:
@@ -557,9 +545,7 @@ def _work(
     return counting.telling(work, values.nbytes / plan.count, written=True) if counting.watchers else work
 
 
-def _swapper(
-    source: ChunkSource, plan: Plan, values: Block, fill: Block, settings: Settings, fields: Any
-) -> Callable[[Sequence[Piece]], None]:
+def _swapper(source: ChunkSource, plan: Plan, values: Block, fill: Block, settings: Settings, fields: Any) -> Work:
     """Return the function that writes a batch of pieces where no lock can be held: read, change, and put back what is
     still the same version; else start again."""
 
