@@ -15,9 +15,10 @@ from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.cluster import client_of
+from hyperslab.chunks.auto import MANY
 from hyperslab.chunks.progress import Progress, ProgressCallback, bar, reporting
 from hyperslab.conversion.columns import Columns, add_columns, split_rows
-from hyperslab.conversion.copy import SETTINGS, ConversionJob, CopyProgress, copy_arrays
+from hyperslab.conversion.copy import SETTINGS, ArrayCopy, ConversionJob, CopyProgress, copy_arrays
 from hyperslab.conversion.distributed import copy_distributed, require_reachable
 from hyperslab.conversion.journal import make_head
 from hyperslab.conversion.opening import dataset_session, tree_session
@@ -81,7 +82,8 @@ def convert(
     ``format``: of the target, else the end of its name tells. ``path``: the group that becomes the target's root, or
     the array that is copied with its coordinates; a target that holds one array needs it where there are several.
     ``chunks``, ``shards``: lengths by dimension name (-1: the whole) or ``"auto"``, else as in the source where it
-    suits; ``shards=False``: none. ``codec``: as in ``create_array``, else the source's where the target has it.
+    suits; ``shards=False`` (``"none"``): none, ``"many"``: where the chunks would be many small files. ``codec``: as in
+    ``create_array``, else the source's where the target has it.
     ``select``: by dimension name, whole numbers are positions, anything else labels (slices of labels include their
     stop); one label drops the dimension. ``verify``: read both sides again and compare all. ``resume``: go on where an
     interrupted call stopped. ``skip_damaged``: read the source once before, and leave out what of it cannot be read.
@@ -99,16 +101,17 @@ def convert(
     settings = {"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged}
     more = {name: value for name, value in settings.items() if value}
     flags = {"resume": resume, "overwrite": overwrite, "skip_damaged": skip_damaged, "verify": verify}
+    encoding = Encoding(chunks, shards, codec)
     request = _Request(
         source=source,
         target=target,
-        encoding=Encoding(chunks, shards, codec),
+        encoding=encoding,
         select=Select.of(select),
         memory=parse_size(memory, "memory"),
         format=format or format_for_new(target.url),
         path=path,
         layout=api.add_consolidated(target, format, layout),
-        options={"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more},
+        options={"chunks": chunks, "shards": encoding.shards, "codec": codec, "allow_loss": allow_loss, **more},
         allow_loss=allow_loss,
         **flags,
     )
@@ -145,7 +148,7 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
     require_disjoint(request.source, request.target)
     check_room(request.target)
     format = get_format(request.format).variant(request.layout)
-    if request.encoding.shards not in (None, False) and Feature.SHARDS not in format.features:
+    if request.encoding.shards not in (None, False, MANY) and Feature.SHARDS not in format.features:
         raise Unsupported(f"format {format.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
     with ExitStack() as stack:
         allowed = {name: value for name, value in request.options.items() if name == "allow_external"}
@@ -184,31 +187,32 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
         staged = stack.enter_context(stage_target(request.target, overwrite=request.overwrite, head=head))
         job = ConversionJob(format, source, plan.nodes, request.memory, request.layout, references, columns)
         with reporting(progress, "converting") as report, report_all_damage(source, items):
-            done, recut = _write_target(job, staged, plan, request, report, client)
+            done, copies = _write_target(job, staged, plan, request, report, client)
         verified = None
         if request.verify:
             with bar(progress is True, "verifying") as report:
                 verified = verify_target(job, request.source, staged, report, keyed=plan.keyed)
     format.placed(request.target)
-    summary = _summary(job, request.target.url, done, recut)
+    summary = _summary(job, request, done, copies)
     seconds = time.perf_counter() - started
     return replace(summary, losses=plan.losses, damaged=damage.problems, verified=verified, seconds=seconds)
 
 
-def _summary(job: ConversionJob, target: str, done: Progress, recut: tuple[str, ...]) -> ConversionReport:
+def _summary(job: ConversionJob, request: _Request, done: Progress, copies: Sequence[ArrayCopy]) -> ConversionReport:
     """Return the report of what was written."""
     kinds = [type(plan.node) for plan in job.nodes]
     return ConversionReport(
         source=job.source.url,
-        target=target,
+        target=request.target.url,
         format=job.format.name,
         groups=kinds.count(GroupSpec),
         arrays=kinds.count(ArraySpec),
         links=kinds.count(Link),
         chunks=done.done_chunks,
+        shards=sum(copy.chunks for copy in copies if copy.target_spec.inner_chunks is not None),
         nbytes=done.done_bytes,
         resumed_nbytes=done.resumed_bytes,
-        recut=recut,
+        recut=tuple(describe_recut(copies, request.encoding)),
     )
 
 
@@ -270,8 +274,8 @@ def _collect_nodes(
 
 def _write_target(
     job: ConversionJob, staged: StagedTarget, plan: DryRun, request: _Request, report: ProgressCallback, client: object
-) -> tuple[Progress, tuple[str, ...]]:
-    """Write the documents, then the cells. Return how far it came, and what is cut otherwise than the caller wants."""
+) -> tuple[Progress, list[ArrayCopy]]:
+    """Write the documents, then the cells. Return how far it came, and the copies of the arrays."""
     with dataset_session(
         staged.place, mode="r+" if staged.has_documents else staged.mode, format=job.format.name, options=request.layout
     ) as target:
@@ -292,7 +296,7 @@ def _write_target(
         finally:
             if staged.journal is not None:
                 staged.journal.write()
-    return progress.current, tuple(describe_recut(copies, request.encoding))
+    return progress.current, copies
 
 
 def _display_place(side: api.Target, where: Location) -> str:
