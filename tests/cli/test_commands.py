@@ -420,6 +420,19 @@ def test_info_tells_what_cannot_be_read(air: Path) -> None:
     assert lines[first + 6] == "  and 2 more"
 
 
+def test_what_repair_cannot_mend_is_restored_from_a_copy(air: Path, tmp_path: Path) -> None:
+    broken = air / "t2m/zarr.json"
+    broken.write_bytes(broken.read_bytes()[:-9])
+    for command in ("repair", "get"):
+        assert "put the document back from a copy" in run(command, air, *(["t2m"] if command == "get" else [])).output
+    with hs.create(tmp_path / "a.b2nd") as root:
+        root.create_array("t", data=np.arange(100.0))
+    whole = (tmp_path / "a.b2nd").read_bytes()
+    for length in (len(whole) // 2, 120):
+        (tmp_path / "a.b2nd").write_bytes(whole[:length])
+        assert run("get", tmp_path / "a.b2nd", "t").output.endswith("; restore the file from a copy\n")
+
+
 def test_get_writes_a_coordinate_alone(air: Path, tmp_path: Path) -> None:
     for suffix in (".nc", ".zarr"):
         assert run("get", air, "lat", "-o", tmp_path / f"lat{suffix}").exit_code == 0

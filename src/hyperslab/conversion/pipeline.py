@@ -82,13 +82,12 @@ def convert(
     ``format``: of the target, else the end of its name tells. ``path``: the group that becomes the target's root, or
     the array that is copied with its coordinates; a target that holds one array needs it where there are several.
     ``chunks``, ``shards``: lengths by dimension name (-1: the whole) or ``"auto"``, else as in the source where it
-    suits; ``shards=False`` (``"none"``): none, ``"many"``: where the chunks would be many small files. ``codec``: as in
-    ``create_array``, else the source's where the target has it.
-    ``select``: by dimension name, whole numbers are positions, anything else labels (slices of labels include their
-    stop); one label drops the dimension. ``verify``: read both sides again and compare all. ``resume``: go on where an
-    interrupted call stopped. ``skip_damaged``: read the source once before, and leave out what of it cannot be read.
-    ``memory``: bytes for cells in flight (per process), or text such as ``"1GB"``. ``scheduler``: a dask.distributed
-    Client (or address) whose workers copy. ``progress``: True for a bar on a terminal, or a function of ``Progress``.
+    suits; ``shards`` also ``"many"``, or False for none. ``codec``: as in ``create_array``, else the source's where the
+    target has it. ``select``: by dimension name, whole numbers are positions, anything else labels (slices of labels
+    include their stop); one label drops the dimension. ``verify``: read both sides again and compare all. ``resume``:
+    go on where an interrupted call stopped. ``skip_damaged``: read the source before, and leave out what cannot be
+    read. ``memory``: bytes for cells in flight (per process), or text such as ``"1GB"``. ``scheduler``: a Client of
+    dask.distributed (or address) whose workers copy. ``progress``: True for a bar, or a function of ``Progress``.
     ``storage_options``: for sides in the network, or a pair of them. ``allow_external``: of the source, as for
     ``open``: links to there are led there from the target. ``layout``: options of the target's format.
 
@@ -101,17 +100,16 @@ def convert(
     settings = {"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged}
     more = {name: value for name, value in settings.items() if value}
     flags = {"resume": resume, "overwrite": overwrite, "skip_damaged": skip_damaged, "verify": verify}
-    encoding = Encoding(chunks, shards, codec)
     request = _Request(
         source=source,
         target=target,
-        encoding=encoding,
+        encoding=Encoding(chunks, shards, codec),
         select=Select.of(select),
         memory=parse_size(memory, "memory"),
         format=format or format_for_new(target.url),
         path=path,
         layout=api.add_consolidated(target, format, layout),
-        options={"chunks": chunks, "shards": encoding.shards, "codec": codec, "allow_loss": allow_loss, **more},
+        options={"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more},
         allow_loss=allow_loss,
         **flags,
     )
