@@ -22,7 +22,7 @@ from xarray.testing import assert_identical
 
 import hyperslab as hs
 from hyperslab.bridges.xarray import indexed, open_group
-from hyperslab.errors import AlreadyExists, Invalid, NotFound
+from hyperslab.errors import AlreadyExists, Invalid, NotFound, Unsupported
 from hyperslab.stores import MemoryStore
 from programs import side_by_side
 
@@ -454,6 +454,10 @@ def test_what_takes_a_place_is_complete_before(tmp_path: Path, weather: xr.Datas
         ({"unlimited_dims": "y"}, (1, 45)),
         ({"shards": False}, None),
         ({"encoding": {"t": {"shards": False}}}, None),
+        ({"encoding": {"t": {"shards": None}}}, None),  # as xarray's engine zarr has it
+        ({"encoding": {"t": {"shards": None}}, "shards": "auto"}, None),
+        ({"shards": "none"}, None),
+        ({"shards": "auto"}, (45, 45)),
         ({"encoding": {"t": {"shards": (17, 17)}}}, (17, 17)),
         ({"compute": False}, None),  # others may write the cells, a region at a time
     ],
@@ -473,8 +477,34 @@ def test_many_small_chunks_are_put_into_shards(
 
 
 def test_shards_of_given_lengths_are_each_variables_own() -> None:
-    with pytest.raises(Invalid, match="shards"):
-        hs.save(MemoryStore(), xr.Dataset({"t": ("x", np.arange(3))}), shards={"x": 3})
+    dataset = xr.Dataset({"t": ("x", np.arange(3))})
+    for wrong in ({"x": 3}, (3,), True, "foo"):
+        with pytest.raises(Invalid, match=r"^shards=.*; give False or 'none', 'auto', 'many' .* in its encoding"):
+            hs.save(MemoryStore(), dataset, shards=wrong)
+    for wrong in (True, "foo", 0):
+        with pytest.raises(Invalid, match=r"encoding of 't': shards=.*; give False or 'none', .* lengths: one"):
+            hs.save(MemoryStore(), dataset, encoding={"t": {"shards": wrong}})
+
+
+@pytest.mark.parametrize("name", ["a.zarr", "a.nc", "zarr2", "nczarr", "hdmf"])
+def test_shards_that_a_dataset_was_read_with(tmp_path: Path, name: str) -> None:
+    dataset = xr.Dataset({"t": (("y", "x"), np.arange(64.0).reshape(8, 8))})
+    hs.save(tmp_path / "source.zarr", dataset, encoding={"t": {"chunks": (2, 2), "shards": (4, 4)}})
+    read = opened(tmp_path / "source.zarr")
+    # of the chunks: with the codec of shards they were put into shards within shards
+    assert [codec.name for codec in read["t"].encoding["codec"]] == ["bytes", "blosc", "crc32c"]
+    format = None if "." in name else name
+    hs.save(tmp_path / name, read, format=format)
+    array = hs.open(tmp_path / name)["t"]
+    assert (array.chunks, array.shards) == ((2, 2), (4, 4) if name == "a.zarr" else None)
+    assert_identical(opened(tmp_path / name).load(), dataset)
+    hs.save(tmp_path / "plain.zarr", read, shards=False)
+    assert hs.open(tmp_path / "plain.zarr")["t"].shards is None
+    if name != "a.zarr":
+        with pytest.raises(Unsupported, match="no shards"):
+            hs.save(tmp_path / f"b{name}", dataset, format=format, encoding={"t": {"shards": (4, 4)}})
+        with pytest.raises(Unsupported, match="no shards"):
+            hs.save(tmp_path / f"b{name}", dataset, format=format, shards="auto")
 
 
 def test_a_lazy_variable_writes_no_shard_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,8 +21,10 @@ from hyperslab.chunks.auto import (
     SMALL_SHARD_BYTES,
     auto_chunks,
     auto_shards,
+    parse_shards,
     shards_of_many,
 )
+from hyperslab.errors import Invalid
 
 shapes = st.lists(st.integers(0, 10**6), max_size=5).map(tuple)
 items = st.integers(0, 64)
@@ -52,6 +57,13 @@ def test_shards_are_whole_numbers_of_chunks(shape: tuple[int, ...], item: int) -
     shards = auto_shards(shape, chunks, item)
     assert all(shard % chunk == 0 for shard, chunk in zip(shards, chunks, strict=True))
     assert prod(shards) * max(item, 1) <= max(SHARD_BYTES, prod(chunks) * max(item, 1))
+    lengths = zip(shards, chunks, shape, strict=True)
+    assert all(shard < length + chunk or shard == chunk for shard, chunk, length in lengths)
+
+
+def test_a_shard_is_no_longer_than_the_array() -> None:
+    assert auto_shards((130,), (30,), 4) == (150,)
+    assert auto_shards((130, 7), (30, 7), 4) == (150, 7)
 
 
 def test_a_large_array_is_sharded() -> None:
@@ -87,3 +99,48 @@ def test_many_small_chunks_become_few_files() -> None:
     assert shards_of_many((10**6,), (100,), 8) == (333_400,)
     assert shards_of_many((10**6,), (100,), 8, growing=[0]) is None
     assert shards_of_many((8192, 8192), (1024, 1024), 4) is None
+
+
+@pytest.mark.parametrize(
+    ("shards", "meant"),
+    [
+        (None, None),
+        (False, False),
+        ("none", False),
+        ("auto", "auto"),
+        ("many", "many"),
+        (4, 4),
+        (-1, -1),
+        (np.int64(4), 4),
+        (np.array(4), 4),
+        ([4, None], (4, None)),
+        (np.array([4, -1]), (4, -1)),
+        (range(4, 6), (4, 5)),
+        ({"x": np.int32(4), "y": -1}, {"x": 4, "y": -1}),
+        ({}, {}),
+    ],
+)
+def test_what_is_said_of_shards(shards: Any, meant: object) -> None:
+    found = parse_shards(shards)
+    assert (found, type(found)) == (meant, type(meant))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["foo", "", b"auto", True, np.True_, 0, -2, 1.5, (4, 0), [True], ((4, 4),), {"x": 0}, {"x": "auto"}, object, [[4]]],
+)
+def test_anything_else_is_told_all_that_is_possible(wrong: Any) -> None:
+    for what in (wrong, np.array(wrong)) if isinstance(wrong, tuple | list) else (wrong,):
+        with pytest.raises(
+            Invalid, match=r"--shards=.*; give False or 'none', 'auto', 'many' \(.*\), or lengths: one, "
+        ):
+            parse_shards(what, "--shards")
+
+
+def test_lengths_that_a_caller_does_not_take() -> None:
+    for lengths in (4, (4, 4), np.array([4, 4])):
+        with pytest.raises(Invalid, match=r"'many' \(.*\), or lengths by dimension, such as"):
+            parse_shards(lengths, lengths="by dimension")
+    for every in (4, (4, 4), {"x": 4}):
+        with pytest.raises(Invalid, match=r"'many' \(.*\), or lengths for each variable, in its encoding"):
+            parse_shards(every, lengths="by variable")

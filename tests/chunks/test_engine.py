@@ -799,7 +799,17 @@ def test_it_is_turned_off_by_the_environment(tmp_path: Path) -> None:
     )
     environment = {**os.environ, "HYPERSLAB_NATIVE": "0"}
     found = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    assert found.stdout.startswith("None turned off")
+    assert found.stdout.startswith("None turned off") and not found.stderr
+
+
+@pytest.mark.parametrize("word", ["", "1", "false"])
+def test_a_word_of_the_environment_that_says_nothing_is_told(word: str) -> None:
+    program = "from hyperslab.chunks import engine; print(engine.turned_off, engine.describe_engine(has_library=True))"
+    environment = {**os.environ, "HYPERSLAB_NATIVE": word}
+    found = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout.startswith("False ")
+    told = "HYPERSLAB_NATIVE='false' says nothing; 0 turns it off, 1 does not"
+    assert [told in text for text in (found.stdout, found.stderr)] == [word == "false"] * 2
 
 
 def test_numbers_that_lead_out_of_the_memory_are_refused() -> None:

@@ -198,6 +198,10 @@ def test_get_writes_files(air: Path, tmp_path: Path) -> None:
         (("plan", "AIR", "t2n"), 3, "t2m"),
         (("convert", "AIR", "AIR"), 2, "choose another target"),
         (("convert", "AIR", "x.zarr", "--chunks", "time"), 2, "time=100"),
+        (("convert", "AIR", "x.zarr", "--chunks", "none"), 2, "lat=50 (-1: the whole), or --chunks auto"),
+        (("convert", "AIR", "x.zarr", "--shards", "foo"), 2, "(-1: the whole), or --shards auto or many or none"),
+        (("convert", "AIR", "x.zarr", "--shards", "time=0"), 2, "--shards 'time=0'; write --shards time=100"),
+        (("convert", "AIR", "x.zarr", "--shards", "time=-2"), 2, "--shards 'time=-2'; write --shards time=100"),
         (("convert", "AIR", "x.zarr", "--memory", "lots"), 2, "--memory 1GB"),
         (("convert", "AIR", "x.nc", "--scheduler", "tcp://127.0.0.1:1"), 8, "several processes"),
         (("convert", "AIR", "x.zarr", "--codec", "nonsense"), None, "nonsense"),
@@ -424,6 +428,19 @@ def test_info_tells_what_cannot_be_read(air: Path) -> None:
     first = lines.index(f"cannot be read (hyperslab check {air} tells what is wrong):")
     assert lines[first + 1] == f"  /g: {found[0]['message']}" and "no JSON" in lines[first + 1]
     assert lines[first + 6] == "  and 2 more"
+
+
+def test_what_repair_cannot_mend_is_restored_from_a_copy(air: Path, tmp_path: Path) -> None:
+    broken = air / "t2m/zarr.json"
+    broken.write_bytes(broken.read_bytes()[:-9])
+    for command in ("repair", "get"):
+        assert "put the document back from a copy" in run(command, air, *(["t2m"] if command == "get" else [])).output
+    with hs.create(tmp_path / "a.b2nd") as root:
+        root.create_array("t", data=np.arange(100.0))
+    whole = (tmp_path / "a.b2nd").read_bytes()
+    for length in (len(whole) // 2, 120):
+        (tmp_path / "a.b2nd").write_bytes(whole[:length])
+        assert run("get", tmp_path / "a.b2nd", "t").output.endswith("; restore the file from a copy\n")
 
 
 def test_get_writes_a_coordinate_alone(air: Path, tmp_path: Path) -> None:

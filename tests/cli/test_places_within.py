@@ -32,6 +32,34 @@ def test_a_node_in_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         assert f"no /tt [{tmp_path}/x.nc node=/tt]; did you mean 't'?" in run(command, tmp_path / "x.nc/tt").output
 
 
+@pytest.mark.parametrize("form", ["zarr2", "zarr3", "nczarr", "hdmf"])
+def test_a_node_in_a_folder_that_is_not_there_is_named(tmp_path: Path, form: str) -> None:
+    with hs.create(tmp_path / "x.zarr", form) as root:
+        root.create_array("g/t", data=np.arange(4))
+    for command in ("info", "get", "tree", "dump", "plan", "check", "repair"):
+        done = run(command, tmp_path / "x.zarr/g/tt")
+        assert (done.exit_code, done.stdout) == (3, "")
+        assert f"there is no /g/tt [{tmp_path}/x.zarr node=/g/tt]; did you mean 't'?" in done.output
+        assert "there is nothing" in run(command, tmp_path / "y.zarr/t").output
+
+
+def test_a_node_that_only_a_link_leads_to(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "x.zarr", "hdmf") as root:
+        root.create_array("g/t", data=np.arange(4))
+        root.create_link("also", "/g")
+    assert run("get", tmp_path / "x.zarr/also/t", "-s", "dim_0=2").output == "2\n"
+
+
+@pytest.mark.parametrize("name", ["x.nc", "x.zip", "x.zarr"])
+def test_info_of_a_group_begins_with_its_place(tmp_path: Path, name: str) -> None:
+    with hs.create(tmp_path / name) as root:
+        root.create_array("g/h/t", data=np.arange(4))
+    whole = run("info", tmp_path / name).stdout.partition(": ")[0]
+    assert whole.endswith(str(tmp_path / name))
+    for place in ("g", "g/h", "g/h/t"):
+        assert run("info", tmp_path / name / place).stdout.startswith(f"{whole}/{place}: ")
+
+
 def test_a_collection_and_an_array_of_it(tmp_path: Path) -> None:
     with Client(tmp_path / "w.db") as client:
         collection = client.create_collection("weather", ArraySchema([DimensionSchema("x", 4)], dtype=float))

@@ -71,6 +71,21 @@ def test_info_lists_links_and_follows_none(led: Path) -> None:
     ]
 
 
+def test_info_lists_links_behind_a_node_that_cannot_be_read(tmp_path: Path) -> None:
+    place = tmp_path / "a.zarr"
+    with hs.create(place, "hdmf", profile="v3") as root:
+        for name in ("a", "g", "h"):
+            root.create_group(name).create_link("up", "/g")
+    whole = json.loads((place / "zarr.json").read_text())
+    for name in ("a", "h"):
+        whole["consolidated_metadata"]["metadata"][name]["node_type"] = "nonsense"
+        (place / name / "zarr.json").write_text('{"zarr_format": 3, "node_type": "nonsense"}')
+    (place / "zarr.json").write_text(json.dumps(whole))
+    found = document("info", place)
+    assert sorted(node["path"] for node in found["unreadable"]) == ["a", "h"]
+    assert [link["path"] for link in found["links"]] == ["g/up"]
+
+
 def test_tree(led: Path) -> None:
     assert "loop -> /g" in text("tree", led)
     links = [node for node in document("tree", led)["nodes"] if node["kind"] == "link"]

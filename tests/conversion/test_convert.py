@@ -209,6 +209,43 @@ def test_what_is_no_mapping_is_refused() -> None:
         convert(source, MemoryStore(), chunks={"lat": 0})
 
 
+def test_words_for_shards_that_mean_nothing() -> None:
+    source, target = MemoryStore(), MemoryStore()
+    _sample(source)
+    wrongs: list[Any] = ["foo", True, 4, (1, 2), {"lat": 0}]
+    for wrong in wrongs:
+        with pytest.raises(Invalid, match=r"shards=.*; give False or 'none', 'auto', 'many' .* lengths by dimension"):
+            convert(source, target, shards=wrong)
+    assert list(target.list()) == []
+
+
+def test_many_keeps_the_chunks_that_lie_in_shards_of_the_source() -> None:
+    source = MemoryStore()
+    with hs.create(source) as root:
+        root.create_array("a", data=np.arange(45.0 * 45).reshape(45, 45), chunks=(1, 1), shards=(9, 9))
+        root.create_array("b", data=np.arange(100.0), chunks=(1,), shards=(10,))
+    target = MemoryStore()
+    convert(source, target, shards="many", verify=True)
+    root = hs.open_group(target)
+    assert (root["a"].chunks, root["a"].shards) == ((1, 1), (45, 45))
+    assert (root["b"].chunks, root["b"].shards) == ((1,), None)  # not so many
+
+
+def test_the_report_tells_shards_from_chunks() -> None:
+    source = MemoryStore()
+    with hs.create(source) as root:
+        root.create_array("a", data=np.arange(12), dims=("x",), chunks=(12,))
+        root.create_array("x", data=np.arange(12), dims=("x",), chunks=(12,))
+    report = convert(source, MemoryStore(), chunks={"x": 2}, shards={"x": 4})
+    assert (report.chunks, report.shards) == (4, 3)
+    assert ", 1 chunk and 3 shards, " in str(report)
+    report = convert(source, MemoryStore(), chunks={"x": 2})
+    assert (report.chunks, report.shards) == (7, 0)
+    assert ", 7 chunks, " in str(report)
+    report = convert(source, MemoryStore(), path="a", chunks={"x": 2}, shards={"x": 12})
+    assert ", 1 chunk and 1 shard, " in str(report)
+
+
 def test_shards_where_there_are_none_are_refused(tmp_path: Path) -> None:
     _sample(tmp_path / "source.zarr")
     with pytest.raises(Unsupported, match="zarr2 has no shards"):
@@ -294,6 +331,12 @@ def test_a_fill_value_that_is_not_zero_stays_in_zarr2(tmp_path: Path) -> None:
         ("zarr3", "zarr3", {"chunks": {"y": 1, "x": 1}}, (45, 45)),
         ("zarr3", "zarr3", {"chunks": {"y": 1, "x": 1}, "shards": False}, None),
         ("zarr3", "zarr3", {}, None),  # as it is
+        ("zarr3", "zarr3", {"shards": "many"}, (45, 45)),
+        ("zarr2", "zarr3", {"shards": "many"}, (45, 45)),
+        ("zarr3", "hdmf", {"shards": "many", "profile": "v3"}, (45, 45)),
+        ("zarr3", "hdmf", {"chunks": {"y": 1, "x": 1}, "profile": "v3"}, None),
+        ("zarr3", "zarr2", {"chunks": {"y": 1, "x": 1}, "shards": "many"}, None),
+        ("zarr3", "zarr3", {"chunks": {"y": 1, "x": 1}, "shards": "none"}, None),
         ("zarr3", "zarr2", {"chunks": {"y": 1, "x": 1}}, None),
         ("zarr3", "nczarr", {"chunks": {"y": 1, "x": 1}, "shards": False}, None),
     ],

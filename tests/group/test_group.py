@@ -362,6 +362,72 @@ def test_an_array_that_is_filled_later_may_have_shards_too(name):
     )
 
 
+@pytest.mark.parametrize(
+    ("given", "shards"),
+    [
+        ("none", None),
+        (10, (10, 10)),
+        ((20, -1), (20, 45)),
+        ({"y": 20}, (20, 5)),  # as long as a chunk where nothing is said
+        ({"y": -1}, (45, 5)),
+        (-1, (45, 45)),
+        ("auto", (45, 45)),
+    ],
+)
+def test_the_shards_that_are_said(given, shards):
+    root = hs.create(MemoryStore(), "zarr3")
+    array = root.create_array("a", data=CELLS, chunks=5, dims=("y", "x"), shards=given)
+    assert array.shards == shards
+    assert np.array_equal(array[...], CELLS)
+
+
+def test_a_whole_dimension_in_whole_chunks():
+    root = hs.create(MemoryStore(), "zarr3")
+    assert root.create_array("a", shape=(45, 45), chunks=10, shards=-1).shards == (50, 50)
+    assert root.create_array("b", shape=(0, 45), chunks=10, shards=(None, 20)).shards == (10, 20)
+
+
+def test_words_for_shards_that_mean_nothing(name):
+    root = hs.create(MemoryStore(), name)
+    for wrong in ("foo", True, 0, (1, "x")):
+        with pytest.raises(Invalid, match=r"shards=.* \[memory.* node=/a\]; give False or 'none', 'auto', 'many'"):
+            root.create_array("a", data=CELLS, shards=wrong)
+    with pytest.raises(Invalid, match="3 shard lengths for 2 dimensions"):
+        root.create_array("a", data=CELLS, shards=(1, 2, 3))
+    with pytest.raises(Invalid, match="no dimension 'z'"):
+        root.create_array("a", data=CELLS, dims=("y", "x"), shards={"z": 3})
+    assert list(root) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "options"),
+    [
+        ("a.zarr", {"format": "zarr2"}),
+        ("a.nc", {}),
+        ("a.nc", {"model": "NETCDF3_CLASSIC"}),
+        ("a.nczarr", {}),
+        ("a.nwb.zarr", {"format": "hdmf", "profile": "v2"}),
+        ("a.b2nd", {}),
+        ("a.blp", {}),
+        ("a.blaze", {"layout": "bcolz"}),
+    ],
+)
+def test_shards_where_there_are_none_are_refused(tmp_path, place, options):
+    for number, shards in enumerate(((2,), 2, "auto", {"x": 2})):
+        with hs.create(tmp_path / f"{number}{place}", **options) as root:
+            with pytest.raises(Unsupported, match=r"no (shards|superchunks)"):
+                root.create_array("a", (4,), "i4", dims=("x",), chunks=(2,), shards=shards)
+            root.create_array("a", (4,), "i4", dims=("x",), chunks=(2,), shards="none")
+
+
+def test_many_is_heard_by_every_format_that_has_shards():
+    for profile, shards in (("v3", (45, 45)), ("v2", None)):
+        root = hs.create(MemoryStore(), "hdmf", profile=profile)
+        assert cut(root, data=CELLS, shards="many") == shards
+        del root["many"]
+        assert cut(root, data=CELLS) is None
+
+
 def test_a_shard_is_no_longer_than_a_chunk_where_the_array_grows():
     store = CountingStore()
     root = hs.create(store, "zarr3")

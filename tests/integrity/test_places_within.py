@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import hyperslab as hs
 from hyperslab.cli import main
 from hyperslab.database import ArraySchema, Client, DimensionSchema
-from hyperslab.errors import NodeNotFound, NotFound
+from hyperslab.errors import FormatError, NodeNotFound, NotFound
 from trees import TREES, make_tree
 
 FILES = ("x.nc", "x.zip", "x.zarr", "x.nczarr")
@@ -51,6 +51,21 @@ def test_two_datasets_are_compared_and_no_nodes_of_files(tmp_path: Path) -> None
     make(tmp_path / "x.nc")
     with pytest.raises(NotFound, match=r"diff takes whole datasets \[\S*x.nc node=/t\]; .* \(path=, --path\)"):
         hs.diff(tmp_path / "x.nc/t", tmp_path / "x.nc")
+
+
+@pytest.mark.parametrize("form", ["zarr2", "zarr3"])
+def test_a_document_names_the_node_that_it_belongs_to(tmp_path: Path, form: str) -> None:
+    with hs.create(tmp_path / "x.zarr", form) as root:
+        root.create_array("g/u", data=np.arange(6.0), chunks=(6,))
+    names = {"zarr2": (".zarray", ".zattrs", ".zgroup"), "zarr3": ("zarr.json",)}[form]
+    for name in names:
+        for look in (hs.check, hs.repair):
+            if name != ".zgroup":
+                with pytest.raises(FormatError, match=rf"this document lies within the array {tmp_path}/x.zarr/g/u "):
+                    look(tmp_path / "x.zarr/g/u" / name)
+            if name != ".zarray":
+                with pytest.raises(FormatError, match=rf"this is a document of the dataset {tmp_path}/x.zarr/g "):
+                    look(tmp_path / "x.zarr/g" / name)
 
 
 def test_a_place_in_no_dataset_has_nothing(tmp_path: Path) -> None:

@@ -5,10 +5,14 @@ An array of many small chunks is put into smaller shards (:func:`shards_of_many`
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from math import prod
+from typing import Literal
+
+import numpy as np
 
 from hyperslab.chunks.settings import MEBIBYTE
+from hyperslab.errors import Invalid
 from hyperslab.model.spec import Chunks
 
 CHUNK_BYTES = 4 * MEBIBYTE
@@ -26,6 +30,20 @@ SMALL_SHARD_BYTES = 8 * MEBIBYTE
 MOST_CHUNKS_OF_SHARD = 4096
 # Of such a shard: fewer are no fewer files to speak of.
 LEAST_CHUNKS_OF_SHARD = 4
+
+MANY: Literal["many"] = "many"
+"""For ``shards``: where the chunks would be many small files."""
+ShardLengths = int | tuple[int | None, ...] | Mapping[str, int]
+Shards = ShardLengths | Literal[False, "auto", "many"] | None
+"""The shards of a new array: lengths or a word, False for none; None where nobody says anything."""
+SHARD_WORDS = ("auto", MANY, "none")
+"""The words for shards, beside lengths; ``"none"`` is False."""
+# How an error names the lengths that a caller takes.
+_LENGTHS = {
+    "any": "lengths: one, one for each dimension, or by dimension, such as {'time': 100, 'lat': 50} (-1: the whole)",
+    "by dimension": "lengths by dimension, such as {'time': 100, 'lat': 50} (-1: the whole)",
+    "by variable": "lengths for each variable, in its encoding",
+}
 
 
 def auto_chunks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -51,6 +69,45 @@ def auto_chunks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     return tuple(map(size, range(len(lengths))))
 
 
+def parse_shards(
+    shards: object, option: str = "shards", lengths: Literal["any", "by dimension", "by variable"] = "any"
+) -> Shards:
+    """Return the shards that a caller wants, as plain numbers and words; Invalid, with the name of the ``option``, for
+    what says nothing about shards.
+
+    ``lengths``: those that the caller takes. Each is at least 1, or -1 for the whole dimension.
+    """
+    match shards:
+        case None | False:
+            return shards
+        case np.ndarray():
+            return parse_shards(shards.tolist(), option, lengths)
+        case "auto":
+            return "auto"
+        case "many":
+            return MANY
+        case "none":
+            return False
+        case int() | np.integer() if lengths == "any" and _is_length(shards):
+            return int(shards)
+        case Mapping() if lengths != "by variable" and all(map(_is_length, shards.values())):
+            return {name: int(length) for name, length in shards.items()}
+        case str() | bytes() | Mapping():
+            pass
+        case Iterable() if lengths == "any":
+            cuts = tuple(shards)
+            if all(cut is None or _is_length(cut) for cut in cuts):
+                return tuple(None if cut is None else int(cut) for cut in cuts)
+            shards = cuts
+    remedy = f"give False or 'none', 'auto', 'many' (where chunks would be many small files), or {_LENGTHS[lengths]}"
+    raise Invalid(f"{option}={shards!r:.80}", remedy=remedy)
+
+
+def _is_length(length: object) -> bool:
+    """Return True for a whole number of at least 1, or -1."""
+    return isinstance(length, int | np.integer) and not isinstance(length, bool) and (length == -1 or bool(length >= 1))
+
+
 def whole_chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the chunk lengths of an array that is one chunk."""
     return tuple([max(1, length) for length in shape])
@@ -63,7 +120,7 @@ def longest_chunk(chunks: Chunks) -> tuple[int, ...]:
 
 def auto_shards(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Return a shard length per axis: a whole number of ``chunks``, doubled where most chunks lie, up to 32 MiB of
-    cells."""
+    cells, and to the end of the last chunk of the array."""
     shard = list(chunks)
 
     def left(axis: int) -> int:
@@ -71,9 +128,10 @@ def auto_shards(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int) 
 
     while shard:
         axis = max(range(len(shard)), key=left)
-        if left(axis) <= 1 or 2 * prod(shard) * max(itemsize, 1) > SHARD_BYTES:
+        longer = min(2 * shard[axis], -(-shape[axis] // chunks[axis]) * chunks[axis])
+        if left(axis) <= 1 or prod(shard) // shard[axis] * longer * max(itemsize, 1) > SHARD_BYTES:
             break
-        shard[axis] *= 2
+        shard[axis] = longer
     return tuple(shard)
 
 

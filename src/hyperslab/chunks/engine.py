@@ -7,6 +7,7 @@ What it cannot do, whatever the cause, the executor does by the source, whose er
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -137,7 +138,12 @@ class StoredFiles:
     shard: ShardLayout | None = None
 
 
-turned_off = os.environ.get("HYPERSLAB_NATIVE") == "0"
+_SWITCH = os.environ.get("HYPERSLAB_NATIVE", "")
+_SAYS_NOTHING = f"HYPERSLAB_NATIVE={_SWITCH!r:.20} says nothing; 0 turns it off, 1 does not"
+_UNKNOWN = "" if _SWITCH in ("", "0", "1") else _SAYS_NOTHING
+if _UNKNOWN:
+    logging.getLogger("hyperslab").warning("the engine in C is used where it was built: %s", _UNKNOWN)
+turned_off = _SWITCH == "0"
 """Nothing uses the engine. Tests and benchmarks, which compare the two ways, change it while the program runs."""
 
 
@@ -153,7 +159,7 @@ def has_engine() -> bool:
 
 @cache
 def _import_engine() -> ModuleType | None:
-    if os.environ.get("HYPERSLAB_NATIVE") == "0":
+    if _SWITCH == "0":
         return None
     try:
         import hyperslab.chunks._engine as _engine
@@ -174,8 +180,10 @@ def _use_library(addresses: Numbers) -> None:
 def describe_engine(*, has_library: bool) -> str:
     """Return in a few words whether the engine is used, and if not, why; ``has_library``: the codecs have theirs."""
     if load_engine() is not None:
-        return "used for local files" if has_library else "used for local files that are not compressed"
-    return "turned off by HYPERSLAB_NATIVE=0" if turned_off else "not built; Python does the work, more slowly"
+        text = "used for local files" if has_library else "used for local files that are not compressed"
+    else:
+        text = "turned off by HYPERSLAB_NATIVE=0" if turned_off else "not built; Python does the work, more slowly"
+    return f"{text} ({_UNKNOWN})" if _UNKNOWN else text
 
 
 class SingleChunks:

@@ -23,7 +23,7 @@ import click
 from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.errors import HyperslabError, Invalid, LabelError, NodeNotFound, SelectionError
-from hyperslab.formats.enclosing import find_above
+from hyperslab.formats.enclosing import find_above, find_tree_above
 from hyperslab.group import Group
 from hyperslab.model.guessing import meant
 from hyperslab.model.nesting import flattened
@@ -220,9 +220,13 @@ def open_dataset(
     allow: Sequence[str] | bool = (),
 ) -> Group | Array:
     """Open the whole dataset at `url`, read-only; of the place of a node in a file, or in a root of collections, that
-    node. `storage`: its storage options; `allow`: places that links may lead to."""
+    node. `storage`: its storage options; `allow`: places that links may lead to.
+
+    NodeNotFound for the place of a node that a dataset has not, NotFound where no dataset is.
+    """
     options: dict[str, Any] = {"allow_external": allow} if allow else {}
-    found = find_above(Location.of(url, storage))
+    where = Location.of(url, storage)
+    found = find_above(where) or find_tree_above(where)
     if found is not None:
         above, path = found
         return api.open(above.url, format=format, path=path, storage_options=storage, **options)

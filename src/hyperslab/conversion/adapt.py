@@ -17,6 +17,7 @@ import numpy as np
 
 from hyperslab.array.indexes import find_index
 from hyperslab.array.session import OpenDataset
+from hyperslab.chunks.auto import MANY
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.codecs.blosc import config_of
 from hyperslab.codecs.registry import parse_codec
@@ -230,7 +231,7 @@ def translate_codecs(target: TargetNode, encoding: Encoding, format: Format, ada
             alike.sort(key=lambda chain: not common.issuperset(codec.name for codec in chain))
         chains = [*(parse_codec(list(chain), spec.numpy_dtype) for chain in alike), spec.codecs]
     plain = spec
-    if encoding.shards is None:
+    if encoding.shards is None or encoding.shards == MANY:
         plain = spec.evolve(layout={name: value for name, value in spec.layout.items() if name != "shards"})
     try:
         wishes = (wish.evolve(codecs=chain) for wish, chain in product((spec, plain), chains))

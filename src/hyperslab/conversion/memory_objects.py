@@ -28,13 +28,14 @@ def save(
 
     ``mode``: ``x`` a new dataset, AlreadyExists when there is one; ``w`` one in place of the old, once it is complete;
     ``a`` add variables; ``r+`` change cells of those that are there. Without it: ``a`` with ``append_dim``, ``r+`` with
-    ``region``, else ``x``. ``chunks`` (by dimension) and ``codec`` for all arrays; ``shards=False`` leaves small chunks
-    out of shards, which many of them get in Zarr v3 (not with ``compute=False``). For xarray objects, as in xarray's
-    ``to_zarr``: ``group``, ``encoding`` (by variable, of a DataTree by path and variable; also ``chunks``, ``shards``,
-    ``codec``, ``checksum``), ``unlimited_dims``, ``append_dim``, ``region`` (slices by dimension, or ``"auto"``; no
-    need to align with chunks), ``compute=False`` (gives a Delayed that writes the dask arrays). Other options as in
-    ``open``. A plain array becomes the array
-    ``data``. Sparse arrays stay sparse, Unsupported where the format has none: ``densify=True`` stores all their cells.
+    ``region``, else ``x``. ``chunks`` (by dimension) and ``codec`` for all arrays; ``shards`` too, as a word:
+    ``"auto"``, ``"many"``, or False (``"none"``), which leaves small chunks out of shards that many of them get in
+    Zarr v3 (not with ``compute=False``). For xarray objects, as in xarray's ``to_zarr``: ``group``, ``encoding`` (by
+    variable, of a DataTree by path and variable; also ``chunks``, ``shards``, ``codec``, ``checksum``),
+    ``unlimited_dims``, ``append_dim``, ``region`` (slices by dimension, or ``"auto"``; no need to align with chunks),
+    ``compute=False`` (gives a Delayed that writes the dask arrays). Other options as in ``open``. A plain array becomes
+    the array ``data``, with ``shards`` as in ``create_array``. Sparse arrays stay sparse, Unsupported where the format
+    has none: ``densify=True`` stores all their cells.
     Units of Quantities become the attribute ``units``. ``progress``: True for a bar on a terminal, or a function of
     ``Progress``. Invalid for what cannot be stored.
     """

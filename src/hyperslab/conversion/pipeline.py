@@ -15,9 +15,10 @@ from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.cluster import client_of
+from hyperslab.chunks.auto import MANY
 from hyperslab.chunks.progress import Progress, ProgressCallback, bar, reporting
 from hyperslab.conversion.columns import Columns, add_columns, split_rows
-from hyperslab.conversion.copy import SETTINGS, ConversionJob, CopyProgress, copy_arrays
+from hyperslab.conversion.copy import SETTINGS, ArrayCopy, ConversionJob, CopyProgress, copy_arrays
 from hyperslab.conversion.distributed import copy_distributed, require_reachable
 from hyperslab.conversion.journal import make_head
 from hyperslab.conversion.opening import dataset_session, tree_session
@@ -81,12 +82,12 @@ def convert(
     ``format``: of the target, else the end of its name tells. ``path``: the group that becomes the target's root, or
     the array that is copied with its coordinates; a target that holds one array needs it where there are several.
     ``chunks``, ``shards``: lengths by dimension name (-1: the whole) or ``"auto"``, else as in the source where it
-    suits; ``shards=False``: none. ``codec``: as in ``create_array``, else the source's where the target has it.
-    ``select``: by dimension name, whole numbers are positions, anything else labels (slices of labels include their
-    stop); one label drops the dimension. ``verify``: read both sides again and compare all. ``resume``: go on where an
-    interrupted call stopped. ``skip_damaged``: read the source once before, and leave out what of it cannot be read.
-    ``memory``: bytes for cells in flight (per process), or text such as ``"1GB"``. ``scheduler``: a dask.distributed
-    Client (or address) whose workers copy. ``progress``: True for a bar on a terminal, or a function of ``Progress``.
+    suits; ``shards`` also ``"many"``, or False for none. ``codec``: as in ``create_array``, else the source's where the
+    target has it. ``select``: by dimension name, whole numbers are positions, anything else labels (slices of labels
+    include their stop); one label drops the dimension. ``verify``: read both sides again and compare all. ``resume``:
+    go on where an interrupted call stopped. ``skip_damaged``: read the source before, and leave out what cannot be
+    read. ``memory``: bytes for cells in flight (per process), or text such as ``"1GB"``. ``scheduler``: a Client of
+    dask.distributed (or address) whose workers copy. ``progress``: True for a bar, or a function of ``Progress``.
     ``storage_options``: for sides in the network, or a pair of them. ``allow_external``: of the source, as for
     ``open``: links to there are led there from the target. ``layout``: options of the target's format.
 
@@ -145,7 +146,7 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
     require_disjoint(request.source, request.target)
     check_room(request.target)
     format = get_format(request.format).variant(request.layout)
-    if request.encoding.shards not in (None, False) and Feature.SHARDS not in format.features:
+    if request.encoding.shards not in (None, False, MANY) and Feature.SHARDS not in format.features:
         raise Unsupported(f"format {format.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
     with ExitStack() as stack:
         allowed = {name: value for name, value in request.options.items() if name == "allow_external"}
@@ -184,31 +185,32 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
         staged = stack.enter_context(stage_target(request.target, overwrite=request.overwrite, head=head))
         job = ConversionJob(format, source, plan.nodes, request.memory, request.layout, references, columns)
         with reporting(progress, "converting") as report, report_all_damage(source, items):
-            done, recut = _write_target(job, staged, plan, request, report, client)
+            done, copies = _write_target(job, staged, plan, request, report, client)
         verified = None
         if request.verify:
             with bar(progress is True, "verifying") as report:
                 verified = verify_target(job, request.source, staged, report, keyed=plan.keyed)
     format.placed(request.target)
-    summary = _summary(job, request.target.url, done, recut)
+    summary = _summary(job, request, done, copies)
     seconds = time.perf_counter() - started
     return replace(summary, losses=plan.losses, damaged=damage.problems, verified=verified, seconds=seconds)
 
 
-def _summary(job: ConversionJob, target: str, done: Progress, recut: tuple[str, ...]) -> ConversionReport:
+def _summary(job: ConversionJob, request: _Request, done: Progress, copies: Sequence[ArrayCopy]) -> ConversionReport:
     """Return the report of what was written."""
     kinds = [type(plan.node) for plan in job.nodes]
     return ConversionReport(
         source=job.source.url,
-        target=target,
+        target=request.target.url,
         format=job.format.name,
         groups=kinds.count(GroupSpec),
         arrays=kinds.count(ArraySpec),
         links=kinds.count(Link),
         chunks=done.done_chunks,
+        shards=sum(copy.chunks for copy in copies if copy.target_spec.inner_chunks is not None),
         nbytes=done.done_bytes,
         resumed_nbytes=done.resumed_bytes,
-        recut=recut,
+        recut=tuple(describe_recut(copies, request.encoding)),
     )
 
 
@@ -270,8 +272,8 @@ def _collect_nodes(
 
 def _write_target(
     job: ConversionJob, staged: StagedTarget, plan: DryRun, request: _Request, report: ProgressCallback, client: object
-) -> tuple[Progress, tuple[str, ...]]:
-    """Write the documents, then the cells. Return how far it came, and what is cut otherwise than the caller wants."""
+) -> tuple[Progress, list[ArrayCopy]]:
+    """Write the documents, then the cells. Return how far it came, and the copies of the arrays."""
     with dataset_session(
         staged.place, mode="r+" if staged.has_documents else staged.mode, format=job.format.name, options=request.layout
     ) as target:
@@ -292,7 +294,7 @@ def _write_target(
         finally:
             if staged.journal is not None:
                 staged.journal.write()
-    return progress.current, tuple(describe_recut(copies, request.encoding))
+    return progress.current, copies
 
 
 def _display_place(side: api.Target, where: Location) -> str:

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
 from hyperslab.array.session import OpenDataset
-from hyperslab.chunks.auto import SMALL_SHARD_BYTES
+from hyperslab.chunks.auto import MANY, SMALL_SHARD_BYTES
 from hyperslab.codecs.registry import parse_codec
 from hyperslab.conversion.adapt import (
     TargetNode,
@@ -101,7 +101,8 @@ def dry_run(
     features = format.features
     if format.traits.options_cut and options:  # what the arrays of the source were cut by gives way to them
         same, features = False, features - {Feature.SHARDS}
-    most = min(SMALL_SHARD_BYTES, memory // _SHARDS_IN_MEMORY) if format.traits.shards_many else 0
+    is_many = format.traits.shards_many or (encoding.shards == MANY and Feature.SHARDS in features)
+    most = min(SMALL_SHARD_BYTES, memory // _SHARDS_IN_MEMORY) if is_many else 0
     nodes = list(plan_nodes(items, encoding, features, same_format=same, shard_bytes=most))
     if format.traits.label_rules:
         nodes = [add_coordinate_labels(source, each) for each in nodes]
@@ -218,7 +219,7 @@ def plan_nodes(
 ) -> Iterator[TargetNode]:
     """Yield what each node becomes, without those that the target has no place for and all below them.
 
-    ``shard_bytes``: of shards that neither caller nor source asks for, as for ``choose_chunks``.
+    ``shard_bytes``: of shards whose lengths neither caller nor source says, as for ``choose_chunks``.
     """
     sizes, longest = _dimension_sizes(items)
     declared = {item.path: item.node.dims for item in items if item.node.is_group}
@@ -234,7 +235,7 @@ def plan_nodes(
                 # chunk lengths by dimension are meant for cells, so coordinates stay whole
                 cut = replace(encoding, chunks="auto", shards=None)
             # arrays of the same format say themselves that they have no shards, unless they are cut anew
-            most = 0 if same_format and cut.chunks is None else shard_bytes
+            most = 0 if same_format and cut.chunks is None and cut.shards != MANY else shard_bytes
             growing = _growing_axes(item.node, item.picked, item.path, declared) if most else ()
             try:
                 spec, is_native = new_array(

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
-from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks, auto_shards, longest_chunk, shards_of_many
+from hyperslab.chunks.auto import (
+    CHUNK_BYTES,
+    MANY,
+    auto_chunks,
+    auto_shards,
+    longest_chunk,
+    parse_shards,
+    shards_of_many,
+)
 from hyperslab.conversion.losses import Features
 from hyperslab.conversion.selection import ArraySelection
 from hyperslab.errors import Invalid
@@ -26,7 +34,8 @@ _MANY = 16
 class Encoding:
     """The chunks, shards and codec that the caller wants: lengths by dimension name or ``"auto"``.
 
-    None keeps what the source has, as far as the target has it too and it suits. ``shards=False``: none.
+    None keeps what the source has, as far as the target has it too and it suits. ``shards=False``: none; ``"many"``:
+    where the chunks would be many small files.
     """
 
     chunks: Mapping[str, int] | str | None = None
@@ -34,10 +43,9 @@ class Encoding:
     codec: Any = None
 
     def __post_init__(self) -> None:
-        for name, lengths in (("chunks", self.chunks), ("shards", self.shards)):
-            is_none = lengths is None or (name == "shards" and lengths is False)
-            if not (is_none or lengths == "auto" or isinstance(lengths, Mapping)):
-                raise Invalid(f"{name}={lengths!r}", remedy=f"write {name}='auto' or {name}={{'time': 100, 'lat': 50}}")
+        if not (self.chunks is None or isinstance(self.chunks, Mapping) or self.chunks == "auto"):
+            raise Invalid(f"chunks={self.chunks!r}", remedy="write chunks='auto' or chunks={'time': 100, 'lat': 50}")
+        object.__setattr__(self, "shards", parse_shards(self.shards, lengths="by dimension"))
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -82,19 +90,20 @@ def choose_chunks(
         kept = tuple(max(1, min(cut, length or cut)) for cut, length in zip(kept, shape, strict=True))
     keeps_shards = encoding.chunks is None and encoding.shards is None and Feature.SHARDS in features
     shards = _source_shards(spec, picked, kept) if keeps_shards else None
+    most = 0 if encoding.shards is False else shard_bytes
+    if encoding.shards == MANY and encoding.chunks is None:
+        shards = _shards_of_many(spec, shape, kept, growing, most)
     # Without the source's shards, which the caller refuses, the chunks in them stay, however many objects they are.
-    stored = None if encoding.shards is False and spec.inner_chunks is not None else shards or kept
+    is_refused = encoding.shards is False or encoding.shards == MANY
+    stored = None if is_refused and spec.inner_chunks is not None else shards or kept
     if encoding.chunks == "auto" or not _is_suitable(kept, stored, shape, spec):
         kept = auto
     if isinstance(encoding.chunks, Mapping):
         kept = _requested_lengths(encoding.chunks, dims, shape, longest_chunk(kept))
-    if encoding.shards is None or encoding.shards is False:
+    if encoding.shards is None or is_refused:
         if shards is not None and kept is not auto:
             return kept, shards
-        inner = longest_chunk(kept)
-        if not shard_bytes or encoding.shards is False or kept != inner or not is_fixed(spec.dtype):
-            return kept, None
-        return kept, shards_of_many(shape, inner, itemsize, growing, shard_bytes)
+        return kept, _shards_of_many(spec, shape, kept, growing, most)
     inner = longest_chunk(kept)
     if isinstance(encoding.shards, Mapping):
         # A shard takes in whole chunks, so its lengths are rounded up to multiples of theirs.
@@ -102,6 +111,17 @@ def choose_chunks(
         wanted = _requested_lengths(encoding.shards, dims, shape, inner)
         return inner, tuple(-(-size // cut) * cut for size, cut in zip(wanted, inner, strict=True))
     return inner, auto_shards(shape, inner, itemsize)
+
+
+def _shards_of_many(
+    spec: ArraySpec, shape: tuple[int, ...], chunks: Chunks, growing: Collection[int], most: int
+) -> tuple[int, ...] | None:
+    """Return the shards, of at most ``most`` bytes, of many small chunks; None for others, varying ones, and cells of
+    any length."""
+    inner = longest_chunk(chunks)
+    if not most or chunks != inner or not is_fixed(spec.dtype):
+        return None
+    return shards_of_many(shape, inner, spec.numpy_dtype.itemsize, growing, most)
 
 
 def _source_shards(spec: ArraySpec, picked: ArraySelection, chunks: Chunks) -> tuple[int, ...] | None:

@@ -32,8 +32,9 @@ _FEW = 3
 class ConversionReport:
     """A finished conversion: from where to where, how much, what was lost, and what was verified (None: not asked).
 
-    ``nbytes`` counts decoded cells, ``chunks`` the target's chunks (its shards, where it has such) whether or not a
-    cell in them differs from the fill value, ``seconds`` the whole. ``resumed_nbytes``: how many of ``nbytes`` an
+    ``nbytes`` counts decoded cells, ``chunks`` the target's chunks whether or not a cell in them differs from the fill
+    value, a shard (superchunk) as one; ``shards`` says how many of them are such. ``seconds``: the whole.
+    ``resumed_nbytes``: how many of ``nbytes`` an
     interrupted conversion had copied. ``damaged``: what of the source could not be read and was left out. ``recut``:
     each array that is not cut into the chunks that were asked for, or the source's where none were, and how it is.
     """
@@ -52,11 +53,14 @@ class ConversionReport:
     resumed_nbytes: int = 0
     damaged: tuple[Problem, ...] = ()
     recut: tuple[str, ...] = ()
+    shards: int = 0
 
     def __str__(self) -> str:
+        chunks = [counted(self.chunks - self.shards, "chunk")] if self.chunks > self.shards or not self.shards else []
+        chunks += [counted(self.shards, "shard")] if self.shards else []
         lines = [
             f"{self.source} -> {self.target} ({self.format}): {counted(self.arrays, 'array')}, "
-            f"{counted(self.groups, 'group')}, {counted(self.chunks, 'chunk')}, "
+            f"{counted(self.groups, 'group')}, {' and '.join(chunks)}, "
             f"{size_text(self.nbytes)} of cells in {self.seconds:.2f} s"
         ]
         if self.resumed_nbytes:

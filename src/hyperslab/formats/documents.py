@@ -146,7 +146,8 @@ def mend_json(data: bytes, limits: DocumentLimits = LIMITS) -> tuple[Any, list[s
         whole = _NUMBER.sub(_whole_number, text)
         value, end = _parse_first(whole)
     except (ValueError, RecursionError) as error:
-        raise document_error("json-damaged", f"the document is no JSON: {error}") from None
+        remedy = "put the document back from a copy, unless hyperslab repair shows how it is mended"
+        raise document_error("json-damaged", f"the document is no JSON: {error}", remedy=remedy) from None
     if whole != text:
         mended.append("numbers without a digit beside the point")
     if rest := whole[end:].strip(_SPACE):

@@ -89,6 +89,14 @@ def find_above(where: Location) -> tuple[Location, str] | None:
     return (there, there.way_to(where)) if found is not None and found.traits.has_collections else None
 
 
+def find_tree_above(where: Location) -> tuple[Location, str] | None:
+    """Return the outermost dataset of Zarr above a place of the file system where nothing lies, and the path of the
+    node that would lie there, or that only a link leads to; None for any other place."""
+    there, below = find_existing(where)
+    root = None if there is where else find_enclosing(below)
+    return None if root is None else (root, root.way_to(where))
+
+
 def find_existing(where: Location) -> tuple[Location, Location]:
     """Return the nearest place of the file system, from ``where`` upwards, at which something lies, and the one right
     below it on the way, at which nothing does; twice ``where`` itself if something lies there, and of other systems.

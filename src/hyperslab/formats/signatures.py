@@ -53,9 +53,11 @@ def unknown_format_error(probe: Probe, formats: Iterable[str]) -> FormatError:
 
 def document_error(where: Location) -> FormatError | None:
     """Return the error for a place within a node of Zarr: a document of one, or chunks of an array; None elsewhere."""
+    is_document = where.name in (DOCUMENT_3, *_DOCUMENTS_2)
     if (array := array_around(where)) is not None:
-        return FormatError(f"this lies within the array {array.url}", url=where.url, remedy="open that")
-    node = _folder_of(where) if where.name in (DOCUMENT_3, *_DOCUMENTS_2) else None
+        what = "this document" if is_document else "this"
+        return FormatError(f"{what} lies within the array {array.url}", url=where.url, remedy="open that")
+    node = _folder_of(where) if is_document else None
     if node is None or not _holds_node(node):
         return None
     return FormatError(f"this is a document of the dataset {node.url}", url=where.url, remedy="open that")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,20 +12,17 @@ from hyperslab.array import references
 from hyperslab.array.coerce import to_array
 from hyperslab.array.lazy_cells import is_any_sparse, is_dask_array
 from hyperslab.array.session import OpenDataset
-from hyperslab.chunks.auto import auto_shards, shards_of_many
+from hyperslab.chunks.auto import MANY, ShardLengths, auto_shards, parse_shards, shards_of_many
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.registry import parse_codec
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.base import Feature
+from hyperslab.formats.base import Feature, FormatTraits
 from hyperslab.formats.metadata_json.cells import to_fill_cell
 from hyperslab.group.dimensions import unlimited_dimensions
 from hyperslab.model.cells import longest_text
 from hyperslab.model.dtypes import DataType, VlenString, as_data_type, describe, is_fixed, numpy_dtype, tagged_fields
 from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
-
-MANY = "many"
-"""For ``shards``: where the chunks would be many small files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,20 +48,18 @@ class Wish:
         """Return True if the data is sparse, or a dask array whose blocks are."""
         return is_any_sparse(self.data)
 
-    @property
-    def has_shards(self) -> bool:
-        """Return True if shards are asked for, of whatever lengths."""
-        return self.shards is not None and self.shards is not False and not self.may_have_shards
+    def wanted_shards(self, traits: FormatTraits) -> ShardLengths | Literal["auto", "many"] | None:
+        """Return the lengths of shards, ``"auto"``, ``"many"`` for shards where chunks would be many small files, None
+        for none. Invalid for what says nothing about shards.
 
-    @property
-    def may_have_shards(self) -> bool:
-        """Return True if chunks shall be in shards where they would be many small files.
-
-        Without a word of the caller's that is so where all cells are here. Nobody knows how others come: a write of
-        less than a shard has all of it read and written anew, and programs that know no locks of ours lose cells when
-        they write different chunks of one shard at a time.
+        Without a word of the caller's it is ``"many"`` where all cells are here, in a format of which that is known.
+        Nobody knows how others come: a write of less than a shard has all of it read and written anew, and programs
+        that know no locks of ours lose cells when they write different chunks of one shard at a time.
         """
-        return (isinstance(self.shards, str) and self.shards == MANY) or (self.shards is None and self.data is not None)
+        shards = parse_shards(self.shards)
+        if shards is None:
+            return MANY if self.data is not None and traits.shards_many else None
+        return None if shards is False else shards
 
     @property
     def in_blocks(self) -> bool:
@@ -112,15 +107,14 @@ def array_spec(wish: Wish, session: OpenDataset, group: str = "") -> ArraySpec:
     itemsize = numpy_dtype(dtype).itemsize
     writer = session.writer()
     auto = writer.auto_chunks(shape, itemsize)
-    chunks = _cut(wish.chunks, shape, dims, _fitted(wish, auto) if wish.in_blocks and not wish.has_shards else auto)
-    shards = None
-    if wish.has_shards:
-        if any(isinstance(cut, tuple) for cut in chunks):
-            raise Invalid("shards need chunks of one size per dimension", remedy="give one length for each")
-        whole = auto_shards(shape, tuple(cut for cut in chunks if isinstance(cut, int)), itemsize)
-        shards = _cut(wish.shards, shape, dims, whole)
-    elif wish.may_have_shards and session.format.traits.shards_many and is_fixed(dtype):
-        shards = _shards_of_many(session, group, shape, dims, chunks, itemsize)
+    wanted = wish.wanted_shards(session.format.traits)
+    chunks = _cut(wish.chunks, shape, dims, _fitted(wish, auto) if wish.in_blocks and wanted in (None, MANY) else auto)
+    shards: Chunks | None = None
+    if wanted == MANY:
+        if Feature.SHARDS in session.format.features and is_fixed(dtype):
+            shards = _shards_of_many(session, group, shape, dims, chunks, itemsize)
+    elif wanted is not None:
+        shards = _shards(wanted, shape, dims, chunks, itemsize)
     sparse = wish.sparse or (lists_cells and not wish.densify)
     if sparse:
         _require_sparse(session)
@@ -154,6 +148,24 @@ def array_spec(wish: Wish, session: OpenDataset, group: str = "") -> ArraySpec:
             message = f"fill_value={spec.fill_value!r:.60} is no cell of type {describe(dtype)}"
             raise Invalid(message, remedy="give a cell of this type, or make the array of another dtype") from None
         raise
+
+
+def _shards(
+    wanted: ShardLengths | Literal["auto"],
+    shape: tuple[int, ...],
+    dims: tuple[str | None, ...],
+    chunks: Chunks,
+    itemsize: int,
+) -> Chunks:
+    """Return the shards that the caller wants: where a dimension is not named, as long as a chunk; where all of it is
+    wanted, to the end of its last chunk."""
+    cuts = tuple(cut for cut in chunks if isinstance(cut, int))
+    if len(cuts) < len(chunks):
+        raise Invalid("shards need chunks of one size per dimension", remedy="give one length for each")
+    if wanted == "auto":
+        return auto_shards(shape, cuts, itemsize)
+    whole = tuple(-(-max(length, 1) // cut) * cut for length, cut in zip(shape, cuts, strict=True))
+    return _cut(wanted, whole, dims, cuts, "shard")
 
 
 def _shards_of_many(
@@ -238,8 +250,11 @@ def _dims(dims: Any, ndim: int) -> tuple[str | None, ...]:
     return names
 
 
-def _cut(lengths: Any, shape: tuple[int, ...], dims: tuple[str | None, ...], auto: tuple[int, ...]) -> Chunks:
-    """Return chunk lengths: auto, one for all axes, per axis (-1 or None: the whole axis), or by dimension name."""
+def _cut(
+    lengths: Any, shape: tuple[int, ...], dims: tuple[str | None, ...], auto: tuple[int, ...], what: str = "chunk"
+) -> Chunks:
+    """Return lengths of chunks, or ``what`` else: auto, one for all axes, per axis (-1 or None: the whole axis), or by
+    dimension name."""
     match lengths:
         case None | True | "auto":
             return auto
@@ -253,7 +268,7 @@ def _cut(lengths: Any, shape: tuple[int, ...], dims: tuple[str | None, ...], aut
             lengths = [lengths.get(dim, cut) if dim is not None else cut for dim, cut in zip(dims, auto, strict=True)]
     cuts = (lengths,) * len(shape) if isinstance(lengths, int) else tuple(lengths)
     if len(cuts) != len(shape):
-        raise Invalid(f"{len(cuts)} chunk lengths for {len(shape)} dimensions", remedy="give one for each")
+        raise Invalid(f"{len(cuts)} {what} lengths for {len(shape)} dimensions", remedy="give one for each")
     return tuple(_one_cut(cut, length) for cut, length in zip(cuts, shape, strict=True))
 
 

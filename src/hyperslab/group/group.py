@@ -204,12 +204,12 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
         """Return a new array; cells read as the fill value until they are written.
 
         ``dims``: a name (or None) per dimension. ``chunks``: ``"auto"``, lengths per dimension, or a mapping of
-        dimension names; ``shards`` likewise, False for none, or ``"many"``: where chunks would be many small files, as
-        without a word where there is ``data``. ``codec``: ``"default"``, ``"none"``, ``"zstd:5"``, a list …
-        ``checksum``: whether one guards each chunk (None: as is usual in the format; in Zarr v3 it does).
-        ``fill_value``, ``units``, ``attrs``. ``data``: cells to write (then shape and dtype may be left out); also of
-        dask, of ``sparse`` (``densify=True`` stores all cells) and a Quantity of pint, whose units it gets.
-        ``sparse=True``: made to hold few cells that are not the fill value.
+        dimension names; ``shards`` likewise, False (``"none"``) for none, or ``"many"``: where chunks would be many
+        small files and the format has shards, as in Zarr v3 without a word where there is ``data``. ``codec``:
+        ``"default"``, ``"none"``, ``"zstd:5"``, a list … ``checksum``: whether one guards each chunk (None: as is usual
+        in the format; in Zarr v3 it does). ``fill_value``, ``units``, ``attrs``. ``data``: cells to write (then shape
+        and dtype may be left out); also of dask, of ``sparse`` (``densify=True`` stores all cells) and a Quantity of
+        pint, whose units it gets. ``sparse=True``: made to hold few cells that are not the fill value.
         AlreadyExists when the name is taken, Invalid when the parts contradict each other, Unsupported when the format
         has no such cells, chunks or codec.
         """

@@ -3,6 +3,7 @@ is; a damaged one need not open for that."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -71,6 +72,8 @@ def _find_around(asked: Location) -> tuple[Location, str]:
     if (found_above := find_above(asked)) is not None:
         return found_above
     where, below = find_existing(asked)
+    if asked.path is not None and os.path.isfile(asked.path) and document_error(asked) is not None:
+        return asked, ""  # before a document of Zarr v3 is taken for one of references
     probe = Probe(where)
     found = detect(probe) if where.exists() else None
     if found is not None and not isinstance(found, ZarrFormat):

@@ -15,6 +15,7 @@ from xarray.namedarray.pycompat import is_chunked_array
 from hyperslab.array.lazy_cells import is_sparse
 from hyperslab.bridges.xarray.fitting import can_cast_text, fits_text
 from hyperslab.bridges.xarray.storable import typed
+from hyperslab.chunks.auto import parse_shards
 from hyperslab.errors import Invalid
 from hyperslab.model.attrs import FILL_VALUE, check_levels
 
@@ -182,6 +183,7 @@ def _checked(dataset: xr.Dataset, encoding: Encoding) -> Encoding:
             if unknown[0] in _COMPRESSION:
                 remedy = "say codec='shuffle+zlib:4' or codec='blosc:zstd:5', for instance"
             raise Invalid(f"encoding of {name!r}: {unknown[0]!r} means nothing here", remedy=remedy)
+        parse_shards(known.get("shards"), f"encoding of {name!r}: shards")
         dtype = known.get("dtype")
         try:
             np.dtype(dtype)

@@ -24,6 +24,7 @@ from hyperslab.bridges.extras import library
 from hyperslab.bridges.xarray.storable import as_xarray, check_chunks, xarray_dtype
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.base import PROVENANCE, Format
+from hyperslab.formats.codec_kinds import inner_codecs
 from hyperslab.group import Group
 from hyperslab.model.dims import Index, Labels, ScaleIndex, TimeScale
 from hyperslab.model.dtypes import Char
@@ -183,7 +184,7 @@ def _encoding(array: Array, dims: tuple[str, ...]) -> dict[str, Any]:
     encoding: dict[str, Any] = {
         "chunks": array.chunks,
         "shards": array.shards,
-        "codec": array.codec,
+        "codec": tuple(inner_codecs(array.codec)) if array.shards else array.codec,
         "dtype": xarray_dtype(array.data_type),
         "source": array.url,
         "original_shape": array.shape,

@@ -27,10 +27,10 @@ from hyperslab.bridges.xarray.writing import (
     write_over,
     write_region,
 )
+from hyperslab.chunks.auto import parse_shards
 from hyperslab.chunks.progress import ProgressCallback, storing
 from hyperslab.errors import AlreadyExists, Invalid, NotFound
 from hyperslab.group import Group
-from hyperslab.group.creation import MANY
 from hyperslab.model.guessing import meant
 from hyperslab.model.paths import normalize
 from hyperslab.stores.location import Location
@@ -68,12 +68,10 @@ def save_xarray(
     datasets = _datasets(obj)
     check_storable(datasets.values())
     check_chunks(datasets.values(), chunks)
-    if not (shards is None or shards is False or shards in ("auto", MANY)):
-        raise Invalid(f"shards={shards!r}", remedy="give lengths by variable, in its encoding, or False for no shards")
     is_tree = isinstance(obj, xr.DataTree)
     how = NewArrayOptions(
         chunks=chunks,
-        shards=shards,
+        shards=parse_shards(shards, lengths="by variable"),
         codec=codec,
         encoding=None if is_tree else encoding,
         by_node=_by_node(encoding or {}, datasets) if is_tree else None,

@@ -22,11 +22,12 @@ from hyperslab.bridges.xarray.cells import DelayedWrite, cells_of, with_length, 
 from hyperslab.bridges.xarray.encoding import CF, DECODED, Encoding, encoded, plain_attrs
 from hyperslab.bridges.xarray.fitting import check_dims, check_meaning, check_names, fits_text, same_kind
 from hyperslab.bridges.xarray.reading import indexed, open_group, stored_attrs
+from hyperslab.chunks.auto import MANY
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.base import PROVENANCE, Feature
 from hyperslab.formats.metadata_json.cells import fill_values_equal
 from hyperslab.group import Group
-from hyperslab.group.creation import MANY, room_for_text
+from hyperslab.group.creation import room_for_text
 from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import as_data_type
@@ -391,7 +392,7 @@ def _create(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions
         dtype=dtype,
         dims=variable.dims,
         chunks=_chunks(variable, how.chunks, (how.encoding or {}).get(name, {})),
-        shards=_shards(variable, how),
+        shards=_shards(group, name, variable, how),
         codec=layout.get("codec", "default") if how.codec is None else how.codec,
         checksum=layout.get("checksum"),
         fill_value=None if isinstance(fill, str | bytes) else fill,
@@ -418,12 +419,19 @@ def _fill(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions) 
     return own
 
 
-def _shards(variable: xr.Variable, how: NewArrayOptions) -> Any:
-    """Return the shards wanted for the variable, else for all, else where there are many chunks; but not where cells
-    come later: others may write them, a region at a time."""
-    own = variable.encoding.get("shards")
-    wanted = how.shards if own is None else own
-    return MANY if wanted is None and how.compute else wanted
+def _shards(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions) -> Any:
+    """Return the shards wanted for the variable, None for none as in xarray's engine zarr; else for all; else as it was
+    read, where the format has such; else where there are many chunks, but not where cells come later: others may write
+    them, a region at a time."""
+    own, format = variable.encoding.get("shards"), group._session.format
+    if "shards" in (how.encoding or {}).get(name, {}):
+        return False if own is None else own
+    if how.shards is not None:
+        return how.shards
+    # the tiles of collections, which are no shards to choose, are shown as such
+    if own is not None and (Feature.SHARDS in format.features or format.traits.has_collections):
+        return own
+    return MANY if how.compute and format.traits.shards_many else None
 
 
 def _chunks(variable: xr.Variable, wanted: Any, how_encoded: Mapping[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from inspect import signature
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
+from hyperslab.chunks.auto import SHARD_WORDS
 from hyperslab.cli.arguments import (
     TypedSelection,
     allow_option,
@@ -40,7 +42,8 @@ from hyperslab.model.cells import Values
 @click.option(
     "--shards",
     metavar="DIM=N,…",
-    help="Shard lengths by dimension (-1: whole), auto or none. Zarr v3 gets many small chunks in shards; none: never.",
+    help="Shard lengths by dimension (-1: whole), auto, many or none. Zarr v3 gets many small chunks in shards; none: "
+    "never.",
 )
 @click.option("--codec", help="For instance zstd:5, blosc:lz4:5, gzip, default or none; else as the source has it.")
 @selection_option
@@ -89,8 +92,8 @@ def convert_command(
             src,
             dst,
             chosen,
-            chunks=lengths(chunks, "--chunks"),
-            shards=False if shards == "none" else lengths(shards, "--shards"),
+            chunks=lengths(chunks, "--chunks", ("auto",)),
+            shards=lengths(shards, "--shards", SHARD_WORDS),
             progress=not as_json and not is_quiet(),
             memory=memory,
             storage_options=(src_option, dst_option),
@@ -118,15 +121,16 @@ def _convert(src: str, dst: str, chosen: TypedSelection, **options: Any) -> Conv
             raise error from None
 
 
-def lengths(text: str | None, option: str) -> dict[str, int] | str | None:
-    """Parse ``time=100,lat=50`` as a mapping; ``auto`` as itself."""
-    if text is None or text == "auto":
+def lengths(text: str | None, option: str, words: Sequence[str]) -> dict[str, int] | str | None:
+    """Parse ``time=100,lat=50`` as a mapping; each of the ``words`` as itself."""
+    if text is None or text in words:
         return text
+    remedy = f"write {option} time=100,lat=50 (-1: the whole), or {option} {' or '.join(words)}"
     sizes = {}
     for part in text.split(","):
         name, mark, size = part.strip().partition("=")
-        if not mark or not name or not size.removeprefix("-").isdecimal():
-            raise Invalid(f"{option} {text!r}", remedy=f"write {option} time=100,lat=50 or {option} auto")
+        if not mark or not name or not (size == "-1" or (size.isdecimal() and int(size))):
+            raise Invalid(f"{option} {text!r}", remedy=remedy)
         sizes[name] = int(size)
     return sizes
 

@@ -141,9 +141,13 @@ def link_facts(link: Link) -> dict[str, object]:
 
 def _links(group: Group) -> Generator[Any]:
     """Yield path and link of every link below a group; none is followed."""
-    yield from ((child(group.path, name), link) for name, link in group.links())
-    with suppress(HyperslabError):
-        for _, below in group.groups():
+    links = dict(group.links())
+    yield from ((child(group.path, name), link) for name, link in links.items())
+    for name in group:
+        below = None
+        with suppress(HyperslabError):  # each by itself: behind one that cannot be read there are others
+            below = group[name] if name not in links else None
+        if isinstance(below, Group):
             yield _links(below)
 
 
@@ -184,7 +188,7 @@ def gather(
                 if dim and split(path)[0] and (dim not in known or known[dim].size != size):
                     dims[child(split(path)[0], dim)] = {"size": size, "unlimited": False}
     return {
-        "url": child(root._session.url, root.path) if isinstance(root, Array) else root._session.url,
+        "url": f"{root._session.url}/{root.path}" if root.path else root._session.url,
         "format": root._session.format.name,
         "nbytes": sum(array["nbytes"] for array in arrays),
         "nbytes_stored": None if None in stored else sum(stored),

@@ -50,6 +50,7 @@ LONGEST_HEADER = 1 << 20
 # follows at byte 87.
 _FIELDS = Struct(">10sxixQx4sxqxqxixixi")
 _MAP = 87
+_FROM_A_COPY = "restore the file from a copy"
 # Longer text would keep Python's parser busy.
 _LONGEST_DTYPE = 1 << 16
 
@@ -83,10 +84,10 @@ def parse_frame(header: bytes, stored: int, *, sparse: bool) -> Frame:
     """
     size = header_size(header)
     if len(header) < size:
-        raise FormatError(f"the frame is cut off: {len(header)} of {size} bytes of its header")
+        raise FormatError(f"the frame is cut off: {len(header)} of {size} bytes of its header", remedy=_FROM_A_COPY)
     _, _, length, _, nbytes, cbytes, typesize, _, chunksize = _FIELDS.unpack_from(header)
     if length > stored or cbytes < 0 or (cbytes > stored and nbytes and not sparse):
-        raise FormatError(f"the frame is cut off: {stored} of {length} bytes")
+        raise FormatError(f"the frame is cut off: {stored} of {length} bytes", remedy=_FROM_A_COPY)
     fields = _metalayer(header)
     if fields is None:
         raise Unsupported(
