@@ -27,11 +27,15 @@ class Encoding:
     """The chunks, shards and codec that the caller wants: lengths by dimension name or ``"auto"``.
 
     None keeps what the source has, as far as the target has it too and it suits. ``shards=False``: none.
+    ``shard_bytes``: the most cells of a shard that nobody asked for, into which many small chunks are put; 0: none are.
+    ``growing``: the unlimited axes of the array.
     """
 
     chunks: Mapping[str, int] | str | None = None
     shards: Mapping[str, int] | str | Literal[False] | None = None
     codec: Any = None
+    shard_bytes: int = 0
+    growing: Collection[int] = ()
 
     def __post_init__(self) -> None:
         for name, lengths in (("chunks", self.chunks), ("shards", self.shards)):
@@ -58,18 +62,9 @@ def refit_chunks(spec: ArraySpec, picked: ArraySelection) -> Chunks:
 
 
 def choose_chunks(
-    spec: ArraySpec,
-    picked: ArraySelection,
-    encoding: Encoding,
-    features: Features,
-    growing: Collection[int] = (),
-    shard_bytes: int = 0,
+    spec: ArraySpec, picked: ArraySelection, encoding: Encoding, features: Features
 ) -> tuple[Chunks, tuple[int, ...] | None]:
-    """Return the chunk and shard lengths of the new array; no shard lengths where it has none.
-
-    ``shard_bytes``: the most cells of a shard that nobody asked for, into which many small chunks are put; 0: none are.
-    ``growing``: the unlimited axes.
-    """
+    """Return the chunk and shard lengths of the new array; no shard lengths where it has none."""
     shape, itemsize = picked.shape, spec.numpy_dtype.itemsize
     dims = tuple(spec.dims[axis] for axis in picked.kept)
     auto = auto_chunks(shape, itemsize)
@@ -92,9 +87,9 @@ def choose_chunks(
         if shards is not None and kept is not auto:
             return kept, shards
         inner = longest_chunk(kept)
-        if not shard_bytes or encoding.shards is False or kept != inner or not is_fixed(spec.dtype):
+        if not encoding.shard_bytes or encoding.shards is False or kept != inner or not is_fixed(spec.dtype):
             return kept, None
-        return kept, shards_of_many(shape, inner, itemsize, growing, shard_bytes)
+        return kept, shards_of_many(shape, inner, itemsize, encoding.growing, encoding.shard_bytes)
     inner = longest_chunk(kept)
     if isinstance(encoding.shards, Mapping):
         # A shard takes in whole chunks, so its lengths are rounded up to multiples of theirs.
