@@ -244,17 +244,14 @@ class KeyedChunks(StoredChunks):
         self._spec = spec
         self._chains: dict[tuple[int, ...], Chain] = {}
         self._chain = self.chain_for(grid.fixed) if grid.fixed is not None else None
+        self.direct = self._chain is not None and self._chain.direct
+        """True where every stored chunk is its bare cells."""
         self._single = self._chain.single_reads if self._chain is not None and self.traits.in_files else None
 
     @cached_property
     def _zero(self) -> bytes | None:
         # without a fill value, cells that are not there are not defined to all readers of Zarr v2
         return None if self._spec.fill_value is None else fill_cell_bytes(self._spec.fill_cell())
-
-    @property
-    def direct(self) -> bool:
-        """Return True where every stored chunk is its bare cells."""
-        return self._chain is not None and self._chain.direct
 
     def chain_for(self, shape: tuple[int, ...]) -> Chain:
         """Return the codecs of chunks of this shape."""

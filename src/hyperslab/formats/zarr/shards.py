@@ -131,7 +131,7 @@ class ShardedChunks(StoredChunks):
         self._most = most_stored(ChunkLayout(spec.dtype, shard))
         self._counts = np.array(counts, np.int64)
         self._strides = np.array([prod(counts[axis + 1 :]) for axis in range(len(counts))], np.int64)
-        self._chunks_per_shard = self._index.size
+        self._chunks_per_shard = prod(counts)
         self._chunk_bytes = prod(inner) * spec.numpy_dtype.itemsize
         self._shard_buffer = Scratch()
         self._entries: ShardIndexCache[Entries] = ShardIndexCache()
