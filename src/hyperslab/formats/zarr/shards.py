@@ -124,7 +124,7 @@ class ShardedChunks(StoredChunks):
         self.grid = Grid.of(spec.shape, inner, outer)
         self._zero = fill_cell_bytes(spec.fill_cell())
         self._chain = build_chain(as_codecs(config["codecs"]), ChunkLayout(spec.dtype, inner, spec.fill_value))
-        counts = tuple(map(floordiv, shard, inner))
+        counts: tuple[int, ...] = tuple(map(floordiv, shard, inner))
         location = config.get("index_location", "end")
         self._index = shard_index(counts, as_codecs(config["index_codecs"]), location, self._chain.most_stored)
         # a shard that claims to be longer than its cells can become is damaged, and not read into memory
