@@ -25,7 +25,7 @@ from hyperslab.group.links import follow
 from hyperslab.model.paths import normalize
 from hyperslab.stores.base import Store
 from hyperslab.stores.building import building, can_build
-from hyperslab.stores.location import Location, local_path, unpublished
+from hyperslab.stores.location import Location, Probe, local_path, unpublished
 
 Target = str | os.PathLike[str] | Store | Sequence[str | os.PathLike[str] | Store]
 """A path, a URL, a store, or a list of those: the shards of one array."""
@@ -58,18 +58,18 @@ def open(
     where = Location.of(url, storage_options)
     check_mode(mode)
     choice = choose_format(where, mode, format)
-    if not normalize(path):
+    node = normalize(path)
+    if not node:
         array = _open_in_its_group(where, choice, format, settings, options)
         if array is not None:
             return array
-    return _open(where, choice, path, settings, options)
+    return _open(where, choice, node, settings, options)
 
 
 def _open(
-    where: Location, choice: FormatChoice, path: str, settings: Settings, options: Mapping[str, object]
+    where: Location, choice: FormatChoice, node: str, settings: Settings, options: Mapping[str, object]
 ) -> Group | Array:
-    """Open the dataset at a place, and return its root or the node at ``path``."""
-    node = normalize(path)
+    """Open the dataset at a place, and return its root or the node at a path."""
     if node and choice[1] in ("w", "x"):  # before anything is replaced
         remedy = "leave path out, and make the node in the new dataset"
         raise NodeNotFound("a new dataset has no such node", url=where.url, node=node, remedy=remedy)
@@ -89,11 +89,11 @@ def _open_in_its_group(
 
     ``format``: the name that the user gave, if any: what is around an array may be of another format than it alone.
     """
-    chosen, mode, remembered = choice
+    chosen, mode, probe = choice
     if mode in ("w", "x") or not isinstance(chosen, ZarrFormat):
         return None
     try:
-        group_name = _find_group_name(chosen, where, remembered)
+        group_name = _find_group_name(chosen, probe)
         if group_name is None:
             return None
         root = find_enclosing(where, (group_name,))
@@ -102,8 +102,8 @@ def _open_in_its_group(
         way = root.way_to(where)
         around, mode, known = choose_format(root, mode, format)
         # what was read of the array is newer than a copy of it
-        known.update({f"{way}/{name}": value for name, value in remembered.items()})
-        found = _open(root, (around, mode, known), way, settings, options)
+        known.seen.update({f"{way}/{name}": value for name, value in probe.seen.items()})
+        found = _open(root, (around, mode, known), normalize(way), settings, options)
         if isinstance(found, Array):
             return found
         found.close()
@@ -112,14 +112,14 @@ def _open_in_its_group(
     return None
 
 
-def _find_group_name(format: ZarrFormat, where: Location, remembered: Mapping[str, bytes | None]) -> str | None:
+def _find_group_name(format: ZarrFormat, probe: Probe) -> str | None:
     """Return what the document of a group is called beside that of the array at this place; None where none is.
 
-    ``remembered``: what was read by key; nothing where the user named the format.
+    ``probe``: it has read nothing where the user named the format.
     """
+    look = probe.seen.get if probe.seen else probe.store.get
     for dialect in format.dialects:
-        name = dialect.nodes[0]
-        document = remembered.get(name) if remembered else where.store(read_only=True).get(name)
+        document = look(dialect.nodes[0])
         if document is not None and dialect.is_array_document(document):
             return dialect.nodes[-1]
     return None

@@ -119,7 +119,7 @@ def test_known_and_opened_by_two_requests(name, store):
     probe = Probe(Location.of(store))
     assert not (name == "zarr2" and zarr3.FORMAT.sniff(probe))
     assert FORMATS[name].sniff(probe)
-    reader = opened(name, store, "r", remembered=probe.remember())
+    reader = opened(name, store, "r", remembered=probe)
     assert walked(reader) == TREE
     assert len(store.calls) <= 2
 

@@ -161,7 +161,7 @@ def test_probe_reads_each_key_once() -> None:
         assert probe.get("zarr.json") == b"{}"
         assert probe.get(".zgroup") is None
     assert store.reads == ["zarr.json", ".zgroup"]
-    assert probe.remember() == {"zarr.json": b"{}", ".zgroup": None}
+    assert probe.seen == {"zarr.json": b"{}", ".zgroup": None}
     assert probe.url == store.url
     assert probe.head() == b""
 

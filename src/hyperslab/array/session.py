@@ -23,7 +23,7 @@ from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.credentials import plain_options
 from hyperslab.stores.forks import call_after_fork
-from hyperslab.stores.location import Location, ProbeResult
+from hyperslab.stores.location import Location, Probe
 
 # -- linked datasets ---------------------------------------------------------------------------------------------------
 # Those that links and references lead to: each is opened once, kept, and closed with the first of them.
@@ -250,11 +250,11 @@ def open_chosen(
 
     ``version`` and ``linked``: those of the dataset, where there are some already.
     """
-    chosen, mode, remembered = choice
+    chosen, mode, probe = choice
     if options:
         check_option_names(chosen, options, where.url)
     origin = DatasetRef(where, chosen.name, "r" if mode == "r" else "r+", settings, dict(options))
-    known = {"remembered": remembered} if remembered and mode == "r" else {}  # another writer may have come since
+    known = {"remembered": probe} if probe.seen and mode == "r" else {}  # another writer may have come since
     try:
         reader = chosen.open(where, mode, settings=settings, **options, **known)
     except HyperslabError as error:
@@ -364,7 +364,7 @@ def _close(reader: Reader, linked: LinkedDatasets, process: str) -> None:
 
 def _open_again(origin: DatasetRef, version: DatasetVersion) -> OpenDataset:
     origin.check_process()
-    choice: FormatChoice = get_format(origin.format), origin.mode, ProbeResult()
+    choice: FormatChoice = get_format(origin.format), origin.mode, Probe(origin.where)
     linked = LinkedDatasets()
     session = open_chosen(origin.where, choice, origin.settings, origin.options, version=version, linked=linked)
     finalize(version, _close, session.reader, linked, this_process())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from difflib import get_close_matches
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -321,6 +322,7 @@ def build_chain(codecs: Sequence[Codec], cells: ChunkLayout, *, of_index: bool =
 
 # Long configurations (labels, say) differ from one another, and would only take memory.
 _LONGEST_KEY = 1 << 12
+_name_and_config = attrgetter("name", "config")
 
 
 def _chain_key(codecs: Sequence[Codec], cells: ChunkLayout, of_index: bool = False) -> Hashable | None:
@@ -329,7 +331,7 @@ def _chain_key(codecs: Sequence[Codec], cells: ChunkLayout, of_index: bool = Fal
     dtype, fill = cells.dtype, cells.fill_value
     if not isinstance(dtype, np.dtype) or dtype.kind not in "biufc":
         return None
-    words = repr([(codec.name, codec.config) for codec in codecs])  # 1, 1.0 and true are three values here
+    words = repr([*map(_name_and_config, codecs)])  # 1, 1.0 and true are three values here
     if len(words) > _LONGEST_KEY or "array(" in words:
         return None
     filled = fill.tobytes() if isinstance(fill, np.generic | np.ndarray) else repr(fill)
@@ -424,7 +426,7 @@ def as_codecs(value: object) -> tuple[Codec, ...]:
     name)."""
     if not isinstance(value, list | tuple):
         raise Invalid(f"codecs are {value!r}", remedy="a list")
-    return tuple(_as_codec(item) for item in value)
+    return tuple(map(_as_codec, value))
 
 
 def _as_codec(value: Any) -> Codec:

@@ -7,7 +7,7 @@ Each node is planned as the features of the target's format allow (types, attrib
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -103,7 +103,7 @@ def dry_run(
         same, features = False, features - {Feature.SHARDS}
     is_many = format.traits.shards_many or (encoding.shards == MANY and Feature.SHARDS in features)
     most = min(SMALL_SHARD_BYTES, memory // _SHARDS_IN_MEMORY) if is_many else 0
-    nodes = list(plan_nodes(items, encoding, features, same_format=same, shard_bytes=most))
+    nodes = list(plan_nodes(items, replace(encoding, shard_bytes=most), features, same_format=same))
     if format.traits.label_rules:
         nodes = [add_coordinate_labels(source, each) for each in nodes]
     if format.traits.fill_value == "missing":
@@ -215,12 +215,9 @@ def find_omissions(reader: Reader, items: list[SourceNode]) -> tuple[Loss, ...]:
 
 
 def plan_nodes(
-    items: list[SourceNode], encoding: Encoding, features: Features, *, same_format: bool, shard_bytes: int = 0
+    items: list[SourceNode], encoding: Encoding, features: Features, *, same_format: bool
 ) -> Iterator[TargetNode]:
-    """Yield what each node becomes, without those that the target has no place for and all below them.
-
-    ``shard_bytes``: of shards whose lengths neither caller nor source says, as for ``choose_chunks``.
-    """
+    """Yield what each node becomes, without those that the target has no place for and all below them."""
     sizes, longest = _dimension_sizes(items)
     declared = {item.path: item.node.dims for item in items if item.node.is_group}
     gone: list[str] = []
@@ -235,12 +232,12 @@ def plan_nodes(
                 # chunk lengths by dimension are meant for cells, so coordinates stay whole
                 cut = replace(encoding, chunks="auto", shards=None)
             # arrays of the same format say themselves that they have no shards, unless they are cut anew
-            most = 0 if same_format and cut.chunks is None and cut.shards != MANY else shard_bytes
-            growing = _growing_axes(item.node, item.picked, item.path, declared) if most else ()
+            if same_format and cut.chunks is None and cut.shards != MANY:
+                cut = replace(cut, shard_bytes=0)
+            elif cut.shard_bytes:
+                cut = replace(cut, growing=_growing_axes(item.node, item.picked, item.path, declared))
             try:
-                spec, is_native = new_array(
-                    item.node, item.picked, cut, features, growing, most, same_format=same_format
-                )
+                spec, is_native = new_array(item.node, item.picked, cut, features, same_format=same_format)
             except HyperslabError as error:
                 raise error.locate(node=item.path) from error.__cause__
             yield TargetNode(item, spec, is_native)
@@ -299,19 +296,11 @@ def _sizes_in_scope(sizes: _Sizes, group: str) -> dict[str, int | None]:
 
 
 def new_array(
-    spec: ArraySpec,
-    picked: ArraySelection,
-    encoding: Encoding,
-    features: Features,
-    growing: Collection[int] = (),
-    shard_bytes: int = 0,
-    *,
-    same_format: bool,
+    spec: ArraySpec, picked: ArraySelection, encoding: Encoding, features: Features, *, same_format: bool
 ) -> tuple[ArraySpec, bool]:
     """Return the target's array, and whether the source's spec could be kept (same format, nothing asked anew).
 
-    ``picked``: the selected cells; ``features``: of the target; ``growing``, ``shard_bytes``: as for ``choose_chunks``.
-    Unsupported for cells that the target has no type for.
+    ``picked``: the selected cells; ``features``: of the target. Unsupported for cells that the target has no type for.
     """
     dtype = target_cell_type(spec, features)
     if dtype is None:
@@ -328,7 +317,7 @@ def new_array(
             "chunks": refit_chunks(spec, picked),
         }
         return spec.evolve(**same), True
-    chunks, shards = choose_chunks(spec, picked, encoding, features, growing, shard_bytes)
+    chunks, shards = choose_chunks(spec, picked, encoding, features)
     codecs = parse_codec("default" if encoding.codec is None else encoding.codec, numpy_dtype(dtype))
     layout = {} if shards is None else {"shards": shards}
     sparse = spec.sparse if Feature.SPARSE in features else None

@@ -36,11 +36,15 @@ class Encoding:
 
     None keeps what the source has, as far as the target has it too and it suits. ``shards=False``: none; ``"many"``:
     where the chunks would be many small files.
+    ``shard_bytes``: the most cells of a shard whose lengths neither caller nor source says, into which many small
+    chunks are put; 0: none are. ``growing``: the unlimited axes of the array.
     """
 
     chunks: Mapping[str, int] | str | None = None
     shards: Mapping[str, int] | str | Literal[False] | None = None
     codec: Any = None
+    shard_bytes: int = 0
+    growing: Collection[int] = ()
 
     def __post_init__(self) -> None:
         if not (self.chunks is None or isinstance(self.chunks, Mapping) or self.chunks == "auto"):
@@ -66,18 +70,9 @@ def refit_chunks(spec: ArraySpec, picked: ArraySelection) -> Chunks:
 
 
 def choose_chunks(
-    spec: ArraySpec,
-    picked: ArraySelection,
-    encoding: Encoding,
-    features: Features,
-    growing: Collection[int] = (),
-    shard_bytes: int = 0,
+    spec: ArraySpec, picked: ArraySelection, encoding: Encoding, features: Features
 ) -> tuple[Chunks, tuple[int, ...] | None]:
-    """Return the chunk and shard lengths of the new array; no shard lengths where it has none.
-
-    ``shard_bytes``: the most cells of a shard that nobody asked for, into which many small chunks are put; 0: none are.
-    ``growing``: the unlimited axes.
-    """
+    """Return the chunk and shard lengths of the new array; no shard lengths where it has none."""
     shape, itemsize = picked.shape, spec.numpy_dtype.itemsize
     dims = tuple(spec.dims[axis] for axis in picked.kept)
     auto = auto_chunks(shape, itemsize)
@@ -90,9 +85,8 @@ def choose_chunks(
         kept = tuple(max(1, min(cut, length or cut)) for cut, length in zip(kept, shape, strict=True))
     keeps_shards = encoding.chunks is None and encoding.shards is None and Feature.SHARDS in features
     shards = _source_shards(spec, picked, kept) if keeps_shards else None
-    most = 0 if encoding.shards is False else shard_bytes
     if encoding.shards == MANY and encoding.chunks is None:
-        shards = _shards_of_many(spec, shape, kept, growing, most)
+        shards = _shards_of_many(spec, shape, kept, encoding)
     # Without the source's shards, which the caller refuses, the chunks in them stay, however many objects they are.
     is_refused = encoding.shards is False or encoding.shards == MANY
     stored = None if is_refused and spec.inner_chunks is not None else shards or kept
@@ -103,7 +97,7 @@ def choose_chunks(
     if encoding.shards is None or is_refused:
         if shards is not None and kept is not auto:
             return kept, shards
-        return kept, _shards_of_many(spec, shape, kept, growing, most)
+        return kept, _shards_of_many(spec, shape, kept, encoding)
     inner = longest_chunk(kept)
     if isinstance(encoding.shards, Mapping):
         # A shard takes in whole chunks, so its lengths are rounded up to multiples of theirs.
@@ -114,14 +108,14 @@ def choose_chunks(
 
 
 def _shards_of_many(
-    spec: ArraySpec, shape: tuple[int, ...], chunks: Chunks, growing: Collection[int], most: int
+    spec: ArraySpec, shape: tuple[int, ...], chunks: Chunks, encoding: Encoding
 ) -> tuple[int, ...] | None:
-    """Return the shards, of at most ``most`` bytes, of many small chunks; None for others, varying ones, and cells of
-    any length."""
-    inner = longest_chunk(chunks)
-    if not most or chunks != inner or not is_fixed(spec.dtype):
+    """Return the shards of many small chunks; None for others, varying ones, cells of any length, and where the caller
+    wants none."""
+    inner, most = longest_chunk(chunks), encoding.shard_bytes
+    if not most or encoding.shards is False or chunks != inner or not is_fixed(spec.dtype):
         return None
-    return shards_of_many(shape, inner, spec.numpy_dtype.itemsize, growing, most)
+    return shards_of_many(shape, inner, spec.numpy_dtype.itemsize, encoding.growing, most)
 
 
 def _source_shards(spec: ArraySpec, picked: ArraySelection, chunks: Chunks) -> tuple[int, ...] | None:

@@ -97,7 +97,8 @@ def detect(probe: Probe) -> Format | None:
     if probe.where.scheme in SCHEMES:
         return get_format(SCHEMES[probe.where.scheme])
     promised = SUFFIXES.get(probe.where.suffix)
-    for candidates in (WITHIN.get(promised, (promised,)) if promised else (), FORMATS, _foreign):
+    first = WITHIN.get(promised, (promised,)) if promised else ()
+    for candidates in (dict.fromkeys((*first, *FORMATS)), _foreign):
         for name in candidates() if callable(candidates) else candidates:
             # get_format, without its call: each dataset that is opened is looked at by several
             candidate = _import_format(FORMATS[name]) if name in FORMATS else get_format(name)

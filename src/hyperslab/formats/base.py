@@ -165,6 +165,9 @@ class Reader(ABC):
     """True where what is written is there when the dataset is closed, and not before."""
     has_omissions: bool = False
     """True where the reader does not show all that its place holds (``omitted``)."""
+    location: Location | None = None
+    """Where others can open what is being written before it stands at its place; None where they cannot, or it stands
+    there."""
 
     # the tree and its cells
 
@@ -194,12 +197,6 @@ class Reader(ABC):
     @property
     def variant(self) -> Format | None:
         """Return the format with the features that this dataset has; None where they are those of the format."""
-        return None
-
-    @property
-    def location(self) -> Location | None:
-        """Return where others can open what is being written before it stands at its place; None where they cannot, or
-        it stands there."""
         return None
 
     @property
@@ -390,8 +387,8 @@ class Format(ABC):
     def open(self, where: Location, mode: Mode, *args: Any, **options: Any) -> Reader:
         """Open or make (modes ``w``, ``x``) a dataset; no format gets the mode ``a``.
 
-        Options, all by keyword: ``settings``; ``remembered``, what a probe has read by key (only where it read any);
-        the format's own (``options``).
+        Options, all by keyword: ``settings``; ``remembered``, the probe that found the format (only where it read
+        anything); the format's own (``options``).
         """
 
     @property

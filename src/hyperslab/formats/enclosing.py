@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import FormatError, HyperslabError, Unsupported
@@ -116,10 +115,12 @@ def find_enclosing(where: Location, documents: Collection[str] = _GROUP_DOCUMENT
     if where.unpublished or (PARTIAL in target and os.path.basename(target).startswith(PARTIAL)):
         return None  # what is built beside its place is no node yet
     if where.scheme == "file":  # as stores would, without their making: every array that is opened asks so twice
-        above, found = os.path.dirname(target), ""
-        while above != target and any(map(os.path.isfile, map(f"{above}/".__add__, documents))):
-            found, target, above = above, above, os.path.dirname(above)
-        return replace(where, url=found, path=found, target=found) if found else None
+        found = ""
+        while (above := target.rpartition(os.sep)[0] or os.path.dirname(target)) != target:
+            if not any(map(os.path.isfile, map(f"{above}/".__add__, documents))):
+                break
+            found = target = above
+        return Location(found, where.scheme, found, where.options, found) if found else None
     root = None
     while (around := (root or where).above()) is not None and _is_group(around, documents):
         root = around

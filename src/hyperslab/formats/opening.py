@@ -34,7 +34,7 @@ from hyperslab.formats.signatures import (
 from hyperslab.model.guessing import nearest
 from hyperslab.stores.base import Store
 from hyperslab.stores.building import already_exists, building, can_build
-from hyperslab.stores.location import Location, Probe, ProbeResult
+from hyperslab.stores.location import Location, Probe
 
 UserMode = Literal["r", "r+", "a", "w", "x"]
 MODES = ("r", "r+", "a", "w", "x")
@@ -48,19 +48,19 @@ def check_mode(mode: str) -> None:
         raise Invalid(f"mode {mode!r}", remedy=f"a mode is one of {', '.join(MODES)}")
 
 
-FormatChoice = tuple[Format, Mode, ProbeResult]
-"""The format to open with, the mode with ``a`` decided, and what was read by key to find out."""
+FormatChoice = tuple[Format, Mode, Probe]
+"""The format to open with, the mode with ``a`` decided, and what looked at the place to find out."""
 
 
 def choose_format(where: Location, mode: UserMode, name: str | None) -> FormatChoice:
-    """Return the format to open with, the mode with ``a`` decided, and what was read by key to find out.
+    """Return the format to open with, the mode with ``a`` decided, and what looked at the place to find out.
 
     ``name``: of the format, None where it is to be found out. NotFound, AlreadyExists, FormatError.
     """
     if mode in ("r", "r+") or (mode == "a" and is_occupied(where)):
         probe = probe_place(where, mode)
         found = get_format(name) if name else detect_format(probe)
-        return found, ("r" if mode == "r" else "r+"), probe.remember()
+        return found, ("r" if mode == "r" else "r+"), probe
     occupied = is_occupied(where)
     if not occupied:
         check_room(where)
@@ -68,7 +68,7 @@ def choose_format(where: Location, mode: UserMode, name: str | None) -> FormatCh
         raise already_exists(where.url)
     if occupied and not is_unfinished(where):
         detect_format(Probe(where))  # raises for what is no dataset
-    return get_format(name or format_for_new(where.url)), ("w" if occupied or mode == "w" else "x"), ProbeResult()
+    return get_format(name or format_for_new(where.url)), ("w" if occupied or mode == "w" else "x"), Probe(where)
 
 
 def probe_place(where: Location, mode: UserMode = "r") -> Probe:

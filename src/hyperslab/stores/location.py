@@ -434,20 +434,14 @@ def _path_of_url(rest: str, text: str) -> str:
     return unquote(slash + path)
 
 
-class ProbeResult(dict[str, bytes | None]):
-    """What was read of a place by key, None for what is missing."""
-
-    store: Store | None = None
-    """What it was read from, for whoever reads on; None where the place was not opened."""
-
-
 class Probe:
     """What a place holds, each key read at most once, misses remembered. ``store`` is opened when first needed."""
 
     def __init__(self, where: Location, *, is_file: bool | None = None) -> None:
         self.where = where
         self._store: Store | None = None
-        self._seen: dict[str, bytes | None] = {}
+        self.seen: dict[str, bytes | None] = {}
+        """What was read so far by key, None for what is missing, so that a reader need not read it again."""
         self._listed: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
         self._head = b""
         self.is_file = where.is_file() if is_file is None else is_file
@@ -470,15 +464,15 @@ class Probe:
         """Return the value, None when missing or when the place is one plain file; ``FormatError`` above 512 MiB."""
         if self.is_file:
             return None
-        if key not in self._seen:
-            self._seen[key] = self._read(key)
-        return self._seen[key]
+        if key not in self.seen:
+            self.seen[key] = self._read(key)
+        return self.seen[key]
 
     def has_any(self, keys: Iterable[str]) -> bool:
         """Return True if a value is stored under one of the keys; those behind it are not asked for."""
         if self.is_file:
             return False
-        seen = self._seen
+        seen = self.seen
         for key in keys:
             if key not in seen:
                 seen[key] = self._read(key)
@@ -487,14 +481,15 @@ class Probe:
         return False
 
     def _read(self, key: str) -> bytes | None:
-        found = self.store.get_ranges(key, [(0, _FEW_BYTES + 1)])
+        store = self._store or self.store
+        found = store.get_ranges(key, [(0, _FEW_BYTES + 1)])
         if found is None or len(found[0]) <= _FEW_BYTES:
             return None if found is None else found[0]
-        size = self.store.size(key)
+        size = store.size(key)
         if size is None or size > _MOST_BYTES:
             remedy = "open a node below by its own place (its URL with /name), or remove consolidated metadata"
             raise FormatError("a document of more than 512 MiB", url=self.url, key=key, remedy=remedy)
-        return self.store.get(key)
+        return store.get(key)
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
         """Return the names right below ``prefix``, keys and folders, asked for once; none when the place is one plain
@@ -518,12 +513,6 @@ class Probe:
             remote = self.where.remote_file()
             self._head = b"" if remote is None else remote.head
         return self._head[:n]
-
-    def remember(self) -> ProbeResult:
-        """Return what was read so far by key, so that a reader need not read it again, nor open the place."""
-        result = ProbeResult(self._seen)
-        result.store = self._store
-        return result
 
 
 # -- the two places that one call names (convert, diff), each with its storage options -----------------------------

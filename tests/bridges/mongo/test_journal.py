@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,6 +129,30 @@ def restarted(tmp_path: Path) -> Iterator[RestartedServer]:
         yield RestartedServer(tmp_path, stack)
 
 
+def restart_within(
+    restarted: RestartedServer, client: MongoClient[Any], *, waits: bool, has_lost: bool
+) -> Callable[[Any], Any]:
+    """Return a function of blocks, which it gives back: at the third one the server is started anew.
+
+    ``waits``: after a write that waits for the journal, and so has all before it written there. ``has_lost``: the
+    chunks are gone then.
+    """
+    database = client["restarted"]
+    blocks = iter(range(100))
+
+    def compute(block: Any) -> Any:
+        if block.size and next(blocks) == 2:
+            if waits:
+                database["others"].with_options(write_concern=WriteConcern(j=True)).insert_one({})
+            restarted.restart()
+            client.admin.command("ping")
+            if has_lost:
+                database["xarray.chunks"].delete_many({})
+        return block
+
+    return compute
+
+
 @pytest.mark.parametrize("has_lost", [True, False])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_what_a_server_has_lost_is_missed(restarted: RestartedServer, layout: Any, has_lost: bool) -> None:
@@ -136,18 +160,7 @@ def test_what_a_server_has_lost_is_missed(restarted: RestartedServer, layout: An
     and nobody had told so: the driver connects anew by itself."""
     with MongoClient[Any](restarted.server.url) as client:
         database = client["restarted"]
-        blocks = iter(range(100))
-
-        def compute(block: Any) -> Any:
-            if block.size and next(blocks) == 2:
-                if not has_lost:  # a write that waits for the journal, and so has all before it written there
-                    database["others"].with_options(write_concern=WriteConcern(j=True)).insert_one({})
-                restarted.restart()
-                client.admin.command("ping")
-                if has_lost:
-                    database["xarray.chunks"].delete_many({})
-            return block
-
+        compute = restart_within(restarted, client, waits=not has_lost, has_lost=has_lost)
         x = xr.DataArray(dask.array.from_array(CELLS, chunks=(2, 3)).map_blocks(compute, dtype=float), dims=("y", "x"))
         objects = XarrayMongoDB(
             database, layout=layout, chunk_size_bytes=20, embed_threshold_bytes=0, verify=False, read_index=False
@@ -171,17 +184,7 @@ def test_what_a_server_has_lost_of_an_object_that_is_saved(restarted: RestartedS
     """It has no name then, rather than fill values in place of cells."""
     with MongoClient[Any](restarted.server.url) as client:
         database = client["restarted"]
-        blocks = iter(range(100))
-
-        def compute(block: Any) -> Any:
-            if block.size and next(blocks) == 2:
-                database["others"].with_options(write_concern=WriteConcern(j=True)).insert_one({})
-                restarted.restart()
-                client.admin.command("ping")
-                if has_lost:
-                    database["xarray.chunks"].delete_many({})
-            return block
-
+        compute = restart_within(restarted, client, waits=True, has_lost=has_lost)
         cells = dask.array.from_array(CELLS, chunks=(2, 3)).map_blocks(compute, dtype=float, meta=np.empty((0, 0)))
         x = xr.Dataset({"v": (("y", "x"), cells)})
         place = f"{restarted.server.url}/restarted#saved"

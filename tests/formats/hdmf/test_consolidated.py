@@ -16,7 +16,7 @@ from hyperslab.errors import HyperslabError, StorageError
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.refs import Link, ObjectReference
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.location import Location
+from hyperslab.stores.location import Location, Probe
 
 INT = np.dtype("i4")
 DOCUMENTS = (".zarray", ".zgroup", ".zattrs", "zarr.json")
@@ -148,9 +148,10 @@ def test_opening_reads_one_document(profile: str, store: CountingStore) -> None:
             writer.put(f"g{number}/a", array(writer))
             writer.put(f"g{number}/l", Link("/g0"))
     document = {"v2": ".zmetadata", "v3": "zarr.json"}[profile]
-    seen = {key: store.get(key) for key in ("zarr.json", document)}
+    probe = Probe(Location.of(store))
+    assert probe.get("zarr.json") or probe.get(document)
     store.calls.clear()
-    reader = opened(store, remembered=dict(seen))
+    reader = opened(store, remembered=probe)
     assert len(nodes(reader)) == 61
     assert store.calls == []
     reader = opened(store)

@@ -17,7 +17,6 @@ slices), ``dataset`` (the readers), ``writer``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
@@ -66,7 +65,7 @@ class B2ndFormat(Format):
         mode: Mode,
         *,
         settings: Settings = DEFAULTS,
-        remembered: Mapping[str, bytes | None] | None = None,
+        remembered: Probe | None = None,
     ) -> Reader:
         """Open or make an array of the local file system. NotFound, FormatError, AlreadyExists, Unsupported."""
         library.blosc2()

@@ -23,7 +23,6 @@ directory, and of several shards as one), ``rules`` (of damage). Written: ``writ
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -108,22 +107,23 @@ class BlazeFormat(Format):
         mode: Mode,
         *,
         settings: Settings = DEFAULTS,
-        remembered: Mapping[str, bytes | None] | None = None,
+        remembered: Probe | None = None,
         **options: Any,
     ) -> Reader:
         """Open or make a dataset; options for new arrays: ``layout``, ``checksum``, ``superchunk``, ``slack``."""
         chosen = BlazeOptions(**options)
+        seen = None if remembered is None else remembered.seen
         if isinstance(where.target, Several):
             store = where.store(read_only=mode == "r")
             stores = [place.store(read_only=True) for place in where.target.places]
             return MultiDirectoryReader(store, stores, settings)
         if mode == "r":
-            return _require_dataset(BlazeReader(where.store(read_only=True), settings, remembered))
+            return _require_dataset(BlazeReader(where.store(read_only=True), settings, seen))
         if mode == "w":
             replace_folder(where, os.mkdir, durable=settings.durable)
         store = where.store(read_only=False, create=mode != "r+")
         if mode == "r+":
-            writer = _require_dataset(BlazeWriter(store, settings, chosen, remembered=remembered))
+            writer = _require_dataset(BlazeWriter(store, settings, chosen, remembered=seen))
             # A chunk that is new would belong in a file that nobody can tell.
             if writer.table is None and writer.folder.is_uneven:
                 writer.close()

@@ -18,7 +18,6 @@ record, or by a new file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -75,7 +74,7 @@ class BloscpackFormat(Format):
         mode: Mode,
         *,
         settings: Settings = DEFAULTS,
-        remembered: Mapping[str, bytes | None] | None = None,
+        remembered: Probe | None = None,
         **options: Any,
     ) -> Reader:
         """Open or make a file of the local file system, or read one on a server by byte ranges.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import posixpath
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
@@ -109,7 +109,7 @@ class CollectionTreeFormat(Format):
         mode: Mode,
         *,
         settings: Settings = DEFAULTS,
-        remembered: Mapping[str, bytes | None] | None = None,
+        remembered: Probe | None = None,
     ) -> CollectionTreeReader:
         """Open or make a root of collections. NotFound, FormatError, AlreadyExists."""
         from hyperslab.formats.collections.tree import CollectionTreeReader

@@ -46,7 +46,7 @@ from hyperslab.formats.hdmf.writer import HdmfDocuments, HdmfWriter
 from hyperslab.formats.zarr.opening import EXTENDED_NOTES, ZarrFormat, open_zarr
 from hyperslab.formats.zarr3.codecs import COMMON
 from hyperslab.stores.base import Store
-from hyperslab.stores.location import Location, Probe, ProbeResult
+from hyperslab.stores.location import Location, Probe
 
 ProfileName = Literal["v2", "v3"]
 _LACKS = {
@@ -114,16 +114,12 @@ class HdmfFormat(ZarrFormat):
         return FormatInfo("hdmf", "the HDMF and NWB model on Zarr", signs, True, variants)
 
     is_known_by_root = True
+    dialects = (HdmfV2, HdmfV3)
 
     @property
     def metadata_dialect(self) -> HdmfProfile:
         """Return the dialect of the profile: the names of its documents, and how they read."""
         return _make_dialect(HdmfOptions(profile=self.profile))
-
-    @property
-    def dialects(self) -> tuple[HdmfProfile, ...]:
-        """Return the dialects of both profiles."""
-        return tuple(_make_dialect(HdmfOptions(profile=profile)) for profile in ("v2", "v3"))
 
     def variant(self, options: Mapping[str, object]) -> Format:
         """Return the format with the features that a dataset made with these options has."""
@@ -188,7 +184,7 @@ class HdmfFormat(ZarrFormat):
         *,
         settings: Settings = DEFAULTS,
         consolidated: bool = True,
-        remembered: Mapping[str, bytes | None] | None = None,
+        remembered: Probe | None = None,
         **options: Any,
     ) -> HdmfReader:
         """Open or make a dataset; options: those of :class:`HdmfOptions`, ``settings``, ``remembered``.
@@ -198,13 +194,14 @@ class HdmfFormat(ZarrFormat):
         if consolidated is not True:
             raise Invalid(f"consolidated={consolidated!r}", remedy="a dataset of format hdmf always is; leave it out")
         chosen = HdmfOptions(**({"profile": self.profile, "allow_external": self.allow_external} | options))
-        read = remembered if isinstance(remembered, ProbeResult) else ProbeResult(remembered or {})
         if mode in ("r", "r+"):
-            chosen = replace(chosen, profile=_profile_at(where, read) or chosen.profile)
+            remembered = remembered or Probe(where)
+            profile = _profile_at(remembered) or chosen.profile
+            chosen = chosen if profile == chosen.profile else replace(chosen, profile=profile)
         variant = HdmfFormat(chosen.profile)
         dialect = _make_dialect(chosen)
         documents = open_zarr(
-            self, dialect, where, mode, settings=settings, consolidated=True, at_once=False, remembered=read
+            self, dialect, where, mode, settings=settings, consolidated=True, at_once=False, remembered=remembered
         )
         if isinstance(documents, HdmfDocuments):
             return HdmfWriter(documents, where, chosen, variant, dialect)
@@ -228,18 +225,11 @@ def _children_have_marks(probe: Probe) -> bool:
     return "specifications" in names or any(_has_marks(probe.get(f"{name}/.zattrs")) for name in names[:_MOST_CHILDREN])
 
 
-def _profile_at(where: Location, read: dict[str, bytes | None]) -> ProfileName | None:
-    """Return the profile of the dataset at `where`, None where there is none. Keep the document that tells it in
-    `read`."""
-    if _DOCUMENT_3 not in read:
-        if not where.exists():
-            return None
-        store = where.store(read_only=True)
-        try:
-            read[_DOCUMENT_3] = store.get(_DOCUMENT_3)
-        finally:
-            store.close()
-    return "v2" if read[_DOCUMENT_3] is None else "v3"
+def _profile_at(probe: Probe) -> ProfileName | None:
+    """Return the profile of the dataset at a place, None where there is none."""
+    if _DOCUMENT_3 not in probe.seen and not probe.where.exists():
+        return None
+    return "v2" if probe.get(_DOCUMENT_3) is None else "v3"
 
 
 FORMAT = HdmfFormat()

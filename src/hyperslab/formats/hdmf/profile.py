@@ -21,7 +21,6 @@ from hyperslab.formats.hdmf.attributes import (
     merge_attributes,
     read_attributes,
     read_links,
-    split_reserved,
     write_attributes,
     write_links,
 )
@@ -101,10 +100,17 @@ class HdmfProfile(MetadataDialect):
     # -- groups -----------------------------------------------------------------------------------------------------
 
     def read_group(
-        self, spec: GroupSpec | ArraySpec, stored: Mapping[str, Any], node: str, problems: Problems
+        self,
+        spec: GroupSpec | ArraySpec,
+        own: dict[str, Any],
+        rest: Mapping[str, Any],
+        node: str,
+        problems: Problems,
     ) -> GroupSpec | ArraySpec:
-        """Add links, references and the place of the specifications to the group that Zarr's own format parsed."""
-        own, rest = split_reserved(stored)
+        """Add links, references and the place of the specifications to the group that Zarr's own format parsed.
+
+        ``own``, ``rest``: its attributes as they are stored, the reserved ones and the others.
+        """
         links, others = read_links(own.pop(self.links_name, []), self.links_name, problems)
         unread: dict[str, Any] = {self.links_name: others} if others else {}
         specloc = None

@@ -65,8 +65,8 @@ class HdmfV2(HdmfProfile, Zarr2):
         if document.ZARRAY in docs:
             spec = _read_array(docs[document.ZARRAY], stored, self.is_specification(node), problems, self.sound)
             return self.with_references(spec, stored, problems)
-        group = document.read(replace_attributes(docs, split_reserved(stored)[1]), problems)
-        return self.read_group(group, stored, node, problems)
+        own, rest = split_reserved(stored)
+        return self.read_group(super().read(replace_attributes(docs, rest), node, problems), own, rest, node, problems)
 
     def render_plain(self, spec: GroupSpec | ArraySpec) -> Docs:
         """Return the documents that format zarr2 writes."""

@@ -200,8 +200,10 @@ class HdmfV3(HdmfProfile, Zarr3):
         stored = stored_attributes(docs)
         doc = docs[document.NAME]
         if not self.is_array(docs):
-            rest = {"attributes": split_reserved(stored)[1]} if _has_sound_attributes(doc) else {}
-            return self.read_group(document.read({**doc, **rest}, problems), stored, node, problems)
+            own, rest = split_reserved(stored)
+            plain = {**doc, "attributes": rest} if _has_sound_attributes(doc) else doc
+            group = super().read({document.NAME: plain}, node, problems)
+            return self.read_group(group, own, rest, node, problems)
         spec = _read_array(doc, stored, self.is_specification(node), problems)
         return self.with_references(spec, stored, problems)
 
@@ -269,7 +271,7 @@ def _has_sound_attributes(doc: Mapping[str, object]) -> bool:
 
 
 def _read_array(
-    doc: Mapping[str, object], stored: Mapping[str, Any], is_specification: bool, problems: Problems
+    doc: dict[str, Any], stored: Mapping[str, Any], is_specification: bool, problems: Problems
 ) -> ArraySpec:
     own, rest = split_reserved(stored)
     type_name = own.pop(V3_DTYPE, None)
@@ -277,7 +279,8 @@ def _read_array(
     reference_fields = {name: own.pop(name) for name in (REFERENCE_FIELDS, REGION_FIELDS) if name in own}
     own_layout |= reference_fields | ({"unread": own} if own else {})
     dims = rest.pop(DIMENSIONS, None)
-    spec = document.read({**doc, **({"attributes": rest} if _has_sound_attributes(doc) else {})}, problems)
+    plain = {**doc, "attributes": rest} if _has_sound_attributes(doc) else doc
+    spec = document.read({document.NAME: plain}, "", problems)
     assert spec.is_array
     if found := find_steps(spec.codecs):
         problems.undecodable("unknown-codec", f"codec {found[0].name!r} is not known")

@@ -41,7 +41,6 @@ Faces:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -156,7 +155,7 @@ class MongoFormat(Format):
         mode: Mode,
         *,
         settings: Settings = DEFAULTS,
-        remembered: Mapping[str, bytes | None] | None = None,
+        remembered: Probe | None = None,
         chunk_size_bytes: int = _SEGMENT,
         embed_threshold_bytes: int = _EMBEDDED,
     ) -> Reader:

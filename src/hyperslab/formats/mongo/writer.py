@@ -375,7 +375,8 @@ class ObjectDraft(ObjectWriter):
             ensure_index(pair.chunks, best_effort=True)
             pair.durable_meta.insert_one(dict(doc))
         super().__init__(pair, doc, limits)
-        self._where = where
+        # where it is found while it is being written
+        self.location = Location.of(f"{str(where.target).partition('#')[0]}#{self.id}", where.options)
         self._name = name
         self._on_conflict: objects.NameConflict = "replace" if overwrite else "refuse"
         self._closed = False
@@ -383,12 +384,6 @@ class ObjectDraft(ObjectWriter):
     def _chunk_collection(self, ahead: bool = False) -> ChunkCollection:
         each_waits = each_chunk_waits(self._server, durable=self._pair.settings.durable)
         return replace(super()._chunk_collection(ahead), each_waits=each_waits)
-
-    @property
-    def location(self) -> Location:
-        """Where it is found while it is being written."""
-        target = f"{str(self._where.target).partition('#')[0]}#{self.id}"
-        return Location.of(target, self._where.options)
 
     def close(self) -> None:
         """Let it be found. AlreadyExists when another object has got the name meanwhile, and is not to be replaced."""

@@ -79,7 +79,7 @@ _MARKS = {
 }
 # marks in consolidated metadata, which is searched as bytes: it may be large, and is decoded later by who needs it
 _IN_COPY = (*_MARKS[".zgroup"], b"nczarr_version")
-_OF_ARRAY = (b"_nczarr_array",)
+_OF_ARRAY = b"_nczarr_array"
 _SAID_BY, _IS_COPY = PROVENANCE.encode(), b'"metadata"'
 _COMMON = frozenset(["zlib", "bz2", "zstd", "blosc", "shuffle", "fletcher32"])
 
@@ -111,6 +111,7 @@ class NczarrFormat(ZarrFormat):
         dimension_scope="group", shares_lengths=True, bounds_text=True, common_codecs=_COMMON, finds_damage=True
     )
     is_known_by_root = True
+    dialects = (NczarrDialect,)
 
     @property
     def metadata_dialect(self) -> NczarrDialect:
@@ -154,11 +155,11 @@ class NczarrFormat(ZarrFormat):
         if copy is not None and any(mark in copy for mark in _IN_COPY):
             return True
         if copy is None and probe.get(".zgroup") is None:  # every root has one; on a server each question is a request
-            return probe.get(".zarray") is not None and _says(probe.get(".zattrs"), _OF_ARRAY)
+            return probe.get(".zarray") is not None and _OF_ARRAY in (probe.get(".zattrs") or b"")
         for name, marks in _MARKS.items():
-            if _says(probe.get(name), marks):
+            if (document := probe.get(name)) is not None and any(map(document.__contains__, marks)):
                 return True
-        return _says(probe.get(".zattrs"), (_SAID_BY,)) and probe.has_any(DRAFT_ONLY)
+        return _SAID_BY in (probe.get(".zattrs") or b"") and probe.has_any(DRAFT_ONLY)
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -172,7 +173,7 @@ class NczarrFormat(ZarrFormat):
         *,
         settings: Settings = DEFAULTS,
         consolidated: bool = False,
-        remembered: Mapping[str, bytes | None] | None = None,
+        remembered: Probe | None = None,
         **options: Any,
     ) -> ZarrReader:
         """Open or make a dataset by :class:`NCZarrOptions`, ``settings``, ``consolidated`` and ``remembered``.
@@ -187,10 +188,6 @@ class NczarrFormat(ZarrFormat):
         if mode != "r":
             dialect.raise_if_only_read(where.url)
         return opened
-
-
-def _says(data: bytes | None, marks: tuple[bytes, ...]) -> bool:
-    return data is not None and any(map(data.__contains__, marks))
 
 
 FORMAT = NczarrFormat()

@@ -65,7 +65,8 @@ def read_array(
         mended = {**mended, "dtype": "|S1"}
     if scalar and doc.get("shape") == [1]:
         mended = {**mended, "shape": [], "chunks": []}
-    spec = document.read_array(mended, {}, problems).evolve(layout={"zarr2": doc, "scalar": scalar})
+    spec = document.read_array(mended, {}, problems, document.Zarr2.sound)
+    spec = spec.evolve(layout={"zarr2": doc, "scalar": scalar})
     if meaning == "char":
         return spec.evolve(dtype=Char())
     if meaning != "string" or not isinstance(spec.dtype, np.dtype) or spec.dtype.kind != "S":

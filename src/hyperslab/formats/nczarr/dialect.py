@@ -144,7 +144,8 @@ class NczarrDialect(MetadataDialect):
         """Return True where there is a ``.zarray``."""
         return document.ZARRAY in docs
 
-    def is_array_document(self, data: bytes) -> bool:
+    @staticmethod
+    def is_array_document(data: bytes) -> bool:
         """Return True: a ``.zarray`` makes an array."""
         return True
 

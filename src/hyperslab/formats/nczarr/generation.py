@@ -74,7 +74,7 @@ def find_generation(root: Docs) -> Generation:
 def read_provenance(attributes: JsonMapping) -> dict[str, str]:
     """Return the pairs of ``_NCProperties``, such as ``{"version": "2", "netcdf": "4.10.1", "nczarr": "2.0.0"}``."""
     content = text_or_none(attributes.get(PROVENANCE)) or ""
-    pairs = (part.partition("=") for part in content.replace("|", ",").split(","))
+    pairs = [part.partition("=") for part in content.replace("|", ",").split(",")]
     return {name.strip(): value.strip() for name, sign, value in pairs if sign}
 
 

@@ -33,7 +33,6 @@ What HDF5 files of other formats need too is in :mod:`hyperslab.formats.hdf5`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
@@ -97,7 +96,7 @@ class NetcdfFormat(Format):
         mode: Mode,
         *,
         settings: Settings = DEFAULTS,
-        remembered: Mapping[str, bytes | None] | None = None,
+        remembered: Probe | None = None,
         model: str = "NETCDF4",
         fast: bool = True,
     ) -> Reader:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -21,7 +22,7 @@ from zlib import crc32
 
 import numpy as np
 
-from hyperslab.chunks.engine import Found, StoredFiles, has_engine
+from hyperslab.chunks.engine import Found, SingleChunks, StoredFiles, has_engine
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within
@@ -56,6 +57,12 @@ def coords_of_key(key_of: KeyOf, ndim: int, key: str) -> Coords | None:
 @lru_cache(maxsize=32)  # they are the same for all arrays of a store
 def _source_traits(concurrency: int | None, stamped: bool, locks: bool, in_files: bool) -> SourceTraits:
     return SourceTraits(concurrency=concurrency, stamped=stamped, locks=locks, lists_chunks=True, in_files=in_files)
+
+
+@lru_cache(maxsize=32)
+def extend_traits(traits: SourceTraits, **more: bool) -> SourceTraits:
+    """Return traits of a source with more of them set."""
+    return replace(traits, **more)
 
 
 _FIRST_ROOM = 4096
@@ -164,10 +171,54 @@ def is_filled_with(block: Block, cell: bytes | None) -> bool:
 
 
 class StoredChunks(ChunkSource):
-    """Chunks under keys: single ones are read, written and erased as batches of one."""
+    """Chunks under keys: single ones are read, written and erased as batches of one.
+
+    A single one that lies in a file is read by the engine in C, where that knows how; what it leaves is decoded in
+    Python.
+    """
 
     _keys: ChunkKeys
     _spec: ArraySpec
+    _single: SingleChunks | None
+
+    @abstractmethod
+    def _read_by_engine(
+        self, single: SingleChunks, coords: Coords, within: Within | None, out: Block, known: object = None
+    ) -> Found | None:
+        """Read a chunk, or cells of it, and its stamp, unless that is ``known``; None where that is left to Python."""
+
+    @abstractmethod
+    def _decode_into(self, coords: Coords, out: Block) -> bool:
+        """Do as :meth:`read_into`, in Python."""
+
+    def _decode_part(self, coords: Coords, within: Within, out: Block) -> bool:
+        """Do as :meth:`read_part`, in Python."""
+        return super().read_part(coords, within, out)
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the chunk into ``out``; False when it was never written."""
+        single = self._single
+        if single is not None and (found := self._read_by_engine(single, coords, None, out)) is not None:
+            return found[1] is not None
+        return self._decode_into(coords, out)
+
+    def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
+        """Decode the cells ``within`` into ``out``; False when it was never written."""
+        single = self._single
+        if single is not None and (found := self._read_by_engine(single, coords, within, out)) is not None:
+            return found[1] is not None
+        return self._decode_part(coords, within, out)
+
+    def read_newer(self, coords: Coords, known: Stamp | None = None) -> tuple[Block | None, Stamp | None]:
+        """Return the chunk and the stamp of what it lies in; no chunk when that is ``known``, neither when it was never
+        written."""
+        single = self._single
+        if single is not None:
+            block = np.empty(single.shape, single.dtype)
+            if (found := self._read_by_engine(single, coords, None, block, known)) is not None:
+                stamp = found[1]
+                return (None if stamp is None or stamp == known else block), stamp
+        return super().read_newer(coords, known)
 
     def read(self, coords: Coords) -> Block | None:
         """Return the decoded chunk in memory of its own, or None when it was never written."""
@@ -193,17 +244,14 @@ class KeyedChunks(StoredChunks):
         self._spec = spec
         self._chains: dict[tuple[int, ...], Chain] = {}
         self._chain = self.chain_for(grid.fixed) if grid.fixed is not None else None
+        self.direct = self._chain is not None and self._chain.direct
+        """True where every stored chunk is its bare cells."""
         self._single = self._chain.single_reads if self._chain is not None and self.traits.in_files else None
 
     @cached_property
     def _zero(self) -> bytes | None:
         # without a fill value, cells that are not there are not defined to all readers of Zarr v2
         return None if self._spec.fill_value is None else fill_cell_bytes(self._spec.fill_cell())
-
-    @property
-    def direct(self) -> bool:
-        """Return True where every stored chunk is its bare cells."""
-        return self._chain is not None and self._chain.direct
 
     def chain_for(self, shape: tuple[int, ...]) -> Chain:
         """Return the codecs of chunks of this shape."""
@@ -215,33 +263,15 @@ class KeyedChunks(StoredChunks):
     def _chain_at(self, coords: Coords) -> Chain:
         return self._chain or self.chain_for(self.grid.chunk_shape(coords))
 
-    def _read_by_engine(self, coords: Coords, within: Within | None, out: Block, known: object = None) -> Found | None:
-        """Read a chunk, or cells of it, and its stamp; None where that is left to Python."""
-        keys, single = self._keys, self._single
-        if single is None:
-            return None
+    def _read_by_engine(
+        self, single: SingleChunks, coords: Coords, within: Within | None, out: Block, known: object = None
+    ) -> Found | None:
+        keys = self._keys
         return single.read(keys.store.locate(keys.prefix + keys.key_of(coords)), within, out, known)
 
-    def read_into(self, coords: Coords, out: Block) -> bool:
-        """Decode the chunk into ``out``; False when it was never written."""
-        if self._single is not None and (found := self._read_by_engine(coords, None, out)) is not None:
-            return found[1] is not None
+    def _decode_into(self, coords: Coords, out: Block) -> bool:
         chain = self._chain or self.chain_for(out.shape)
-        return self._read(coords, chain.decoder(out), chain.most_stored)
-
-    def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
-        """Decode the cells ``within`` into ``out``; False when it was never written."""
-        found = self._read_by_engine(coords, within, out)
-        return super().read_part(coords, within, out) if found is None else found[1] is not None
-
-    def read_newer(self, coords: Coords, known: Stamp | None = None) -> tuple[Block | None, Stamp | None]:
-        """Return the chunk and its stamp; no chunk when the stamp is ``known``, neither when it was never written."""
-        if self._single is not None:
-            block = np.empty(self._single.shape, self._single.dtype)
-            if (found := self._read_by_engine(coords, None, block, known)) is not None:
-                stamp = found[1]
-                return (None if stamp is None or stamp == known else block), stamp
-        return super().read_newer(coords, known)
+        return self._read(coords, partial(chain.decode_into, out=out), chain.most_stored)
 
     def reader(self, out: Block) -> Callable[[Coords], bool]:
         """Return :meth:`read_into` of one block, to be called for many chunks of its shape."""
@@ -375,12 +405,9 @@ class UncompressedChunks(KeyedChunks):
 
     def __init__(self, keys: ChunkKeys, spec: ArraySpec, grid: Grid) -> None:
         super().__init__(keys, spec, grid)
-        self.traits = replace(self.traits, reads_parts=True)
+        self.traits = extend_traits(self.traits, reads_parts=True)
 
-    def read_into(self, coords: Coords, out: Block) -> bool:
-        """Read the chunk straight into ``out``; False when it was never written."""
-        if self._single is not None and (found := self._read_by_engine(coords, None, out)) is not None:
-            return found[1] is not None
+    def _decode_into(self, coords: Coords, out: Block) -> bool:
         return self._read_flat(coords, out.reshape(-1).view(np.uint8).data)
 
     def reader(self, out: Block) -> Callable[[Coords], bool]:
@@ -398,10 +425,8 @@ class UncompressedChunks(KeyedChunks):
             raise error.locate(url=keys.store.url, key=key) from error.__cause__
         return size is not None
 
-    def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
+    def _decode_part(self, coords: Coords, within: Within, out: Block) -> bool:
         """Read the cells ``within`` (slices, steps forward) into ``out``, slab by slab; False when never written."""
-        if (found := self._read_by_engine(coords, within, out)) is not None:
-            return found[1] is not None
         key, store = self._keys.chunk_key(coords), self._keys.store
         descriptor = store.descriptor(key)
         if descriptor is None:
@@ -473,7 +498,7 @@ class CasChunks(KeyedChunks):
 
     def __init__(self, keys: ChunkKeys, spec: ArraySpec, grid: Grid) -> None:
         super().__init__(keys, spec, grid)
-        self.traits = replace(self.traits, swaps=True, reads_stamps=True)
+        self.traits = extend_traits(self.traits, swaps=True, reads_stamps=True)
 
     def _read(self, coords: Coords, decode: Callable[[Any], None], most: int | None) -> bool:
         key, store = self._keys.chunk_key(coords), self._keys.store

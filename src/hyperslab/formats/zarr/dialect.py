@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from typing import ClassVar
 
 from hyperslab.errors import FormatError, Problem
 from hyperslab.formats.documents import JsonMapping, JsonObject, LargeConsolidated, large_consolidated
@@ -28,11 +29,8 @@ class MetadataDialect(ABC):
 
     format: str
     """The format's name, for messages."""
-
-    @property
-    @abstractmethod
-    def nodes(self) -> tuple[str, ...]:
-        """Return the documents that make a node, the first that is there counts."""
+    nodes: ClassVar[tuple[str, ...]]
+    """The documents that make a node, the first that is there counts."""
 
     @property
     @abstractmethod
@@ -70,8 +68,9 @@ class MetadataDialect(ABC):
     def is_array(self, docs: Docs) -> bool:
         """Return True for the documents of an array, whatever else is wrong with them."""
 
+    @staticmethod
     @abstractmethod
-    def is_array_document(self, data: bytes) -> bool:
+    def is_array_document(data: bytes) -> bool:
         """Return True for the bytes of the first of ``nodes`` where they make an array; nothing more is decoded."""
 
     @abstractmethod

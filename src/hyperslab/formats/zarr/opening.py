@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import FormatError, NodeNotFound
@@ -18,7 +18,7 @@ from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.model.spec import GroupSpec
 from hyperslab.stores.base import Store
 from hyperslab.stores.building import already_exists
-from hyperslab.stores.location import Location, ProbeResult
+from hyperslab.stores.location import Location, Probe
 
 _EXTENDED = "in the attribute `_hyperslab`, which other readers pass over"
 EXTENDED_NOTES = dict.fromkeys(
@@ -41,10 +41,8 @@ class ZarrFormat(Format):
     def metadata_dialect(self) -> MetadataDialect:
         """Return the dialect of its documents: what they are called and how they read."""
 
-    @property
-    def dialects(self) -> tuple[MetadataDialect, ...]:
-        """Return the dialects that datasets of this format have."""
-        return (self.metadata_dialect,)
+    dialects: ClassVar[tuple[type[MetadataDialect], ...]]
+    """The dialects that datasets of this format have."""
 
     @property
     def is_known_by_root(self) -> bool:
@@ -57,7 +55,7 @@ class ZarrFormat(Format):
         mode: Mode,
         *,
         settings: Settings = DEFAULTS,
-        remembered: Mapping[str, bytes | None] | None = None,
+        remembered: Probe | None = None,
         consolidated: bool = False,
     ) -> Reader:
         """Open or make a dataset. ``consolidated``: write consolidated metadata even where there is none."""
@@ -103,18 +101,18 @@ def open_zarr(
     settings: Settings = DEFAULTS,
     consolidated: bool = False,
     at_once: bool = True,
-    remembered: Mapping[str, bytes | None] | None = None,
+    remembered: Probe | None = None,
 ) -> ZarrReader:
     """Return the format's reader (mode ``r``) or writer of the dataset at ``where``; ``w`` and ``x`` make it.
 
     ``consolidated``: write consolidated metadata even where there is none, of a dataset that is there ``at_once`` or
-    with its first change. ``remembered``: what a probe has read.
+    with its first change. ``remembered``: what has looked at the place.
     """
     check_bool("consolidated", consolidated)
+    seen = None if remembered is None else remembered.seen
     if mode == "r":
-        store = remembered.store if isinstance(remembered, ProbeResult) else None
-        store = where.store(read_only=True) if store is None else store
-        return _opened(format.reader(store, dialect, settings, remembered), dialect, where)
+        store = where.store(read_only=True) if remembered is None else remembered.store
+        return _opened(format.reader(store, dialect, settings, seen), dialect, where)
 
     def make(path: str) -> None:
         open_zarr(format, dialect, Location.of(path), "x", settings=settings, consolidated=consolidated)
@@ -125,7 +123,7 @@ def open_zarr(
     ):
         mode = "r+"
     store = where.store(read_only=False, create=mode != "r+")
-    writer = format.writer(store, dialect, settings, remembered if mode == "r+" else None, consolidated=consolidated)
+    writer = format.writer(store, dialect, settings, seen if mode == "r+" else None, consolidated=consolidated)
     writer.enclosing = EnclosingDataset(where, settings)
     if mode == "r+":
         _opened(writer, dialect, where)

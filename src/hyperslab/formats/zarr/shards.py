@@ -10,9 +10,8 @@ the touched inner chunks and copies the others as they are stored, without decod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from copy import copy
-from dataclasses import replace
 from functools import cached_property, partial
 from itertools import product
 from math import prod
@@ -21,7 +20,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
-from hyperslab.chunks.engine import Found, ShardLayout, StoredFiles
+from hyperslab.chunks.engine import Found, ShardLayout, SingleChunks, StoredFiles
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.pool import each_if_many
 from hyperslab.chunks.settings import Settings
@@ -41,13 +40,14 @@ from hyperslab.formats.zarr.chunks import (
     StoredChunks,
     UncompressedChunks,
     decode_fetched,
+    extend_traits,
     fill_cell_bytes,
     is_filled_with,
 )
 from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts
-from hyperslab.stores.base import Scratch, Stamp, Store, Unversioned
+from hyperslab.stores.base import Scratch, Store, Unversioned
 from hyperslab.stores.ranges import fetch_coalesced
 
 # a bound on memory alone: an index that is forgotten costs another request
@@ -114,24 +114,24 @@ class ShardedChunks(StoredChunks):
     """The inner chunks of an array of shards."""
 
     def __init__(self, keys: ChunkKeys, spec: ArraySpec, outer: Grid, config: JsonMapping) -> None:
-        inner = tuple(int(size) for size in config["chunk_shape"])
+        inner = tuple(map(int, config["chunk_shape"]))
         shard = outer.fixed
-        if shard is None or len(inner) != len(shard) or any(a % b for a, b in zip(shard, inner, strict=True)):
+        if shard is None or len(inner) != len(shard) or any(map(mod, shard, inner)):
             raise FormatError(f"shards of {shard} are no whole numbers of chunks of {inner}")
         self._keys = keys
-        self.traits = replace(keys.source_traits, fetches=True, fetches_across=True, fetches_outer=True)
+        self.traits = extend_traits(keys.source_traits, fetches=True, fetches_across=True, fetches_outer=True)
         self._spec = spec
         self.grid = Grid.of(spec.shape, inner, outer)
         self._zero = fill_cell_bytes(spec.fill_cell())
         self._chain = build_chain(as_codecs(config["codecs"]), ChunkLayout(spec.dtype, inner, spec.fill_value))
-        counts = tuple(a // b for a, b in zip(shard, inner, strict=True))
+        counts: tuple[int, ...] = tuple(map(floordiv, shard, inner))
         location = config.get("index_location", "end")
         self._index = shard_index(counts, as_codecs(config["index_codecs"]), location, self._chain.most_stored)
         # a shard that claims to be longer than its cells can become is damaged, and not read into memory
         self._most = most_stored(ChunkLayout(spec.dtype, shard))
         self._counts = np.array(counts, np.int64)
         self._strides = np.array([prod(counts[axis + 1 :]) for axis in range(len(counts))], np.int64)
-        self._chunks_per_shard = self._index.size
+        self._chunks_per_shard = prod(counts)
         self._chunk_bytes = prod(inner) * spec.numpy_dtype.itemsize
         self._shard_buffer = Scratch()
         self._entries: ShardIndexCache[Entries] = ShardIndexCache()
@@ -304,40 +304,30 @@ class ShardedChunks(StoredChunks):
         layout = ShardLayout(index.counts, index.location == "start", len(names) > 1, self._most)
         return StoredFiles(keys.open_folder, keys.key_of, chain.engine_codecs, layout)
 
-    def _read_by_engine(self, coords: Coords, within: Within | None, out: Block) -> Found | None:
-        """Read a chunk, or cells of it, by an index that is remembered; None where that is left to Python."""
-        if self._single is None or self._chunks_per_shard < 3:  # such shards are fetched whole
+    def _read_by_engine(
+        self, single: SingleChunks, coords: Coords, within: Within | None, out: Block, known: object = None
+    ) -> Found | None:
+        """Read a chunk, or cells of it, by an index that is remembered."""
+        if known is not None or self._chunks_per_shard < 3:  # such shards are fetched whole
             return None
         keys, counts = self._keys, self._index.counts
         key = keys.prefix + keys.key_of(tuple(map(floordiv, coords, counts)))
         stamp, entries = self._entries.get(key) or (None, None)
         if entries is None:
-            with suppress(HyperslabError):  # which Python raises, with the chunk's place
+            try:
                 stamp, entries = self._index_now(key)
+            except HyperslabError:  # which Python raises, with the chunk's place
+                return None
         if stamp is None or entries is None:
             return None
         start, size = entries[tuple(map(mod, coords, counts))].tolist()
         if start == MISSING:
             return None
-        found = self._single.read(keys.store.locate(key), within, out, stamp, start, size)
+        found = single.read(keys.store.locate(key), within, out, stamp, start, size)
         return None if found is None or found[1] is None else found  # a shard that is gone Python looks for once more
 
-    def read_into(self, coords: Coords, out: Block) -> bool:
-        """Decode the chunk into ``out``; False when it was never written."""
-        return self._read_by_engine(coords, None, out) is not None or self.fetch([coords]).read_into(coords, out)
-
-    def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
-        """Decode the cells ``within`` into ``out``; False when it was never written."""
-        return self._read_by_engine(coords, within, out) is not None or super().read_part(coords, within, out)
-
-    def read_newer(self, coords: Coords, known: Stamp | None = None) -> tuple[Block | None, Stamp | None]:
-        """Return the chunk and the stamp of its shard; no chunk when that is ``known``, neither when it was never
-        written."""
-        if known is None and self._single is not None:
-            block = np.empty(self._single.shape, self._single.dtype)
-            if (found := self._read_by_engine(coords, None, block)) is not None:
-                return block, found[1]
-        return super().read_newer(coords, known)
+    def _decode_into(self, coords: Coords, out: Block) -> bool:
+        return self.fetch([coords]).read_into(coords, out)
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -455,7 +445,7 @@ class CasShards(ShardedChunks):
     def __init__(self, keys: ChunkKeys, spec: ArraySpec, outer: Grid, config: JsonMapping) -> None:
         super().__init__(keys, spec, outer, config)
         # of one shard at a time: the version is that of all that is fetched
-        self.traits = replace(self.traits, swaps=True, reads_stamps=True, fetches_across=False)
+        self.traits = extend_traits(self.traits, swaps=True, reads_stamps=True, fetches_across=False)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 

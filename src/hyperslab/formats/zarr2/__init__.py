@@ -52,10 +52,8 @@ class Zarr2Format(ZarrFormat):
     )
     traits = FormatTraits(keeps_consolidated=True, fill_value="missing", native_kinds="b")
 
-    @property
-    def metadata_dialect(self) -> Zarr2:
-        """Return the dialect of its documents."""
-        return Zarr2()
+    metadata_dialect = Zarr2()
+    dialects = (Zarr2,)
 
     def sniff(self, probe: Probe) -> bool:
         """Return True where the root has one of the documents; a consolidated dataset is known by one request."""

@@ -278,17 +278,6 @@ SoundDocuments = BoundedMemo[ArrayDocument | None]
 """What each ``.zarray`` of a dataset says that has no problems; None of one that has."""
 
 
-def read(docs: Docs, problems: Problems, sound: SoundDocuments | None = None) -> GroupSpec | ArraySpec:
-    """Return the spec of a node; what is wrong goes to ``problems``."""
-    stored = docs.get(ZATTRS, {})
-    if ZARRAY in docs:
-        return read_array(docs[ZARRAY], stored, problems, sound)
-    doc = docs.get(ZGROUP, {})
-    check_version(doc, problems)
-    attrs, marks = read_attributes(stored)
-    return GroupSpec(attrs=attrs, dims=marks.dims, types=marks.types, layout={"zarr2": doc})
-
-
 def check_version(doc: JsonMapping, problems: Problems) -> None:
     """Note the lack of a ``zarr_format``, and one that is not 2."""
     if "zarr_format" not in doc:
@@ -464,7 +453,13 @@ class Zarr2(MetadataDialect):
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
         """Return the spec of a node; what is wrong goes to ``problems``."""
-        return read(docs, problems, self.sound)
+        stored = docs.get(ZATTRS, {})
+        if ZARRAY in docs:
+            return read_array(docs[ZARRAY], stored, problems, self.sound)
+        doc = docs.get(ZGROUP, {})
+        check_version(doc, problems)
+        attrs, marks = read_attributes(stored)
+        return GroupSpec(attrs=attrs, dims=marks.dims, types=marks.types, layout={"zarr2": doc})
 
     sound: SoundDocuments = BoundedMemo(read_sound)
     """What documents say, each of which is read once."""
@@ -473,7 +468,8 @@ class Zarr2(MetadataDialect):
         """Return True where there is a ``.zarray``."""
         return ZARRAY in docs
 
-    def is_array_document(self, data: bytes) -> bool:
+    @staticmethod
+    def is_array_document(data: bytes) -> bool:
         """Return True: a ``.zarray`` makes an array."""
         return True
 

@@ -56,17 +56,15 @@ class Zarr3Format(ZarrFormat):
         keeps_consolidated=True, fill_value="apart", native_kinds="b", common_codecs=COMMON, shards_many=True
     )
 
-    @property
-    def metadata_dialect(self) -> Zarr3:
-        """Return the dialect of its documents."""
-        return Zarr3()
+    metadata_dialect = Zarr3()
+    dialects = (Zarr3,)
 
     def sniff(self, probe: Probe) -> bool:
         """Return True where the root has a ``zarr.json``, or is the place of nodes that have one and of no other
         documents."""
         if probe.get(NAME) is not None:
             return True
-        if not probe.where.is_dir() or probe.has_any(_FORMAT_2):
+        if probe.has_any(_FORMAT_2) or not probe.where.is_dir():
             return False
         return holds_nodes(probe.store, "", (NAME,))
 

@@ -166,8 +166,9 @@ _KEYS = {
 _DEFAULT_KEYS = {"name": "default", "configuration": {"separator": "/"}}
 
 
-def read(doc: JsonMapping, problems: Problems) -> GroupSpec | ArraySpec:
+def read(docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
     """Return the spec of a node; what is wrong goes to ``problems``."""
+    doc = docs[NAME]
     if doc.get("zarr_format") != 3:
         problems.fatal("zarr_format", f"zarr_format is {shorten(doc.get('zarr_format'))}, not 3")
     kind = doc.get("node_type")
@@ -458,19 +459,17 @@ class Zarr3(MetadataDialect):
     nodes = (NAME,)
     extras = ()
     consolidated_name = NAME
+    read = staticmethod(read)
     render = staticmethod(render)
     key_of = staticmethod(key_of)
     new_array = staticmethod(new_array)
-
-    def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
-        """Return the spec of a node; what is wrong goes to ``problems``."""
-        return read(docs[NAME], problems)
 
     def is_array(self, docs: Docs) -> bool:
         """Return True where its ``node_type`` is ``array``."""
         return docs[NAME].get("node_type") == "array"
 
-    def is_array_document(self, data: bytes) -> bool:
+    @staticmethod
+    def is_array_document(data: bytes) -> bool:
         """Return True where the ``node_type`` is ``array``."""
         try:
             return _decode_kind(data).node_type == "array"
