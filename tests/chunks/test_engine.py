@@ -735,6 +735,10 @@ def test_what_it_has_no_numbers_for_is_left_to_python(tmp_path: Path) -> None:
         assert many[...].ravel().tolist() == [0, 1, 2, 3]
         large = root.create_array("large", (2**33,), "i1", chunks=(1,), shards=(2**32,))
         assert not large[:8].any()
+        for side in (2**40, 2**31):  # their bytes are no number of 64 bits, or one to which nothing can be added
+            huge = root.create_array(f"huge{side}", (8, 8), "i4", chunks=(side, side), codec="none", checksum=False)
+            with pytest.raises(hs.errors.MemoryLimit):
+                huge[...]
 
 
 def test_little_of_a_large_chunk_is_read(tmp_path: Path) -> None:
