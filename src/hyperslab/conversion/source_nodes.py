@@ -100,7 +100,11 @@ def walk_nodes(session: OpenDataset, path: str, damage: SourceDamage | None = No
             damage.errors[place] = error.locate(url=session.url, node=place)
             continue
         if node.is_array and node.problem is not None:
-            raise Unsupported(f"the cells cannot be decoded: {node.problem}", url=session.url, node=place)
+            unreadable = Unsupported(f"the cells cannot be decoded: {node.problem}", url=session.url, node=place)
+            if damage is None or not damage.has_undecodable:
+                raise unreadable
+            damage.errors[place] = unreadable
+            continue
         yield place, node
         waiting += [child(place, name) for name in reversed(names)]
 
@@ -253,9 +257,13 @@ _NOTHING = "without what is damaged there is no array to copy"
 
 @dataclass
 class SourceDamage:
-    """The first error of each node of a source that cannot be read, by its path."""
+    """The first error of each node of a source that cannot be read, by its path.
+
+    ``has_undecodable``: arrays of codecs or types that are not known here are among them, and no error at once.
+    """
 
     errors: dict[str, HyperslabError] = field(default_factory=dict)
+    has_undecodable: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.errors)
