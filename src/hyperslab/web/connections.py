@@ -74,7 +74,7 @@ class BoundedConnection(H11Protocol):
             self.transport.abort()
 
 
-class Listener:
+class HttpListener:
     """A running server at ``address``. Invalid, StorageError where nobody can listen there."""
 
     def __init__(self, app: ASGIApp, host: str, port: int, token: str) -> None:

@@ -20,7 +20,7 @@ from hyperslab.web.places import ServedPlace, name_places
 from hyperslab.web.zarr_view import EncodedChunks
 
 if TYPE_CHECKING:
-    from hyperslab.web.connections import Listener
+    from hyperslab.web.connections import HttpListener
 
 # Threads that read values. Those that wait for a server, or for a chunk that another one makes, take no processor.
 _READERS = 16
@@ -31,7 +31,7 @@ CACHE_BYTES = 256 << 20
 class DataServer:
     """Datasets over HTTP until it is closed: ``url`` is the list of them, with the ``token`` in it."""
 
-    def __init__(self, places: Mapping[str, ServedPlace], listener: Listener, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, places: Mapping[str, ServedPlace], listener: HttpListener, pool: ThreadPoolExecutor) -> None:
         self._places = places
         self._listener = listener
         self._pool = pool
@@ -94,7 +94,7 @@ def serve(
     for name in ("starlette", "uvicorn"):
         library(name)
     from hyperslab.web.application import Application
-    from hyperslab.web.connections import Listener
+    from hyperslab.web.connections import HttpListener
     from hyperslab.web.guard import Admission, Guard, Limits, is_loopback
 
     if token == "" and not is_loopback(host):
@@ -106,4 +106,4 @@ def serve(
     admission = Admission(host, secrets.token_urlsafe(24) if token is None else token, origins)
     pool = ThreadPoolExecutor(_READERS, "hyperslab_web")
     app = Guard(Application(places, admission, pool).app, admission, Limits())
-    return DataServer(places, Listener(app, host, port, admission.token), pool)
+    return DataServer(places, HttpListener(app, host, port, admission.token), pool)
