@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Self, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from hyperslab.errors import HyperslabError, Invalid, NotFound
 from hyperslab.stores.credentials import redact
@@ -27,12 +29,12 @@ from hyperslab.web.answers import answer, error_answer
 from hyperslab.web.guard import COOKIE, Admission
 from hyperslab.web.pages import HEADERS, link_to, render_list
 from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace
-from hyperslab.web.zarr_view import DOCUMENT, Part, ServedValue
+from hyperslab.web.zarr_view import DOCUMENT, Part, ServedValue, ZarrView
 
 _log = logging.getLogger("hyperslab.web")
 T = TypeVar("T")
 # Bytes of a stored value that are read and sent at a time: so much a slow client holds of the server's memory.
-PIECE = 1 << 20
+PIECE = 4 << 20
 _WHOLE = (0, PIECE)
 # 19 digits are more bytes than any value has; longer numbers are no ranges.
 _RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
@@ -69,40 +71,34 @@ class Application:
     async def _zarr(self, request: Request) -> Response:
         """Answer with a value of a dataset, its losses, or a list of what is there."""
         try:
-            parts = split_path(request.scope["raw_path"])
-            place = self._places.get(parts[0]) if parts else None
-            if place is None:
-                raise NotFound("no place is served under this name", node="/".join(parts[:1]))
-            found = await self._run(partial(place.find, parts[1:]))
-            if isinstance(found, FoundFolder):
-                return _folder_page(parts, found)
-            if found.key == _LOSSES:
-                return await self._losses(found)
-            if not found.key:
-                paths = await self._run(found.view.paths)
-                return _dataset_page(parts, len(paths))
-            return await self._value(request, found)
+            asked = AskedValue.of(request)
+            return await self._run(partial(self._answer, split_path(request.scope["raw_path"]), asked))
         except HyperslabError as error:
             return error_answer(error)
 
-    async def _losses(self, found: FoundDataset) -> Response:
-        losses = await self._run(found.view.losses)
-        listed = [{"node": loss.node, "feature": str(loss.feature), "message": loss.message} for loss in losses]
-        return JSONResponse({"losses": listed}, headers={"cache-control": "no-cache"})
+    def _answer(self, parts: list[str], asked: AskedValue) -> Response:
+        """Return the answer for a path, by a thread of the pool."""
+        place = self._places.get(parts[0]) if parts else None
+        if place is None:
+            raise NotFound("no place is served under this name", node="/".join(parts[:1]))
+        found = place.find(parts[1:])
+        if isinstance(found, FoundFolder):
+            return _folder_page(parts, found)
+        if found.key == _LOSSES:
+            return _losses(found.view)
+        if not found.key:
+            return _dataset_page(parts, len(found.view.paths()))
+        return self._value(found, asked)
 
-    async def _value(self, request: Request, found: FoundDataset) -> Response:
-        """Answer with a value, a part of it, or that the client has it already."""
-        headers, is_head = request.headers, request.method == "HEAD"
-        known = _TAGS.findall(headers.get("if-none-match", ""))
-        wanted = None if is_head else parse_range(headers.get("range", ""))
-        read = partial(found.view.read, found.key)
-        value = await self._run(partial(read, (0, 1) if is_head else _first_piece(wanted), known))
+    def _value(self, found: FoundDataset, asked: AskedValue) -> Response:
+        """Return a value, a part of it, or the answer that the client has it already."""
+        wanted = None if asked.is_head else asked.part
+        value = found.view.read(found.key, (0, 1) if asked.is_head else _first_piece(wanted), asked.known)
+        if value is not None and wanted is not None and asked.only_if not in (None, value.tag):
+            wanted = None  # the rest of another version is of no use to the client
+            value = found.view.read(found.key, _WHOLE, asked.known)
         if value is None:
             raise NotFound("there is nothing under this key", node=found.key)
-        condition = _TAGS.fullmatch(headers.get("if-range", ""))
-        if wanted is not None and "if-range" in headers and (condition is None or condition[1] != value.tag):
-            wanted = None  # the rest of another version is of no use to the client
-            value = await self._run(partial(read, _WHOLE, known)) or value
         is_json = found.key.rpartition("/")[2] == DOCUMENT
         sent = {
             "etag": f'"{value.tag}"',
@@ -112,32 +108,74 @@ class Application:
         }
         if value.data is None:
             return Response(None, 304, sent)
-        if is_head:
+        if asked.is_head:
             return Response(None, 200, {**sent, "content-length": str(value.size)})
-        return self._send(value, wanted, sent)
-
-    def _send(self, value: ServedValue, wanted: Part | None, headers: dict[str, str]) -> Response:
         start, stop, status = 0, value.size, 200
         if wanted is not None:
             start, stop = bounds_of(wanted, value.size)
             if start >= stop:
                 more = {"content_range": f"bytes */{value.size}"}
                 return answer(416, "Invalid", "no byte of the value is in this range", remedy="ask for less", **more)
-            status, headers["content-range"] = 206, f"bytes {start}-{stop - 1}/{value.size}"
-        headers["content-length"] = str(stop - start)
-        if value.data is not None and len(value.data) >= stop - start:
-            return Response(bytes(value.data[: stop - start]), status, headers)
-        return StreamingResponse(self._pieces(value, start, stop), status, headers)
+            status, sent["content-range"] = 206, f"bytes {start}-{stop - 1}/{value.size}"
+        return ValueResponse(value, start, stop, status, sent, self._run)
 
-    async def _pieces(self, value: ServedValue, start: int, stop: int) -> AsyncIterator[bytes]:
-        """Yield the bytes of a stored value; the first of them are here. Conflict when it is another one by now."""
-        assert value.data is not None
-        yield bytes(value.data)
-        at = start + len(value.data)
-        while at < stop:
-            piece = await self._run(partial(value.read_more, at, min(at + PIECE, stop)))
-            yield bytes(piece)
+
+@dataclass(frozen=True, slots=True)
+class AskedValue:
+    """What a client wants of a value: a ``part`` of it, nothing where it has one of the ``known`` versions, a part
+    ``only_if`` it is of that version, or no bytes at all (``is_head``)."""
+
+    part: Part | None
+    known: Sequence[str]
+    only_if: str | None
+    is_head: bool
+
+    @classmethod
+    def of(cls, request: Request) -> Self:
+        """Read the headers of a request."""
+        headers = request.headers
+        condition = headers.get("if-range")
+        tag = None if condition is None else _TAGS.fullmatch(condition)
+        only_if = condition if tag is None else tag[1]
+        known = _TAGS.findall(headers.get("if-none-match", ""))
+        return cls(parse_range(headers.get("range", "")), known, only_if, request.method == "HEAD")
+
+
+class ValueResponse(Response):
+    """The bytes ``start <= i < stop`` of a value, sent piece by piece.
+
+    It ends once they have left the server's memory, so that a request counts as long as it takes any. What cannot be
+    read on ends the connection: the client sees that bytes are missing.
+    """
+
+    def __init__(
+        self,
+        value: ServedValue,
+        start: int,
+        stop: int,
+        status: int,
+        headers: Mapping[str, str],
+        run: Callable[[Callable[[], bytes | memoryview]], Awaitable[bytes | memoryview]],
+    ) -> None:
+        super().__init__(None, status, {**headers, "content-length": str(stop - start)})
+        self._value = value
+        self._start = start
+        self._stop = stop
+        self._run = run
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the head and all pieces."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        at, piece = self._start, self._value.data
+        request = Request(scope, receive)
+        assert piece is not None
+        while True:
+            await send({"type": "http.response.body", "body": bytes(piece), "more_body": True})
             at += len(piece)
+            if at >= self._stop or await request.is_disconnected():
+                break
+            piece = await self._run(partial(self._value.read_more, at, min(at + PIECE, self._stop)))
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 # -- paths and ranges --------------------------------------------------------------------------------------------------
@@ -192,6 +230,12 @@ def _first_piece(wanted: Part | None) -> Part:
 
 
 # -- pages and errors --------------------------------------------------------------------------------------------------
+
+
+def _losses(view: ZarrView) -> Response:
+    losses = view.losses()
+    listed = [{"node": loss.node, "feature": str(loss.feature), "message": loss.message} for loss in losses]
+    return JSONResponse({"losses": listed}, headers={"cache-control": "no-cache"})
 
 
 def _folder_page(parts: list[str], found: FoundFolder) -> Response:

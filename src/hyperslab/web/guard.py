@@ -82,8 +82,10 @@ class Admission:
             return True
         kind, _, value = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         candidates = [(value.strip(), self.token)] if kind.lower() == "bearer" else []
-        candidates += [(value, self.token) for value in parse_qs(query).get("token", [])[:1]]
-        candidates += [(value, self.cookie) for value in read_cookies(headers)]
+        if query:
+            candidates += [(value, self.token) for value in parse_qs(query).get("token", [])[:1]]
+        if b"cookie" in headers:
+            candidates += [(value, self.cookie) for value in read_cookies(headers)]
         same = [hmac.compare_digest(given.encode(), wanted.encode()) for given, wanted in candidates]
         return True in same  # each was compared, in a time that does not tell how far it is right
 
@@ -155,7 +157,10 @@ class Guard:
             await send(message)
 
         try:
-            await asyncio.wait_for(self._room.acquire(), self._limits.waiting)
+            if self._room.locked():
+                await asyncio.wait_for(self._room.acquire(), self._limits.waiting)
+            else:  # nearly always, without a task of its own
+                await self._room.acquire()
         except TimeoutError:
             await _too_many(503)(scope, receive, send)
             return

@@ -262,11 +262,11 @@ class _OpenState:
         waiting = [""]
         while waiting:
             path = waiting.pop()
-            stamp = reader.stamp(path)
-            found.append(None if isinstance(stamp, Unversioned) else stamp)
-            if remote or (path in self.arrays):
-                continue
             try:
+                stamp = reader.stamp(path)
+                found.append(None if isinstance(stamp, Unversioned) else stamp)
+                if remote or path in self.arrays:
+                    continue
                 node = reader.node(path)
                 names = list(reader.children(path)) if node.is_group else []
             except HyperslabError as error:  # a damaged node is left out, as long as it is damaged so
@@ -381,7 +381,7 @@ class ZarrView:
         box = array.grid.extent(coords)
         for _ in range(_TRIES):
             before = self._versions(state, array, box)
-            tag = None if before is None else self._tag(array.digest, coords, before)
+            tag = None if before is None else self._tag(array.path, array.digest, coords, before)
             if tag is not None and tag in known:
                 return _known(tag)
             value = self._chunks.get_or_make(tag, partial(array.encode, box))
