@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import h5py
 import httpx
 import numpy as np
 import pytest
@@ -212,6 +213,31 @@ def test_folders_are_looked_into(client: httpx.Client) -> None:
     assert "b.nc" in client.get("/zarr/inside/deeper/more").text
     assert client.get("/zarr/inside/deeper/more/b.nc/x/zarr.json").json()["shape"] == [40, 100]
     assert client.get("/zarr/inside/notes.txt").status_code == 404
+
+
+def test_files_of_strangers_lead_nowhere(tmp_path: Path) -> None:
+    secret, inside = tmp_path / "secret.bin", tmp_path / "inside"
+    secret.write_bytes(b"secret!!")
+    (inside / "link.zarr" / "x").mkdir(parents=True)
+    document = {"zarr_format": 2, "shape": [8], "chunks": [8], "dtype": "|u1", "order": "C", "fill_value": 0}
+    array = json.dumps({**document, "compressor": None, "filters": None})
+    (inside / "link.zarr" / ".zgroup").write_text('{"zarr_format": 2}')
+    (inside / "link.zarr" / "x" / ".zarray").write_text(array)
+    (inside / "link.zarr" / "x" / "0").symlink_to(secret)
+    references = {".zgroup": '{"zarr_format": 2}', "x/.zarray": array, "x/0": [str(secret), 0, 8]}
+    (inside / "references.json").write_text(json.dumps({"version": 1, "refs": references}))
+    with h5py.File(inside / "file.nc", "w") as file:
+        file["sound"] = np.ones(3)
+        file.create_dataset("x", shape=(8,), dtype="u1", external=[(str(secret), 0, 8)])
+    with h5py.File(inside / "linked.nc", "w") as file:
+        file["x"] = h5py.ExternalLink(str(inside / "file.nc"), "/x")
+    with hs.serve(inside, token="") as server:
+        (url,) = server.zarr_urls.values()
+        for name in ("link.zarr", "references.json", "file.nc", "linked.nc"):
+            found = httpx.get(f"{url}/{name}/x/c/0")
+            assert (found.status_code in (404, 500, 503), b"secret!!" in found.content) == (True, False), name
+        assert [loss["node"] for loss in httpx.get(f"{url}/file.nc/losses").json()["losses"]] == ["x"]
+        assert httpx.get(f"{url}/file.nc/sound/c/0").status_code == 200  # the rest is served
 
 
 def test_names_are_escaped(tmp_path: Path) -> None:

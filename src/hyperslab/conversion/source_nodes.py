@@ -94,8 +94,9 @@ def walk_nodes(session: OpenDataset, path: str, damage: SourceDamage | None = No
         try:
             node = session.reader.node(place)
             names = list(session.reader.children(place)) if node.is_group else []
-        except DAMAGE as error:
-            if damage is None or place == path:
+        except (*DAMAGE, Unsupported) as error:
+            is_left_out = damage is not None and (damage.has_undecodable or not isinstance(error, Unsupported))
+            if damage is None or not is_left_out or place == path:
                 raise
             damage.errors[place] = error.locate(url=session.url, node=place)
             continue
@@ -259,7 +260,8 @@ _NOTHING = "without what is damaged there is no array to copy"
 class SourceDamage:
     """The first error of each node of a source that cannot be read, by its path.
 
-    ``has_undecodable``: arrays of codecs or types that are not known here are among them, and no error at once.
+    ``has_undecodable``: nodes that are not supported, such as arrays of unknown codecs, are among them too, and no
+    error at once.
     """
 
     errors: dict[str, HyperslabError] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from hyperslab import api
 from hyperslab.array.session import open_session
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError, Invalid, NotFound
-from hyperslab.formats import detect
+from hyperslab.formats import SCHEMES, detect
 from hyperslab.formats.opening import probe_place
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.stores.location import Location
@@ -110,7 +110,7 @@ class ServedPlace:
     def _is_one_dataset(self) -> bool:
         """Return True unless the place is a folder or a database of datasets."""
         if self._is_dataset is None or self.where.scheme == "file":  # a folder may become a dataset, and be none again
-            self._is_dataset = not (_is_folder(self.where) if self.where.scheme == "file" else _has_objects(self.where))
+            self._is_dataset = not (_is_folder(self.where) or _has_objects(self.where))
         return self._is_dataset
 
     # -- folders -------------------------------------------------------------------------------------------------------
@@ -177,7 +177,8 @@ def _list_folder(path: str, root: str) -> FoundFolder:
 
 
 def _has_objects(where: Location) -> bool:
-    return _names_of(where) is not None
+    """Return True for a database, or a part of one, that holds datasets and is none."""
+    return where.scheme in SCHEMES and _names_of(where) is not None
 
 
 def _names_of(where: Location) -> list[str] | None:

@@ -22,7 +22,7 @@ from hashlib import blake2b
 from typing import Any
 from weakref import WeakValueDictionary, finalize
 
-from hyperslab.array.session import LinkedDatasets, open_session
+from hyperslab.array.session import LinkedDatasets, OpenDataset, open_session
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.plan import make_plan
@@ -35,7 +35,7 @@ from hyperslab.conversion.losses import Loss
 from hyperslab.conversion.plan import AS_IN_SOURCE, MEMORY, collect_nodes, dry_run, render_documents
 from hyperslab.conversion.references import ReferenceMap, build_reference_map
 from hyperslab.conversion.source_nodes import SourceDamage
-from hyperslab.errors import Conflict, HyperslabError, NodeNotFound
+from hyperslab.errors import Conflict, HyperslabError, NodeNotFound, Replaced
 from hyperslab.formats.base import Reader
 from hyperslab.formats.zarr.chunks import coords_of_key
 from hyperslab.formats.zarr3 import FORMAT
@@ -131,7 +131,8 @@ class EncodedChunks:
 
 @dataclass(frozen=True, eq=False)
 class _ServedArray:
-    """An array of the view: its source, and how it is cut and encoded as Zarr v3."""
+    """An array of the view: its source, and how it is cut and encoded as Zarr v3. ``digest``: of its document there;
+    ``stamp``: of that in the source."""
 
     path: str
     plan: TargetNode
@@ -139,6 +140,7 @@ class _ServedArray:
     reader: Reader
     references: ReferenceMap | None
     digest: str
+    stamp: Stamp | None
 
     @cached_property
     def grid(self) -> Grid:
@@ -215,8 +217,11 @@ class _OpenState:
 
     def __init__(self, where: Location, file: Stamp | None) -> None:
         self.file = file
-        session = open_session(where, "r", None, _NO_CACHE, {})
-        finalize(self, _close, session.reader, session.linked)
+        # The stamps are older than what is read: whatever is written meanwhile, the next look finds other ones.
+        self._session = session = self._open(where)
+        self.stamps = self.look()
+        if file is None:
+            self._session = session = self._open(where)
         damage = SourceDamage(has_undecodable=True)
         items, columns = collect_nodes(session, FORMAT, damage, skip_damaged=True)
         nowhere = Location.of(MemoryStore())
@@ -226,13 +231,16 @@ class _OpenState:
         source = add_columns(session, columns)
         plan = dry_run(source, items, AS_IN_SOURCE, FORMAT, nowhere, allow_loss=True, references=references)
         nodes = [_store_alike(node) for node in plan.nodes]
-        self._session = session
         self.documents = render_documents(FORMAT, nodes, {"consolidated": True})
         damaged = (Loss(each.node, each.kind, each.message) for each in damage.problems)
         self.losses: Sequence[Loss] = (*plan.losses, *damaged)
         self.tags = {key: tag_of(document) for key, document in self.documents.items()}
         self.arrays = self._make_arrays(nodes, source.reader, references)
-        self.stamps = self.look()
+
+    def _open(self, where: Location) -> OpenDataset:
+        session = open_session(where, "r", None, _NO_CACHE, {})
+        finalize(self, _close, session.reader, session.linked)
+        return session
 
     def _make_arrays(
         self, nodes: Sequence[TargetNode], reader: Reader, references: ReferenceMap | None
@@ -246,7 +254,8 @@ class _OpenState:
             spec = target.node(path)
             if spec.is_array:
                 digest = self.tags[f"{path}/{DOCUMENT}".lstrip("/")]
-                arrays[path] = _ServedArray(path, plan, spec, reader, references, digest)
+                stamp = self.look_at(plan.source.origin)
+                arrays[path] = _ServedArray(path, plan, spec, reader, references, digest, stamp)
         return arrays
 
     def look(self) -> object:
@@ -265,7 +274,7 @@ class _OpenState:
             try:
                 stamp = reader.stamp(path)
                 found.append(None if isinstance(stamp, Unversioned) else stamp)
-                if remote or path in self.arrays:
+                if remote:
                     continue
                 node = reader.node(path)
                 names = list(reader.children(path)) if node.is_group else []
@@ -275,6 +284,18 @@ class _OpenState:
             found.append(tuple(names))
             waiting += [f"{path}/{name}".lstrip("/") for name in names]
         return tuple(found)
+
+    def look_at(self, path: str) -> Stamp | None:
+        """Return the stamp of the present document of an array of the source; None where none is told, or where that
+        would be a request."""
+        reader = self._session.reader
+        if reader.store is None or reader.store.traits.concurrency is not None:
+            return None
+        try:
+            stamp = reader.stamp(path)
+        except NodeNotFound:  # a column of rows has none of its own
+            return None
+        return None if isinstance(stamp, Unversioned) else stamp
 
     def find_array(self, key: str) -> tuple[_ServedArray, Coords] | None:
         """Return the array that a key lies in, and the coordinates of the value there; None for no such key."""
@@ -334,19 +355,29 @@ class ZarrView:
         ``known``: tags of versions that the caller has: of those no bytes are read. Conflict when the source is written
         faster than it can be read.
         """
-        state = self._current()
-        if (document := state.documents.get(key)) is not None:
-            return _cut(document, state.tags[key], part, known)
-        found = state.find_array(key)
-        if found is None:
-            return None
-        array, coords = found
-        try:
-            if array.is_as_stored and (stored := array.source.stored_value(coords)) is not None:
-                return self._read_stored(state, *stored, part, known)
-            return self._read_encoded(state, array, coords, part, known)
-        except HyperslabError as error:
-            raise error.locate(url=self.where.url, node=array.path, key=key) from error.__cause__
+        for _ in range(_TRIES):
+            state = self._current()
+            if (document := state.documents.get(key)) is not None:
+                return _cut(document, state.tags[key], part, known)
+            found = state.find_array(key)
+            if found is None:
+                return None
+            array, coords = found
+            try:
+                if array.is_as_stored and (stored := array.source.stored_value(coords)) is not None:
+                    return self._read_stored(state, *stored, part, known)
+                return self._read_encoded(state, array, coords, part, known)
+            except Replaced:  # the documents are those of another version by now
+                self._forget(state)
+            except HyperslabError as error:
+                raise error.locate(url=self.where.url, node=array.path, key=key) from error.__cause__
+        raise _restless(self.where)
+
+    def _forget(self, state: _OpenState) -> None:
+        """Have the dataset opened anew by whoever reads next."""
+        with self._lock:
+            if self._state is state:
+                self._state = None
 
     def _read_stored(
         self, state: _OpenState, store: Store, key: str, part: Part | None, known: Sequence[str]
@@ -372,7 +403,7 @@ class ZarrView:
             start = 0 if part is None else span(*part, found.size)[0]
             more = partial(_read_more, state, store, key, found.stamp)
             return ServedValue(None if tag in known else found.data, start, found.size, tag, more, is_stored=True)
-        raise Conflict("the chunk is written faster than it can be read")
+        raise _restless(self.where)
 
     def _read_encoded(
         self, state: _OpenState, array: _ServedArray, coords: Coords, part: Part | None, known: Sequence[str]
@@ -389,14 +420,15 @@ class ZarrView:
                 return None if value is None else _cut(value, tag or tag_of(value), part, known)
             if tag is not None:
                 self._chunks.forget(tag)
-        raise Conflict("the chunk is written faster than it can be read")
+        raise _restless(self.where)
 
     def _versions(self, state: _OpenState, array: _ServedArray, box: Box) -> object:
-        """Return what identifies the version of all that a box is made of; None where nothing does."""
+        """Return what identifies the version of all that a box is made of; None where nothing does. Replaced when it
+        is no longer what the documents of the state say."""
+        if self._file_stamp() != state.file or state.look_at(array.plan.source.origin) != array.stamp:
+            raise Replaced("the documents have changed", url=self.where.url, node=array.path)
         stamps = array.source_stamps(box)
-        if stamps is None and state.file is None:
-            return None
-        return self._file_stamp(), stamps
+        return None if stamps is None and state.file is None else (state.file, stamps)
 
     def _tag(self, *parts: object) -> str:
         return tag_of(repr((self.where.url, *parts)).encode())
@@ -446,6 +478,10 @@ class ZarrView:
             now = time.monotonic()
             self._next_look = now + max(_LOOK_EVERY, (now - began) / _LOOKING_SHARE)
         return state
+
+
+def _restless(where: Location) -> Conflict:
+    return Conflict("this is written faster than it can be read", url=where.url)
 
 
 def _get_version(store: Store, key: str, part: Part | None) -> Version | None:
