@@ -168,6 +168,29 @@ def test_a_write_by_another_process_is_another_version(client: httpx.Client, fol
         assert (root["x"][...] == 7).all()
 
 
+def test_a_file_that_is_replaced_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"a.nc": 1, "b.nc": 2}.items():
+        with hs.create(tmp_path / name) as root:
+            root.create_array("x", data=np.full(4, value, "i4"))
+    waiting = [tmp_path / "b.nc"]
+    current = ZarrView._current
+
+    def replaced_afterwards(view: ZarrView) -> Any:
+        state = current(view)
+        if waiting and view.where.name == "a.nc":
+            os.replace(waiting.pop(), tmp_path / "a.nc")
+        return state
+
+    monkeypatch.setattr(ZarrView, "_current", replaced_afterwards)
+    with hs.serve(tmp_path / "a.nc", token="") as server:
+        url = f"{server.address}/zarr/a.nc/x/c/0"
+        first, second = httpx.get(url), httpx.get(url)
+    assert waiting == []
+    with hs.serve(tmp_path / "a.nc", token="") as server:
+        assert httpx.get(f"{server.address}/zarr/a.nc/x/c/0").content == first.content
+    assert (second.content, second.headers["etag"]) == (first.content, first.headers["etag"])
+
+
 def test_chunks_are_never_torn(client: httpx.Client, folder: Path) -> None:
     ended = threading.Event()
 
@@ -380,6 +403,23 @@ def test_half_open_connections_are_cut_off(server: Any, monkeypatch: pytest.Monk
                 while connection.recv(1 << 16):
                     pass
     assert ask(server, "GET / HTTP/1.1")[0] == 200
+
+
+def test_who_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hyperslab.web.connections._READ_SECONDS", 0.3)
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("x", data=np.ones(40 << 20, "u1"), chunks=(40 << 20,), codec=None)
+    with hs.serve(tmp_path / "a.zarr", token="") as server:
+        port = int(server.address.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            connection.sendall(b"GET /zarr/a.zarr/x/c/0 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            time.sleep(1)
+            got = 0
+            with suppress(ConnectionResetError):
+                while more := connection.recv(1 << 20):
+                    got += len(more)
+        assert 0 < got < 40 << 20
+        assert httpx.get(f"{server.address}/zarr/a.zarr/zarr.json").status_code == 200
 
 
 def test_too_many_at_once_are_told_to_come_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
 """Connections: uvicorn with h11, in a thread of its own, with bounds that uvicorn does not have.
 
-Who opens a connection, or begins a request, and does not go on is cut off after some seconds; there are never more
-connections than so many. Nothing is logged of requests: an address may hold the token.
+Who opens a connection, or begins a request, and does not go on is cut off after some seconds, and so is who does not
+read what is sent; there are never more connections than so many. Nothing is logged of requests: an address may hold the
+token.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from hyperslab.errors import Invalid, StorageError
 # Seconds in which a client must have sent the head of a request, once it has begun; and seconds for which a connection
 # stays open between two requests.
 _HEAD_SECONDS, _IDLE_SECONDS = 10.0, 30
+# Seconds in which a client must have read a piece of a value (17 KiB/s): so long the server holds it.
+_READ_SECONDS = 30.0
 # Bytes of the head of a request: cookies of other servers on the machine are among it.
 _HEAD_BYTES = 32 << 10
 _MOST_CONNECTIONS = 1024
@@ -31,6 +34,7 @@ class BoundedConnection(H11Protocol):
     """A connection of uvicorn that does not wait for the rest of a request forever."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _stuck: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, unless there are too many."""
@@ -38,6 +42,9 @@ class BoundedConnection(H11Protocol):
         if len(self.connections) > _MOST_CONNECTIONS:
             transport.abort()
             return
+        # asyncio does so where it knows that it is TCP, not of a socket that was made elsewhere. Without it
+        # the last bytes of a value wait 40 ms for the client's acknowledgement of those before.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._set_deadline()
 
     def data_received(self, data: bytes) -> None:
@@ -54,9 +61,25 @@ class BoundedConnection(H11Protocol):
         if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
             self._set_deadline()
 
+    def pause_writing(self) -> None:
+        """Wait for the client to read what was written, for some seconds."""
+        super().pause_writing()
+        self._stuck = self.loop.call_later(_READ_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read nearly all of it."""
+        self._move_on()
+        super().resume_writing()
+
+    def _move_on(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
+
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
         self._clear_deadline()
+        self._move_on()
         super().connection_lost(exc)
 
     def _set_deadline(self) -> None:

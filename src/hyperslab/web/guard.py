@@ -35,8 +35,8 @@ class Limits:
     """What one client may take of the server, and all of them together.
 
     ``url``: bytes of path and query; ``head``: bytes of all headers. ``per_client``: requests at once of one address,
-    those that wait among them; ``at_once``: requests that are worked on, whoever's. ``seconds``: of one request;
-    ``waiting``: until it is begun.
+    those that wait among them; ``at_once``: requests that are worked on, whoever's. ``seconds``: until an answer
+    begins; ``waiting``: until it is worked on.
     """
 
     url: int = 4096
@@ -148,12 +148,16 @@ class Guard:
                 del self._running[client]
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand on within the limits of time and of requests at once."""
+        """Hand on within the limits of time and of requests at once, which end where the answer begins: how long a
+        client may take to read it is the connection's affair."""
         begun = False
 
-        async def noted(message: Message) -> None:
+        async def begin(message: Message) -> None:
             nonlocal begun
-            begun = True
+            if not begun:
+                begun = True
+                limit.reschedule(None)
+                self._room.release()
             await send(message)
 
         try:
@@ -165,14 +169,13 @@ class Guard:
             await _too_many(503)(scope, receive, send)
             return
         try:
-            async with asyncio.timeout(self._limits.seconds):
-                await self._app(scope, receive, noted)
+            async with asyncio.timeout(self._limits.seconds) as limit:
+                await self._app(scope, receive, begin)
         except TimeoutError:
-            if begun:  # what was sent is a part: the connection ends, so that nobody takes it for the whole
-                raise ConnectionAbortedError("the client took too long") from None
             await answer(503, "Timeout", "the request took too long", remedy="ask for less")(scope, receive, send)
         finally:
-            self._room.release()
+            if not begun:
+                self._room.release()
 
     def _refuse(self, scope: Scope, headers: dict[bytes, bytes], origin: str) -> Response | None:
         """Return the answer to a request that is not handed on; None for one that is."""
