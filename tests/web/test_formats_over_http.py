@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import httpx
 import numpy as np
@@ -19,9 +20,6 @@ from hyperslab.formats.zarr.chunks import KeyedChunks
 if TYPE_CHECKING:
     from servers.mongo import Mongo
 
-zarr = pytest.importorskip("zarr")
-tensorstore = pytest.importorskip("tensorstore")
-xarray = pytest.importorskip("xarray")
 AS_STORED = {"zarr2", "zarr3", "nczarr draft", "nczarr current", "hdmf v2", "hdmf v3"}
 """Variants whose chunks are those of Zarr v3."""
 
@@ -43,8 +41,24 @@ def address(served: tuple[Any, dict[str, str]], name: str) -> str:
     return list(server.zarr_urls.values())[list(urls).index(name)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", VARIANTS)
-def test_zarr_python_and_xarray_read_what_the_source_holds(served: Any, name: str) -> None:
+def test_what_is_served_is_what_the_source_holds(served: Any, name: str) -> None:
+    server, urls = served
+    options: Any = {"client_options": {"default_headers": server.headers, "allow_http": True}}
+    lost = {
+        loss["node"] for loss in httpx.get(f"{address(served, name)}/losses", headers=server.headers).json()["losses"]
+    }
+    with hs.open(address(served, name), storage_options=options) as root, hs.open_group(urls[name]) as source:
+        assert (sorted(root), lost) == (sorted(source), set())
+        for path, array in source.arrays():
+            np.testing.assert_array_equal(root[path][...], np.asarray(array[...]))
+            assert (root[path].dims, dict(root[path].attrs)) == (array.dims, {**root[path].attrs, **array.attrs})
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_zarr_python_and_xarray_read_it(served: Any, name: str) -> None:
+    zarr, xarray = pytest.importorskip("zarr"), pytest.importorskip("xarray")
     server, urls = served
     options: Any = {"default_headers": server.headers, "allow_http": True}
     # fsspec's HTTP reads the same, and leaves its connections open
@@ -63,6 +77,7 @@ def test_zarr_python_and_xarray_read_what_the_source_holds(served: Any, name: st
 
 @pytest.mark.parametrize("name", ["zarr3", "netcdf", "b2nd"])
 def test_tensorstore_reads_it(served: Any, name: str) -> None:
+    tensorstore = pytest.importorskip("tensorstore")
     server, _ = served
     headers = [f"{key}: {value}" for key, value in server.headers.items()]
     store = {"driver": "http", "base_url": f"{address(served, name)}/", "path": "air/", "headers": headers}
@@ -103,3 +118,16 @@ def test_losses_are_those_of_convert(tmp_path: Path) -> None:
         assert ["unheard-of" in loss["message"] for loss in losses if loss["node"] == "strange"] == [True]
         assert httpx.get(f"{url}/x/zarr.json").json()["shape"] == [3]
         assert httpx.get(f"{url}/strange/zarr.json").status_code == 404
+
+
+def test_objects_of_a_database_are_found_by_name(mongo: Mongo) -> None:
+    database = f"{mongo.url}/{mongo.database()}"
+    for name in ("one", "two & <b>"):
+        save("mongo", f"{database}#{quote(name)}", dataset("mongo"))
+    with hs.serve(database, token="") as server:
+        (url,) = server.zarr_urls.values()
+        page = httpx.get(url).text
+        assert ("one" in page, "two &amp; &lt;b&gt;" in page, "<b>" in page) == (True, True, False)
+        for name in ("one", "two & <b>"):
+            assert httpx.get(f"{url}/{quote(name)}/air/zarr.json").json()["shape"] == [4, 2, 3]
+        assert httpx.get(f"{url}/three/zarr.json").status_code == 404
