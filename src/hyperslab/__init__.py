@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hyperslab.integrity import Report, check, diff, repair
     from hyperslab.model.dims import Dimension
     from hyperslab.stores.counting import trace
+    from hyperslab.web.server import serve
 
 __version__ = "0.1.0"
 
@@ -45,6 +46,7 @@ __all__ = [
     "open_group",
     "repair",
     "save",
+    "serve",
     "shard",
     "stores",
     "trace",
@@ -73,6 +75,7 @@ _HOMES = {
     "open_array": "api",
     "open_group": "api",
     "save": "conversion",
+    "serve": "web.server",
     "shard": "conversion",
     "trace": "stores.counting",
     "zarr_store": "bridges",

@@ -112,6 +112,7 @@ def missing() -> dict[str, Callable[[], Any]]:
     collection()
     subset = next(iter(Client("own").get_collection("c")))[:]
     ways = {
+        "web: serve": lambda: hs.serve("a.zarr"),
         "netcdf: create": lambda: hs.create("n.nc"),
         "netcdf: open": lambda: hs.open("there.nc"),
         "netcdf: convert": lambda: hs.convert("a.zarr", "c.nc"),
@@ -157,6 +158,7 @@ def missing() -> dict[str, Callable[[], Any]]:
         "plot": ["plot a.zarr t -o t.png"],
         "codecs": ["convert a.zarr e.zarr --codec pcodec"],
         "tour": ["tour"],
+        "web": ["serve a.zarr"],
     }
     for extra, some in lines.items():
         ways |= {f"{extra}: hyperslab {line}": lambda line=line: command(line) for line in some}

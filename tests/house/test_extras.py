@@ -33,6 +33,7 @@ PACKAGES = {
     "dtypes": {"ml_dtypes"},
     "b2nd": {"blosc2"},
     "codecs": {"pcodec", "zfpy"},
+    "web": {"starlette", "uvicorn"},
     "tour": {"iris_sample_data"},
 }
 FASTER = {"fast"}

@@ -19,6 +19,8 @@ _EXTRAS = {
     "pint": "pint",
     "pymongo": "mongo",
     "sparse": "sparse",
+    "starlette": "web",
+    "uvicorn": "web",
     "xarray": "xarray",
 }
 

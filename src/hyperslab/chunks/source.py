@@ -22,7 +22,7 @@ from hyperslab.errors import Unsupported
 from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts
-from hyperslab.stores.base import Stamp
+from hyperslab.stores.base import Stamp, Store
 
 Block = np.ndarray
 Within = tuple[slice, ...]
@@ -248,6 +248,11 @@ class ChunkSource(ChunkReader):
         """Return what is stored of a chunk, whatever is wrong with it; None when it has no place that is its own."""
         return None
 
+    def stored_value(self, outer: Coords) -> tuple[Store, str] | None:
+        """Return the store and the key of the value that a chunk is stored as (with an outer grid: an outer chunk),
+        written or not; None where it is no value of its own."""
+        return None
+
     def of_field(self, name: str) -> tuple[ArraySpec, ChunkSource] | None:
         """Return the array as if its cells had this field alone, with chunks that read nothing else; None where the
         fields of a cell are stored together."""
@@ -382,6 +387,9 @@ class WrappedSource(ChunkSource):
 
     def stored_bytes(self, coords: Coords) -> bytes | None:
         return self.source.stored_bytes(coords)
+
+    def stored_value(self, outer: Coords) -> tuple[Store, str] | None:
+        return self.source.stored_value(outer)
 
     def of_field(self, name: str) -> tuple[ArraySpec, ChunkSource] | None:
         return self.source.of_field(name)

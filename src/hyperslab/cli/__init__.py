@@ -22,6 +22,7 @@ COMMANDS = {
     "repair": "mend what a check finds, without losing a sound cell",
     "plan": "which chunks, bytes and requests a selection costs",
     "plot": "a picture of a part: a line or an image",
+    "serve": "datasets of any format as Zarr over HTTP",
     "db": "collections of arrays, and objects in a database: list, query, get, check and more",
     "formats": "the formats that are spoken, and what they hold",
     "doctor": "versions, and what is available here",

@@ -17,12 +17,12 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.cluster import client_of
 from hyperslab.chunks.auto import MANY
 from hyperslab.chunks.progress import Progress, ProgressCallback, bar, reporting
-from hyperslab.conversion.columns import Columns, add_columns, split_rows
+from hyperslab.conversion.columns import Columns, add_columns
 from hyperslab.conversion.copy import SETTINGS, ArrayCopy, ConversionJob, CopyProgress, copy_arrays
 from hyperslab.conversion.distributed import copy_distributed, require_reachable
 from hyperslab.conversion.journal import make_head
 from hyperslab.conversion.opening import dataset_session, tree_session
-from hyperslab.conversion.plan import MEMORY, DryRun, dry_run, write_documents
+from hyperslab.conversion.plan import MEMORY, DryRun, collect_nodes, dry_run, write_documents
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.references import build_reference_map
 from hyperslab.conversion.report import ConversionReport, describe_recut
@@ -30,11 +30,8 @@ from hyperslab.conversion.selection import Select
 from hyperslab.conversion.source_nodes import (
     SourceDamage,
     SourceNode,
-    add_missing_markers,
     drop_damaged,
-    find_source_nodes,
     report_all_damage,
-    select_nodes,
 )
 from hyperslab.conversion.staging import Head, StagedTarget, stage_target
 from hyperslab.conversion.verify import verify_target
@@ -261,13 +258,18 @@ def _collect_nodes(
     Damage is an error unless the caller asked to leave it out.
     """
     damage = SourceDamage()
-    parts = find_source_nodes(source, request.path, format.features, damage)
-    if damage and not request.skip_damaged:
-        damage.raise_error()
-    parts, columns = split_rows(parts, format.features)
-    source = add_columns(source, columns)
-    items = add_missing_markers(source, select_nodes(source, parts, request.select, request.encoding), format)
-    return (drop_damaged(source, items, damage) if request.skip_damaged else items), columns, damage
+    items, columns = collect_nodes(
+        source,
+        format,
+        damage,
+        path=request.path,
+        select=request.select,
+        encoding=request.encoding,
+        skip_damaged=request.skip_damaged,
+    )
+    if request.skip_damaged:
+        items = drop_damaged(add_columns(source, columns), items, damage)
+    return items, columns, damage
 
 
 def _write_target(

@@ -27,6 +27,7 @@ from hyperslab.conversion.adapt import (
     set_zarr2_fill_value,
     translate_codecs,
 )
+from hyperslab.conversion.columns import Columns, add_columns, split_rows
 from hyperslab.conversion.losses import (
     COLUMNS,
     Features,
@@ -42,8 +43,14 @@ from hyperslab.conversion.losses import (
 from hyperslab.conversion.opening import dataset_session
 from hyperslab.conversion.rechunk import Encoding, choose_chunks, refit_chunks
 from hyperslab.conversion.references import ReferenceMap
-from hyperslab.conversion.selection import ArraySelection, select_labels
-from hyperslab.conversion.source_nodes import SourceNode
+from hyperslab.conversion.selection import ArraySelection, Select, select_labels
+from hyperslab.conversion.source_nodes import (
+    SourceDamage,
+    SourceNode,
+    add_missing_markers,
+    find_source_nodes,
+    select_nodes,
+)
 from hyperslab.conversion.variable_length import drop_non_utf8, fit_fixed_length, measure_text
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.base import Feature, Format, Reader, Writer
@@ -61,6 +68,33 @@ MEMORY = 256 << 20
 # A shard that nobody asked for takes this part of it and no more: a box of cells is in memory twice, beside what is
 # encoded of it, for each of two threads.
 _SHARDS_IN_MEMORY = 8
+EVERYTHING = Select.of(None)
+"""The selection of all cells."""
+AS_IN_SOURCE = Encoding()
+"""Chunks, shards and codecs as the source has them, as far as they suit."""
+
+
+def collect_nodes(
+    source: OpenDataset,
+    format: Format,
+    damage: SourceDamage,
+    *,
+    path: str = "",
+    select: Select = EVERYTHING,
+    encoding: Encoding = AS_IN_SOURCE,
+    skip_damaged: bool = False,
+) -> tuple[list[SourceNode], Columns]:
+    """Return the nodes that are converted, with the cells that are selected, and the columns among them.
+
+    ``path``: the group or array that becomes the root. Nodes that cannot be read are an error that lists them, or are
+    left out, their errors in ``damage``.
+    """
+    parts = find_source_nodes(source, path, format.features, damage)
+    if damage and not skip_damaged:
+        damage.raise_error()
+    parts, columns = split_rows(parts, format.features)
+    source = add_columns(source, columns)
+    return add_missing_markers(source, select_nodes(source, parts, select, encoding), format), columns
 
 
 @dataclass(frozen=True, eq=False)

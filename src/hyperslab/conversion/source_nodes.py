@@ -94,13 +94,18 @@ def walk_nodes(session: OpenDataset, path: str, damage: SourceDamage | None = No
         try:
             node = session.reader.node(place)
             names = list(session.reader.children(place)) if node.is_group else []
-        except DAMAGE as error:
-            if damage is None or place == path:
+        except (*DAMAGE, Unsupported) as error:
+            is_left_out = damage is not None and (damage.has_undecodable or not isinstance(error, Unsupported))
+            if damage is None or not is_left_out or place == path:
                 raise
             damage.errors[place] = error.locate(url=session.url, node=place)
             continue
         if node.is_array and node.problem is not None:
-            raise Unsupported(f"the cells cannot be decoded: {node.problem}", url=session.url, node=place)
+            unreadable = Unsupported(f"the cells cannot be decoded: {node.problem}", url=session.url, node=place)
+            if damage is None or not damage.has_undecodable:
+                raise unreadable
+            damage.errors[place] = unreadable
+            continue
         yield place, node
         waiting += [child(place, name) for name in reversed(names)]
 
@@ -253,9 +258,14 @@ _NOTHING = "without what is damaged there is no array to copy"
 
 @dataclass
 class SourceDamage:
-    """The first error of each node of a source that cannot be read, by its path."""
+    """The first error of each node of a source that cannot be read, by its path.
+
+    ``has_undecodable``: nodes that are not supported, such as arrays of unknown codecs, are among them too, and no
+    error at once.
+    """
 
     errors: dict[str, HyperslabError] = field(default_factory=dict)
+    has_undecodable: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.errors)

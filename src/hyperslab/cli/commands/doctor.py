@@ -43,6 +43,8 @@ LIBRARIES = (
     ("hdmf", "hdmf", "hdmf"),
     ("obstore", "obstore", "cloud"),
     ("matplotlib", "matplotlib", "plot"),
+    ("starlette", "starlette", "web"),
+    ("uvicorn", "uvicorn", "web"),
 )
 SLOW_SUMS = "; faster with pip install google-crc32c"
 _NEEDED = {

@@ -233,6 +233,10 @@ class StoredChunks(ChunkSource):
         """Forget one chunk."""
         self.erase_batch([coords])
 
+    def stored_value(self, outer: Coords) -> tuple[Store, str] | None:
+        """Return the store and the key of a chunk, or of a shard."""
+        return self._keys.store, self._keys.chunk_key(outer)
+
 
 class KeyedChunks(StoredChunks):
     """One stored object per chunk, under a chain of codecs."""

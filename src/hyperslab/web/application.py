@@ -1,0 +1,261 @@
+"""What is answered to a request: pages with lists, the losses of a dataset, and its values as Zarr v3.
+
+Values are read by threads of a pool, since reading blocks. A large stored value is sent piece by piece, all pieces of
+one version; a client that is too late for the rest of it is cut off, and never gets two versions for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Self, TypeVar
+from urllib.parse import unquote_to_bytes
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from hyperslab.errors import HyperslabError, Invalid, NotFound
+from hyperslab.stores.credentials import redact
+from hyperslab.web.answers import answer, error_answer
+from hyperslab.web.guard import COOKIE, Admission
+from hyperslab.web.pages import HEADERS, link_to, render_list
+from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace
+from hyperslab.web.zarr_view import DOCUMENT, Part, ServedValue, ZarrView
+
+_log = logging.getLogger("hyperslab.web")
+T = TypeVar("T")
+# Bytes of a stored value that are read and sent at a time: so much a slow client holds of the server's memory.
+PIECE = 512 << 10
+_WHOLE = (0, PIECE)
+# 19 digits are more bytes than any value has; longer numbers are no ranges.
+_RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
+_TAGS = re.compile(r'(?:W/)?"([^"]*)"')
+_LOSSES = "losses"
+
+
+class Application:
+    """The pages and values of the ``places``; their reading is done by the threads of ``pool``."""
+
+    def __init__(self, places: Mapping[str, ServedPlace], admission: Admission, pool: ThreadPoolExecutor) -> None:
+        self._places = places
+        self._admission = admission
+        self._pool = pool
+        routes = [Route("/", self._index), Route("/zarr/{path:path}", self._zarr)]
+        handlers = {HTTPException: _of_starlette, Exception: _of_defect}
+        self.app = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
+        self.app.router.redirect_slashes = False
+
+    async def _run(self, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, function)
+
+    async def _index(self, request: Request) -> Response:
+        """Answer with the list of places. The token of the address goes into a cookie, and out of the address."""
+        if self._admission.token and "token" in request.query_params:
+            response: Response = RedirectResponse("/", 303, {"referrer-policy": "no-referrer"})
+            name = f"{COOKIE}-{request.url.port or 80}"  # a browser has one jar for all ports of a host
+            response.set_cookie(name, self._admission.cookie, httponly=True, samesite="strict")
+            return response
+        links = [(f"{name} ({redact(place.where.url)})", link_to("zarr", name)) for name, place in self._places.items()]
+        remark = "Each dataset is a Zarr v3 store under its address, for any reader of Zarr."
+        return HTMLResponse(render_list("hyperslab", links, [remark]), headers={**HEADERS, "cache-control": "no-cache"})
+
+    async def _zarr(self, request: Request) -> Response:
+        """Answer with a value of a dataset, its losses, or a list of what is there."""
+        try:
+            asked = AskedValue.of(request)
+            return await self._run(partial(self._answer, split_path(request.scope["raw_path"]), asked))
+        except HyperslabError as error:
+            return error_answer(error)
+
+    def _answer(self, parts: list[str], asked: AskedValue) -> Response:
+        """Return the answer for a path, by a thread of the pool."""
+        place = self._places.get(parts[0]) if parts else None
+        if place is None:
+            raise NotFound("no place is served under this name", node="/".join(parts[:1]))
+        found = place.find(parts[1:])
+        if isinstance(found, FoundFolder):
+            return _folder_page(parts, found)
+        if found.key == _LOSSES:
+            return _losses(found.view)
+        if not found.key:
+            return _dataset_page(parts, len(found.view.paths()))
+        return self._value(found, asked)
+
+    def _value(self, found: FoundDataset, asked: AskedValue) -> Response:
+        """Return a value, a part of it, or the answer that the client has it already."""
+        wanted = None if asked.is_head else asked.part
+        value = found.view.read(found.key, (0, 1) if asked.is_head else _first_piece(wanted), asked.known)
+        if value is not None and wanted is not None and asked.only_if not in (None, value.tag):
+            wanted = None  # the rest of another version is of no use to the client
+            value = found.view.read(found.key, _WHOLE, asked.known)
+        if value is None:
+            raise NotFound("there is nothing under this key", node=found.key)
+        is_json = found.key.rpartition("/")[2] == DOCUMENT
+        sent = {
+            "etag": f'"{value.tag}"',
+            "cache-control": "no-cache",
+            "accept-ranges": "bytes",
+            "content-type": "application/json" if is_json else "application/octet-stream",
+        }
+        if value.data is None:
+            return Response(None, 304, sent)
+        if asked.is_head:
+            return Response(None, 200, {**sent, "content-length": str(value.size)})
+        start, stop, status = 0, value.size, 200
+        if wanted is not None:
+            start, stop = bounds_of(wanted, value.size)
+            if start >= stop:
+                more = {"content_range": f"bytes */{value.size}"}
+                return answer(416, "Invalid", "no byte of the value is in this range", remedy="ask for less", **more)
+            status, sent["content-range"] = 206, f"bytes {start}-{stop - 1}/{value.size}"
+        return ValueResponse(value, start, stop, status, sent, self._run)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedValue:
+    """What a client wants of a value: a ``part`` of it, nothing where it has one of the ``known`` versions, a part
+    ``only_if`` it is of that version, or no bytes at all (``is_head``)."""
+
+    part: Part | None
+    known: Sequence[str]
+    only_if: str | None
+    is_head: bool
+
+    @classmethod
+    def of(cls, request: Request) -> Self:
+        """Read the headers of a request."""
+        headers = request.headers
+        condition = headers.get("if-range")
+        tag = None if condition is None else _TAGS.fullmatch(condition)
+        only_if = condition if tag is None else tag[1]
+        known = _TAGS.findall(headers.get("if-none-match", ""))
+        return cls(parse_range(headers.get("range", "")), known, only_if, request.method == "HEAD")
+
+
+class ValueResponse(Response):
+    """The bytes ``start <= i < stop`` of a value, sent piece by piece.
+
+    It ends once they have left the server's memory, so that a request counts as long as it takes any. What cannot be
+    read on ends the connection: the client sees that bytes are missing.
+    """
+
+    def __init__(
+        self,
+        value: ServedValue,
+        start: int,
+        stop: int,
+        status: int,
+        headers: Mapping[str, str],
+        run: Callable[[Callable[[], bytes | memoryview]], Awaitable[bytes | memoryview]],
+    ) -> None:
+        super().__init__(None, status, {**headers, "content-length": str(stop - start)})
+        self._value = value
+        self._start = start
+        self._stop = stop
+        self._run = run
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the head and all pieces."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        at, piece = self._start, self._value.data
+        request = Request(scope, receive)
+        assert piece is not None
+        while True:
+            await send({"type": "http.response.body", "body": bytes(piece), "more_body": True})
+            at += len(piece)
+            if at >= self._stop or await request.is_disconnected():
+                break
+            piece = await self._run(partial(self._value.read_more, at, min(at + PIECE, self._stop)))
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+# -- paths and ranges --------------------------------------------------------------------------------------------------
+
+
+def split_path(raw: bytes) -> list[str]:
+    """Return the segments behind ``/zarr/``, each decoded once. Invalid for one that is no name: it is empty, ``.`` or
+    ``..``, or has a slash, a backslash or a control character in it, however it is spelled."""
+    segments = raw.partition(b"?")[0].split(b"/")[2:]
+    if segments and not segments[-1]:
+        del segments[-1]  # a slash at the end
+    parts = []
+    for segment in segments:
+        try:
+            part = unquote_to_bytes(segment).decode()
+        except UnicodeDecodeError:
+            raise Invalid("the path is no UTF-8", remedy="escape it as UTF-8") from None
+        if part in ("", ".", "..") or any(letter in "/\\\x7f" or letter < " " for letter in part):
+            raise Invalid("a part of the path is no name", remedy="names have no slash, and are neither . nor ..")
+        parts.append(part)
+    return parts
+
+
+def parse_range(header: str) -> Part | None:
+    """Return the one range that a header asks for, a negative start counting from the end; None for no range, for
+    several, and for what is none: then the whole value is sent, as HTTP has it."""
+    found = _RANGE.fullmatch(header.strip().replace(" ", ""))
+    if found is None or found[1] == found[2] == "":
+        return None
+    if not found[1]:
+        return -int(found[2]), 0
+    start, last = int(found[1]), int(found[2] or 10**19)
+    return (start, last + 1) if last >= start else None
+
+
+def bounds_of(wanted: Part, size: int) -> Part:
+    """Return the first byte of a range, and the one behind the last; equal where there is none."""
+    start, stop = wanted
+    if start < 0 or (start, stop) == (0, 0):
+        return max(size + start, 0) if start else size, size
+    return min(start, size), min(stop, size)
+
+
+def _first_piece(wanted: Part | None) -> Part:
+    """Return what is read at first of a value that is read piece by piece."""
+    if wanted is None:
+        return _WHOLE
+    start, stop = wanted
+    if start < 0:
+        return start, min(start + PIECE, 0)
+    return start, min(stop, start + PIECE)
+
+
+# -- pages and errors --------------------------------------------------------------------------------------------------
+
+
+def _losses(view: ZarrView) -> Response:
+    losses = view.losses()
+    listed = [{"node": loss.node, "feature": str(loss.feature), "message": loss.message} for loss in losses]
+    return JSONResponse({"losses": listed}, headers={"cache-control": "no-cache"})
+
+
+def _folder_page(parts: list[str], found: FoundFolder) -> Response:
+    links = [(name, link_to("zarr", *parts, name)) for name in found.names]
+    remarks = [] if found.is_whole else [f"These are the first {len(found.names)} names."]
+    page = render_list("/".join(parts), links, remarks)
+    return HTMLResponse(page, headers={**HEADERS, "cache-control": "no-cache"})
+
+
+def _dataset_page(parts: list[str], arrays: int) -> Response:
+    links = [(name, link_to("zarr", *parts, name)) for name in (DOCUMENT, _LOSSES)]
+    page = render_list("/".join(parts), links, [f"A Zarr v3 store of {arrays} arrays: open the address of this page."])
+    return HTMLResponse(page, headers={**HEADERS, "cache-control": "no-cache"})
+
+
+def _of_starlette(request: Request, error: HTTPException) -> Response:
+    remedy = "begin at the list of places: /"
+    return answer(error.status_code, "NotFound" if error.status_code == 404 else "Invalid", error.detail, remedy=remedy)
+
+
+def _of_defect(request: Request, error: Exception) -> Response:
+    """Answer with a defect of our own, of which the client is told no more than that."""
+    return answer(500, "Defect", "hyperslab failed here; the server's log has the reason")

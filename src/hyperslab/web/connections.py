@@ -1,0 +1,149 @@
+"""Connections: uvicorn with h11, in a thread of its own, with bounds that uvicorn does not have.
+
+Who opens a connection, or begins a request, and does not go on is cut off after some seconds, and so is who does not
+read what is sent; there are never more connections than so many. Nothing is logged of requests: an address may hold the
+token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+
+import h11
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from hyperslab.errors import Invalid, StorageError
+
+# Seconds in which a client must have sent the head of a request, once it has begun; and seconds for which a connection
+# stays open between two requests.
+_HEAD_SECONDS, _IDLE_SECONDS = 10.0, 30
+# Seconds in which a client must have read a piece of a value (17 KiB/s): so long the server holds it.
+_READ_SECONDS = 30.0
+# Bytes of the head of a request: cookies of other servers on the machine are among it.
+_HEAD_BYTES = 32 << 10
+_MOST_CONNECTIONS = 1024
+# Seconds that requests have to end when the server is closed.
+_CLOSING_SECONDS = 3
+
+
+class BoundedConnection(H11Protocol):
+    """A connection of uvicorn that does not wait for the rest of a request forever."""
+
+    _deadline: asyncio.TimerHandle | None = None
+    _stuck: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, unless there are too many."""
+        super().connection_made(transport)
+        if len(self.connections) > _MOST_CONNECTIONS:
+            transport.abort()
+            return
+        # asyncio does so where it knows that it is TCP, not of a socket that was made elsewhere. Without it
+        # the last bytes of a value wait 40 ms for the client's acknowledgement of those before.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._set_deadline()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the client."""
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE:
+            self._set_deadline()
+        else:
+            self._clear_deadline()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request, of which a part may be here already."""
+        super().on_response_complete()
+        if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
+            self._set_deadline()
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read what was written, for some seconds."""
+        super().pause_writing()
+        self._stuck = self.loop.call_later(_READ_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read nearly all of it."""
+        self._move_on()
+        super().resume_writing()
+
+    def _move_on(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        self._clear_deadline()
+        self._move_on()
+        super().connection_lost(exc)
+
+    def _set_deadline(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(_HEAD_SECONDS, self._cut_off)
+
+    def _clear_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _cut_off(self) -> None:
+        self._deadline = None
+        if self.conn.their_state is h11.IDLE and (self.cycle is None or self.cycle.response_complete):
+            self.transport.abort()
+
+
+class HttpListener:
+    """A running server at ``address``. Invalid, StorageError where nobody can listen there."""
+
+    def __init__(self, app: ASGIApp, host: str, port: int, token: str) -> None:
+        self.token = token
+        self._socket = _listen(host, port)
+        shown = f"[{host}]" if ":" in host else host
+        self.address = f"http://{shown}:{self._socket.getsockname()[1]}"
+        config = uvicorn.Config(
+            app,
+            http=BoundedConnection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,  # nobody is believed to be another client than it is
+            server_header=False,
+            h11_max_incomplete_event_size=_HEAD_BYTES,
+            timeout_keep_alive=_IDLE_SECONDS,
+            timeout_graceful_shutdown=_CLOSING_SECONDS,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="hyperslab_web_loop", daemon=True)
+        self._started = threading.Event()
+        self._thread.start()
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._socket])
+
+    def wait(self) -> None:
+        """Wait until the server is closed; Ctrl-C ends the waiting."""
+        self._thread.join()
+
+    def close(self) -> None:
+        """End all connections and the thread."""
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens: who connects from now on is answered as soon as the server runs."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=256)
+    except OverflowError:
+        raise Invalid(f"there is no port {port}", remedy="give a number up to 65535, 0 for any free one") from None
+    except OSError as error:
+        remedy = "choose another port (--port), 0 for any free one"
+        raise StorageError(f"cannot listen at {host}:{port}: {error.strerror}", remedy=remedy) from error

@@ -1,0 +1,216 @@
+"""The places that are served: each under a name, folders and databases of many datasets looked into as far as asked.
+
+No path leads out of a place: a name in a folder is one segment, symbolic links are resolved before anything is opened,
+and what is no dataset is never read for anybody.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from urllib.parse import quote
+
+from hyperslab import api
+from hyperslab.array.session import open_session
+from hyperslab.chunks.settings import Settings
+from hyperslab.errors import HyperslabError, Invalid, NotFound
+from hyperslab.formats import SCHEMES, detect
+from hyperslab.formats.opening import probe_place
+from hyperslab.formats.zarr.opening import ZarrFormat
+from hyperslab.stores.location import Location
+from hyperslab.web.zarr_view import EncodedChunks, ZarrView
+
+# Datasets of folders that are kept open, those that were used last: each holds files or connections.
+_MOST_OPEN = 64
+# Names of a folder that are shown.
+MOST_NAMES = 1000
+# Seconds after which it is looked again where a name in a folder leads.
+_LOOK_EVERY = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDataset:
+    """A dataset, and the ``key`` that is asked of it."""
+
+    view: ZarrView
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFolder:
+    """The names right in a folder, or of the objects in a database; ``is_whole``: these are all."""
+
+    names: Sequence[str]
+    is_whole: bool
+
+
+class ServedPlace:
+    """One place under its ``name``: a dataset, or a folder or database of datasets."""
+
+    def __init__(self, name: str, where: Location, chunks: EncodedChunks) -> None:
+        self.name = name
+        self.where = where
+        self._chunks = chunks
+        self._mutex = threading.Lock()
+        self._is_dataset: bool | None = None
+        self._views: OrderedDict[tuple[str, ...], tuple[ZarrView, str, float]] = OrderedDict()
+
+    def find(self, parts: Sequence[str]) -> FoundDataset | FoundFolder:
+        """Return what lies at ``parts`` below the place. NotFound."""
+        for count in range(len(parts) + 1):
+            if (view := self._known(tuple(parts[:count]))) is not None:
+                return FoundDataset(view, "/".join(parts[count:]))
+        if self._is_one_dataset():
+            return FoundDataset(self._add((), self.where, ""), "/".join(parts))
+        if self.where.path is None:
+            return self._find_object(parts)
+        return self._find_in_folder(parts)
+
+    def close(self) -> None:
+        """Let go of all datasets."""
+        with self._mutex:
+            views, self._views = self._views, OrderedDict()
+        for view, _, _ in views.values():
+            view.close()
+
+    def _known(self, parts: tuple[str, ...]) -> ZarrView | None:
+        """Return a dataset that was found before, unless its name leads elsewhere by now."""
+        with self._mutex:
+            found = self._views.get(parts)
+            if found is None:
+                return None
+            view, real, looked = found
+            now = time.monotonic()
+            if real and now - looked > _LOOK_EVERY:
+                if os.path.realpath(os.path.join(self.where.target, *parts)) != real:
+                    del self._views[parts]
+                    return None
+                self._views[parts] = view, real, now
+            self._views.move_to_end(parts)
+            return view
+
+    def _add(self, parts: tuple[str, ...], where: Location, real: str) -> ZarrView:
+        gone = []
+        with self._mutex:
+            if parts not in self._views:
+                self._views[parts] = ZarrView(where, self._chunks), real, time.monotonic()
+            view = self._views[parts][0]
+            while len(self._views) > _MOST_OPEN:
+                gone.append(self._views.popitem(last=False)[1][0])
+        for each in gone:
+            each.close()
+        return view
+
+    def _is_one_dataset(self) -> bool:
+        """Return True unless the place is a folder or a database of datasets."""
+        if self._is_dataset is None or self.where.scheme == "file":  # a folder may become a dataset, and be none again
+            self._is_dataset = not (_is_folder(self.where) or _has_objects(self.where))
+        return self._is_dataset
+
+    # -- folders -------------------------------------------------------------------------------------------------------
+
+    def _find_in_folder(self, parts: Sequence[str]) -> FoundDataset | FoundFolder:
+        root = os.path.realpath(self.where.target)
+        path = root
+        for count, name in enumerate(parts, 1):
+            path = os.path.realpath(os.path.join(path, name))
+            if not _is_served_name(name) or not _is_within(path, root) or not os.path.exists(path):
+                raise NotFound("there is nothing of this name", node="/".join(parts[:count]))
+            where = Location.of(path)
+            if not _is_folder(where):
+                if not _is_dataset(where):
+                    raise NotFound("this is no dataset", node="/".join(parts[:count]))
+                return FoundDataset(self._add(tuple(parts[:count]), where, path), "/".join(parts[count:]))
+        return _list_folder(path, root)
+
+    # -- databases of objects ------------------------------------------------------------------------------------------
+
+    def _find_object(self, parts: Sequence[str]) -> FoundDataset | FoundFolder:
+        if not parts:
+            names = _names_of(self.where) or []
+            return FoundFolder(names[:MOST_NAMES], len(names) <= MOST_NAMES)
+        where = Location.of(f"{self.where.target}#{quote(parts[0], safe='')}", self.where.options)
+        return FoundDataset(self._add((parts[0],), where, ""), "/".join(parts[1:]))
+
+
+def _is_served_name(name: str) -> bool:
+    """Return True for names that are shown: what begins with a dot is somebody's own."""
+    return not name.startswith(".")
+
+
+def _is_within(path: str, root: str) -> bool:
+    return path == root or path.startswith(root if root.endswith(os.sep) else root + os.sep)
+
+
+def _is_folder(where: Location) -> bool:
+    """Return True for a folder that is no dataset itself: datasets may lie in it."""
+    return where.path is not None and os.path.isdir(where.path) and not _is_dataset(where)
+
+
+def _is_dataset(where: Location) -> bool:
+    """Return True where a format recognises the place; in a folder by documents that lie right in it."""
+    try:
+        probe = probe_place(where)
+        format = detect(probe)
+    except HyperslabError:  # a damaged one is told when it is opened, and what is no dataset is not
+        return False
+    if isinstance(format, ZarrFormat) and not probe.is_file and where.scheme == "file":
+        # what lies deeper makes a group of any folder above it
+        names = {name for dialect in format.dialects for name in dialect.nodes}
+        names.add(format.metadata_dialect.consolidated_name)
+        return probe.has_any(sorted(names))
+    return format is not None
+
+
+def _list_folder(path: str, root: str) -> FoundFolder:
+    """Return the names in a folder that may be folders or datasets; links that lead out of the root are left out."""
+    names: list[str] = []
+    with suppress(OSError), os.scandir(path) as entries:
+        some = (entry for entry in islice(entries, 10 * MOST_NAMES) if _is_served_name(entry.name))
+        names += [e.name for e in some if not e.is_symlink() or _is_within(os.path.realpath(e.path), root)]
+    return FoundFolder(sorted(names)[:MOST_NAMES], len(names) <= MOST_NAMES)
+
+
+def _has_objects(where: Location) -> bool:
+    """Return True for a database, or a part of one, that holds datasets and is none."""
+    return where.scheme in SCHEMES and _names_of(where) is not None
+
+
+def _names_of(where: Location) -> list[str] | None:
+    """Return the names of the datasets in a database, one more than are shown; None for a place that is one dataset."""
+    session = open_session(where, "r", None, Settings(cache_bytes=0), {})
+    try:
+        names = session.reader.some_names(MOST_NAMES + 1)
+        return None if names is None else list(names)
+    finally:
+        session.close()
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def name_places(
+    targets: Sequence[api.Target], storage_options: Mapping[str, object] | None, chunks: EncodedChunks
+) -> dict[str, ServedPlace]:
+    """Return the places by name: the last part of each URL, with a number where two have the same. NotFound where
+    nothing is, Invalid without any."""
+    if not targets:
+        raise Invalid("there is nothing to serve", remedy="give a path or URL")
+    places: dict[str, ServedPlace] = {}
+    for target in targets:
+        where = Location.of(target, storage_options)
+        if where.scheme == "file":
+            probe_place(where)  # NotFound
+        stem = where.name.strip(". ") or "dataset"
+        name, number = stem, 1
+        while name in places:
+            number += 1
+            name = f"{stem}-{number}"
+        places[name] = ServedPlace(name, where, chunks)
+    return places

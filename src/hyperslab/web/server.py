@@ -1,0 +1,109 @@
+"""The server: one thread with an event loop for the connections, a pool of threads that read.
+
+It listens at this machine alone unless another host is named, and everybody needs its token.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
+
+from hyperslab import api
+from hyperslab.bridges.extras import library
+from hyperslab.errors import Invalid
+from hyperslab.web.places import ServedPlace, name_places
+from hyperslab.web.zarr_view import EncodedChunks
+
+if TYPE_CHECKING:
+    from hyperslab.web.connections import HttpListener
+
+# Threads that read values. Those that wait for a server, or for a chunk that another one makes, take no processor.
+_READERS = 16
+# Bytes of encoded chunks that are kept.
+CACHE_BYTES = 256 << 20
+
+
+class DataServer:
+    """Datasets over HTTP until it is closed: ``url`` is the list of them, with the ``token`` in it."""
+
+    def __init__(self, places: Mapping[str, ServedPlace], listener: HttpListener, pool: ThreadPoolExecutor) -> None:
+        self._places = places
+        self._listener = listener
+        self._pool = pool
+        self.token = listener.token
+        self.address = listener.address
+
+    @property
+    def url(self) -> str:
+        """The address of the list of places, with the token."""
+        return f"{self.address}/" + (f"?token={quote(self.token, safe='')}" if self.token else "")
+
+    @property
+    def zarr_urls(self) -> dict[str, str]:
+        """The address of each place by its name; readers give the token as ``Authorization: Bearer TOKEN``."""
+        return {name: f"{self.address}/zarr/{quote(name, safe='')}" for name in self._places}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that a reader of Zarr sends along."""
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+    def wait(self) -> None:
+        """Wait until the server is closed."""
+        self._listener.wait()
+
+    def close(self) -> None:
+        """Answer nobody any more, and let go of the datasets; closing twice is fine."""
+        self._listener.close()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        for place in self._places.values():
+            place.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<DataServer {self.address}: {', '.join(self._places)}>"
+
+
+def serve(
+    *targets: api.Target,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    allow_origin: str | Iterable[str] = (),
+    storage_options: Mapping[str, Any] | None = None,
+) -> DataServer:
+    """Give datasets of any format out as Zarr v3 over HTTP, read-only, until the server that is returned is closed.
+
+    ``targets``: files, folders (of datasets too) and URLs. ``host``: other machines reach it under another than the
+    default. ``port``: 0 for any free one. ``token``: what everybody has to know, a random one by default; empty for
+    none, on this machine alone. ``allow_origin``: pages of other sites that may read, ``"*"`` for all of them.
+    NotFound, MissingLibrary, StorageError where nobody can listen there.
+    """
+    for name in ("starlette", "uvicorn"):
+        library(name)
+    from hyperslab.web.application import Application
+    from hyperslab.web.connections import HttpListener
+    from hyperslab.web.guard import Admission, Guard, Limits, is_loopback
+
+    if token == "" and not is_loopback(host):
+        remedy = "leave token= (--token) out, or listen at 127.0.0.1"
+        raise Invalid("without a token everybody who reaches this machine could read", remedy=remedy)
+    origins = frozenset([allow_origin] if isinstance(allow_origin, str) else allow_origin)
+    chunks = EncodedChunks(CACHE_BYTES, at_once=os.cpu_count() or 1)
+    places = name_places(targets, storage_options, chunks)
+    admission = Admission(host, secrets.token_urlsafe(24) if token is None else token, origins)
+    pool = ThreadPoolExecutor(_READERS, "hyperslab_web")
+    app = Guard(Application(places, admission, pool).app, admission, Limits())
+    return DataServer(places, HttpListener(app, host, port, admission.token), pool)
