@@ -42,14 +42,16 @@ def serve_command(
     A folder of datasets is looked into when somebody looks. Nothing can be written.
     """
     token = os.environ.get(_TOKEN_VARIABLE) if token is None else token
-    with serve(
-        *places, host=host, port=port, token=token, allow_origin=allow_origin, storage_options=storage_option
-    ) as server:
+    with (
+        suppress(KeyboardInterrupt),
+        serve(
+            *places, host=host, port=port, token=token, allow_origin=allow_origin, storage_options=storage_option
+        ) as server,
+    ):
         _print(server, as_json=as_json)
         if opens and not webbrowser.open(server.url):
             print_remark("no browser could be started: open the address yourself")
-        with suppress(KeyboardInterrupt):
-            server.wait()
+        server.wait()
 
 
 def _print(server: DataServer, *, as_json: bool) -> None:
