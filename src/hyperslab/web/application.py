@@ -71,12 +71,12 @@ class Application:
     async def _zarr(self, request: Request) -> Response:
         """Answer with a value of a dataset, its losses, or a list of what is there."""
         try:
-            asked = AskedValue.of(request)
-            return await self._run(partial(self._answer, split_path(request.scope["raw_path"]), asked))
+            query = ValueQuery.of(request)
+            return await self._run(partial(self._answer, split_path(request.scope["raw_path"]), query))
         except HyperslabError as error:
             return error_answer(error)
 
-    def _answer(self, parts: list[str], asked: AskedValue) -> Response:
+    def _answer(self, parts: list[str], query: ValueQuery) -> Response:
         """Return the answer for a path, by a thread of the pool."""
         place = self._places.get(parts[0]) if parts else None
         if place is None:
@@ -88,15 +88,15 @@ class Application:
             return _losses(found.view)
         if not found.key:
             return _dataset_page(parts, len(found.view.paths()))
-        return self._value(found, asked)
+        return self._value(found, query)
 
-    def _value(self, found: FoundDataset, asked: AskedValue) -> Response:
+    def _value(self, found: FoundDataset, query: ValueQuery) -> Response:
         """Return a value, a part of it, or the answer that the client has it already."""
-        wanted = None if asked.is_head else asked.part
-        value = found.view.read(found.key, (0, 1) if asked.is_head else _first_piece(wanted), asked.known)
-        if value is not None and wanted is not None and asked.only_if not in (None, value.tag):
+        wanted = None if query.is_head else query.part
+        value = found.view.read(found.key, (0, 1) if query.is_head else _first_piece(wanted), query.known)
+        if value is not None and wanted is not None and query.only_if not in (None, value.tag):
             wanted = None  # the rest of another version is of no use to the client
-            value = found.view.read(found.key, _WHOLE, asked.known)
+            value = found.view.read(found.key, _WHOLE, query.known)
         if value is None:
             raise NotFound("there is nothing under this key", node=found.key)
         is_json = found.key.rpartition("/")[2] == DOCUMENT
@@ -108,7 +108,7 @@ class Application:
         }
         if value.data is None:
             return Response(None, 304, sent)
-        if asked.is_head:
+        if query.is_head:
             return Response(None, 200, {**sent, "content-length": str(value.size)})
         start, stop, status = 0, value.size, 200
         if wanted is not None:
@@ -121,7 +121,7 @@ class Application:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedValue:
+class ValueQuery:
     """What a client wants of a value: a ``part`` of it, nothing where it has one of the ``known`` versions, a part
     ``only_if`` it is of that version, or no bytes at all (``is_head``)."""
 
