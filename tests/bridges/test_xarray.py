@@ -500,6 +500,13 @@ def test_shards_that_a_dataset_was_read_with(tmp_path: Path, name: str) -> None:
     assert_identical(opened(tmp_path / name).load(), dataset)
     hs.save(tmp_path / "plain.zarr", read, shards=False)
     assert hs.open(tmp_path / "plain.zarr")["t"].shards is None
+    # where they no longer fit, they are left
+    hs.save(tmp_path / "row.zarr", read.isel(y=0))
+    hs.save(tmp_path / "cut.zarr", read, chunks={"y": 3})
+    hs.save(tmp_path / "auto.zarr", read, chunks="auto")
+    assert [hs.open(tmp_path / f"{each}.zarr")["t"].shards for each in ("row", "cut", "auto")] == [None] * 3
+    hs.save(tmp_path / "smaller.zarr", read, chunks={"y": 1})
+    assert hs.open(tmp_path / "smaller.zarr")["t"].shards == (4, 4)
     if name != "a.zarr":
         with pytest.raises(Unsupported, match="no shards"):
             hs.save(tmp_path / f"b{name}", dataset, format=format, encoding={"t": {"shards": (4, 4)}})

@@ -139,10 +139,11 @@ class StoredFiles:
 
 
 _SWITCH = os.environ.get("HYPERSLAB_NATIVE", "")
-_SAYS_NOTHING = f"HYPERSLAB_NATIVE={_SWITCH!r:.20} says nothing; 0 turns it off, 1 does not"
-_UNKNOWN = "" if _SWITCH in ("", "0", "1") else _SAYS_NOTHING
-if _UNKNOWN:
-    logging.getLogger("hyperslab").warning("the engine in C is used where it was built: %s", _UNKNOWN)
+_IGNORED = (
+    "" if _SWITCH in ("", "0", "1") else f"HYPERSLAB_NATIVE={_SWITCH!r:.20} is ignored; 0 turns it off, 1 does not"
+)
+if _IGNORED:
+    logging.getLogger("hyperslab").warning("the engine in C is used where it was built: %s", _IGNORED)
 turned_off = _SWITCH == "0"
 """Nothing uses the engine. Tests and benchmarks, which compare the two ways, change it while the program runs."""
 
@@ -183,7 +184,7 @@ def describe_engine(*, has_library: bool) -> str:
         text = "used for local files" if has_library else "used for local files that are not compressed"
     else:
         text = "turned off by HYPERSLAB_NATIVE=0" if turned_off else "not built; Python does the work, more slowly"
-    return f"{text} ({_UNKNOWN})" if _UNKNOWN else text
+    return f"{text} ({_IGNORED})" if _IGNORED else text
 
 
 class SingleChunks:

@@ -485,8 +485,8 @@ def write(
         touched = outer_chunks(plan)
         errors = ShardErrors(len(touched), plan.grid)
         with source.multi_shard_write(touched, settings.lock_timeout) as target:
-            work = errors.collect(_work(target, plan, values, fill, settings, fields))
-            each_batch(work, batches(plan, size, count), workers)
+            work = _told(_work(target, plan, values, fill, settings, fields), plan, values)
+            each_batch(errors.collect(work), batches(plan, size, count), workers)
             errors.raise_if_any("written, so that nothing of this write shows")
         return
     with source.transaction(settings.lock_timeout):
@@ -495,26 +495,28 @@ def write(
         if traits.in_files and traits.locks and count > 1 and fields is None:
             engine = make_write(source.stored_files, plan, values, fill)
             if engine is not None:
-                # A shard is encoded at once; of chunks in files the one is written, and on its way to the medium, while
-                # the next is encoded, in memory that stays in the processor's cache.
-                at_once = max(1, BATCH_BYTES // nbytes) if plan.grid.outer is None else count
-                by_box = _engine_work(engine, at_once, source, work, settings)
-                if counting.watchers:
-                    by_box = counting.telling(by_box, values.nbytes / count, written=True)
-                # A shard is written whole: by one box.
-                each_batch(by_box, engine.boxes(size if plan.grid.outer is None else count), workers)
+                # A shard is encoded and written whole, by one box. Of chunks in files some are written, and on the way
+                # to the medium, while the next are encoded, in memory that stays in the processor's cache.
+                per_box, per_part = (size, max(1, BATCH_BYTES // nbytes)) if plan.grid.outer is None else (count, count)
+                by_box = _engine_work(engine, per_part, source, work, settings)
+                each_batch(_told(by_box, plan, values), engine.boxes(per_box), workers)
                 return
-        each_batch(work, batches(plan, size, count), workers)
+        each_batch(_told(work, plan, values), batches(plan, size, count), workers)
+
+
+def _told(work: Callable[[Any], None], plan: Plan, values: Block) -> Callable[[Any], None]:
+    """Return ``work``, which tells watchers of the chunks that it has written, if there are any."""
+    return counting.telling(work, values.nbytes / plan.count, written=True) if counting.watchers else work
 
 
 def _engine_work(
-    engine: EngineJob, at_once: int, source: ChunkSource, write_rest: Work, settings: Settings
+    engine: EngineJob, chunks_per_part: int, source: ChunkSource, write_rest: Work, settings: Settings
 ) -> Callable[[Box], None]:
-    """Return the function that has the engine encode a box of chunks, so many at once, which the source stores under
-    their locks."""
+    """Return the function that has the engine encode a box of chunks, part by part, which the source stores under their
+    locks."""
 
     def encode(box: Box, left: list[Piece]) -> Iterator[tuple[Coords, object]]:
-        for part in box.cut(at_once):
+        for part in box.cut(chunks_per_part):
             encoded, rest = engine.encode(part)
             left += rest
             yield from encoded.items()
@@ -541,8 +543,7 @@ def _work(source: ChunkSource, plan: Plan, values: Block, fill: Block, settings:
             pairs = ((piece.coords, _new_block(source.read, plan, piece, values, fill, fields)) for piece in pieces)
             source.write_batch(pairs, durable=settings.durable)
 
-    work = _swapper(source, plan, values, fill, settings, fields) if source.traits.swaps else write_locked
-    return counting.telling(work, values.nbytes / plan.count, written=True) if counting.watchers else work
+    return _swapper(source, plan, values, fill, settings, fields) if source.traits.swaps else write_locked
 
 
 def _swapper(source: ChunkSource, plan: Plan, values: Block, fill: Block, settings: Settings, fields: Any) -> Work:

@@ -87,14 +87,14 @@ def choose_chunks(
     shards = _source_shards(spec, picked, kept) if keeps_shards else None
     if encoding.shards == MANY and encoding.chunks is None:
         shards = _shards_of_many(spec, shape, kept, encoding)
-    # Without the source's shards, which the caller refuses, the chunks in them stay, however many objects they are.
-    is_refused = encoding.shards is False or encoding.shards == MANY
-    stored = None if is_refused and spec.inner_chunks is not None else shards or kept
+    # Where the source's shards are not kept, the chunks in them stay, however many objects they are.
+    drops_shards = encoding.shards is False or encoding.shards == MANY
+    stored = None if drops_shards and spec.inner_chunks is not None else shards or kept
     if encoding.chunks == "auto" or not _is_suitable(kept, stored, shape, spec):
         kept = auto
     if isinstance(encoding.chunks, Mapping):
         kept = _requested_lengths(encoding.chunks, dims, shape, longest_chunk(kept))
-    if encoding.shards is None or is_refused:
+    if encoding.shards is None or drops_shards:
         if shards is not None and kept is not auto:
             return kept, shards
         return kept, _shards_of_many(spec, shape, kept, encoding)

@@ -274,7 +274,10 @@ class Store(ABC):
         self._refuse("this store takes no writes", key)
 
     def put_many(self, pairs: Iterable[tuple[str, Buffer]], *, durable: bool = False) -> None:
-        """Store all values, by one group commit where the store has it: all written, then all durable, then visible."""
+        """Store all values, by one group commit where the store has it: all written, then all durable, then visible.
+
+        Each value is written, or copied, before the next pair is taken: its memory may then hold another value.
+        """
         for key, value in pairs:
             self.put(key, value, durable=durable)
 

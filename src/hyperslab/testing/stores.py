@@ -15,7 +15,7 @@ A test of what the store does not claim (``StoreTraits``) is skipped.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any
@@ -337,6 +337,15 @@ class StoreTests(BulkTests):
         pairs = [(f"c/{i}/{j}", bytes([i, j])) for i in range(20) for j in range(20)]
         store.put_many(iter([*pairs, ("c/0/0", b"last")]), durable=durable)
         assert {key: store.get(key) for key in store.list()} == dict(pairs) | {"c/0/0": b"last"}
+        memory = bytearray(2)
+
+        def in_one_memory() -> Iterator[tuple[str, memoryview]]:
+            for key, value in pairs:
+                memory[:] = value
+                yield key, memoryview(memory)
+
+        store.put_many(in_one_memory(), durable=durable)
+        assert {key: store.get(key) for key in store.list()} == dict(pairs)
 
     def test_put_many_failing(self, store: Store) -> None:
         """When the values run out with an error, or a key is bad, none of them is to be seen."""

@@ -8,6 +8,7 @@ from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from numbers import Integral
+from operator import mod
 from typing import Any, Literal
 
 import numpy as np
@@ -386,13 +387,14 @@ def _create(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions
     sparse = is_any_sparse(variable._data) and not how.densify
     if sparse and "fill_value" not in layout:
         fill = fill_of(variable._data)[()]
+    chunks = _chunks(variable, how.chunks, (how.encoding or {}).get(name, {}))
     return group.create_array(
         place or name,
         shape=variable.shape,
         dtype=dtype,
         dims=variable.dims,
-        chunks=_chunks(variable, how.chunks, (how.encoding or {}).get(name, {})),
-        shards=_shards(group, name, variable, how),
+        chunks=chunks,
+        shards=_shards(group, name, variable, how, chunks),
         codec=layout.get("codec", "default") if how.codec is None else how.codec,
         checksum=layout.get("checksum"),
         fill_value=None if isinstance(fill, str | bytes) else fill,
@@ -419,17 +421,22 @@ def _fill(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions) 
     return own
 
 
-def _shards(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions) -> Any:
+def _shards(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions, chunks: Any) -> Any:
     """Return the shards wanted for the variable, None for none as in xarray's engine zarr; else for all; else as it was
-    read, where the format has such; else where there are many chunks, but not where cells come later: others may write
-    them, a region at a time."""
+    read, where the format has such and they hold whole ``chunks``; else where there are many chunks, but not where
+    cells come later: others may write them, a region at a time."""
     own, format = variable.encoding.get("shards"), group._session.format
     if "shards" in (how.encoding or {}).get(name, {}):
         return False if own is None else own
     if how.shards is not None:
         return how.shards
-    # the tiles of collections, which are no shards to choose, are shown as such
-    if own is not None and (Feature.SHARDS in format.features or format.traits.has_collections):
+    if own is not None and format.traits.has_collections:
+        return own  # tiles, which are no shards to choose, are shown as such
+    # a part of what was read has fewer dimensions, or is saved in other chunks
+    fits = isinstance(own, str)
+    if isinstance(own, tuple) and isinstance(chunks, tuple):
+        fits = len(own) == len(chunks) and not any(map(mod, own, chunks))
+    if fits and Feature.SHARDS in format.features:
         return own
     return MANY if how.compute and format.traits.shards_many else None
 
