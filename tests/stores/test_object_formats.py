@@ -23,6 +23,7 @@ class InABucket(FormatTests):
         return Location.of(f"s3://{s3.bucket()}/new.zarr", s3.options)
 
 
+@pytest.mark.sampled(0)  # TestZarr3 holds the bucket, tests/formats the documents
 class TestZarr2(InABucket):
     format = zarr2.FORMAT
 
