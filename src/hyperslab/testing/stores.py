@@ -334,7 +334,7 @@ class StoreTests(BulkTests):
     def test_put_many(self, store: Store, durable: bool) -> None:
         """All values of any iterable; the last of one key counts."""
         store.put_many(iter([]), durable=durable)
-        pairs = [(f"c/{i}/{j}", bytes([i, j])) for i in range(20) for j in range(20)]
+        pairs = [(f"c/{i}/{j}", bytes([i, j])) for i in range(10) for j in range(10)]
         store.put_many(iter([*pairs, ("c/0/0", b"last")]), durable=durable)
         assert {key: store.get(key) for key in store.list()} == dict(pairs) | {"c/0/0": b"last"}
         memory = bytearray(2)
