@@ -291,7 +291,7 @@ def test_the_token_of_the_address_becomes_a_cookie(server: Any) -> None:
 
 
 def ask(server: Any, line: str, *headers: str, host: str | None = None, token: str = "letmein") -> tuple[int, bytes]:
-    """The status and body of a request, written as it is."""
+    """The status and body of a request, written as it is; 0 where the server cut it off before the answer was read."""
     port = int(server.address.rpartition(":")[2])
     host = f"127.0.0.1:{port}" if host is None else host
     lines = [
@@ -301,12 +301,13 @@ def ask(server: Any, line: str, *headers: str, host: str | None = None, token: s
         *headers,
     ]
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
-        connection.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1"))
         answer = b""
-        while more := connection.recv(1 << 16):
-            answer += more
+        with suppress(ConnectionResetError, BrokenPipeError):
+            connection.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1"))
+            while more := connection.recv(1 << 16):
+                answer += more
     head, _, body = answer.partition(b"\r\n\r\n")
-    return int(head.split()[1]), body
+    return int(head.split()[1]) if head else 0, body
 
 
 UP = (
@@ -385,8 +386,9 @@ def test_absurd_requests_end_and_the_server_stays(server: Any) -> None:
     assert ask(server, f"GET /{'a' * 5000} HTTP/1.1")[0] == 414
     assert ask(server, f"GET /zarr/a.zarr/{'x/' * 1500} HTTP/1.1")[0] == 404
     assert ask(server, f"GET /zarr/a.zarr/x/c/{'9' * 3000}/0 HTTP/1.1")[0] == 404
-    assert ask(server, "GET / HTTP/1.1", f"X: {'a' * 70_000}")[0] in (400, 431)
-    assert ask(server, "GET / HTTP/1.1", *[f"X{i}: a" for i in range(9000)])[0] in (400, 431)
+    # A server that closes before it has read all resets the connection, and the answer on its way may be lost.
+    assert ask(server, "GET / HTTP/1.1", f"X: {'a' * 70_000}")[0] in (0, 400, 431)
+    assert ask(server, "GET / HTTP/1.1", *[f"X{i}: a" for i in range(9000)])[0] in (0, 400, 431)
     assert ask(server, "GET / HTTQ/1.1")[0] == 400
     assert ask(server, "\x00\xff\xfe", host="")[0] == 400
     assert ask(server, "GET / HTTP/1.1", "Content-Length: 5\r\nTransfer-Encoding: chunked")[0] in (200, 400)

@@ -485,7 +485,7 @@ def write(
         touched = outer_chunks(plan)
         errors = ShardErrors(len(touched), plan.grid)
         with source.multi_shard_write(touched, settings.lock_timeout) as target:
-            work = _told(_work(target, plan, values, fill, settings, fields), plan, values)
+            work = _with_progress(_work(target, plan, values, fill, settings, fields), plan, values)
             each_batch(errors.collect(work), batches(plan, size, count), workers)
             errors.raise_if_any("written, so that nothing of this write shows")
         return
@@ -499,12 +499,12 @@ def write(
                 # to the medium, while the next are encoded, in memory that stays in the processor's cache.
                 per_box, per_part = (size, max(1, BATCH_BYTES // nbytes)) if plan.grid.outer is None else (count, count)
                 by_box = _engine_work(engine, per_part, source, work, settings)
-                each_batch(_told(by_box, plan, values), engine.boxes(per_box), workers)
+                each_batch(_with_progress(by_box, plan, values), engine.boxes(per_box), workers)
                 return
-        each_batch(_told(work, plan, values), batches(plan, size, count), workers)
+        each_batch(_with_progress(work, plan, values), batches(plan, size, count), workers)
 
 
-def _told(work: Callable[[Any], None], plan: Plan, values: Block) -> Callable[[Any], None]:
+def _with_progress(work: Callable[[Any], None], plan: Plan, values: Block) -> Callable[[Any], None]:
     """Return ``work``, which tells watchers of the chunks that it has written, if there are any."""
     return counting.telling(work, values.nbytes / plan.count, written=True) if counting.watchers else work
 

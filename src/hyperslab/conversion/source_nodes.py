@@ -95,14 +95,13 @@ def walk_nodes(session: OpenDataset, path: str, damage: SourceDamage | None = No
             node = session.reader.node(place)
             names = list(session.reader.children(place)) if node.is_group else []
         except (*DAMAGE, Unsupported) as error:
-            is_left_out = damage is not None and (damage.has_undecodable or not isinstance(error, Unsupported))
-            if damage is None or not is_left_out or place == path:
+            if damage is None or not isinstance(error, damage.kinds) or place == path:
                 raise
             damage.errors[place] = error.locate(url=session.url, node=place)
             continue
         if node.is_array and node.problem is not None:
             unreadable = Unsupported(f"the cells cannot be decoded: {node.problem}", url=session.url, node=place)
-            if damage is None or not damage.has_undecodable:
+            if damage is None or not isinstance(unreadable, damage.kinds):
                 raise unreadable
             damage.errors[place] = unreadable
             continue
@@ -260,12 +259,11 @@ _NOTHING = "without what is damaged there is no array to copy"
 class SourceDamage:
     """The first error of each node of a source that cannot be read, by its path.
 
-    ``has_undecodable``: nodes that are not supported, such as arrays of unknown codecs, are among them too, and no
-    error at once.
+    ``kinds``: of the errors that are collected; any other is raised at once, as of arrays of unknown codecs.
     """
 
     errors: dict[str, HyperslabError] = field(default_factory=dict)
-    has_undecodable: bool = False
+    kinds: tuple[type[HyperslabError], ...] = DAMAGE
 
     def __bool__(self) -> bool:
         return bool(self.errors)

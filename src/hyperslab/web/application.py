@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from starlette.applications import Starlette
@@ -50,8 +50,8 @@ class Application:
         self._admission = admission
         self._pool = pool
         routes = [Route("/", self._index), Route("/zarr/{path:path}", self._zarr)]
-        handlers = {HTTPException: _of_starlette, Exception: _of_defect}
-        self.app = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
+        handlers: dict[Any, Callable[[Request, Any], Response]] = {HTTPException: _of_starlette, Exception: _of_defect}
+        self.app = Starlette(routes=routes, exception_handlers=handlers)
         self.app.router.redirect_slashes = False
 
     async def _run(self, function: Callable[[], T]) -> T:

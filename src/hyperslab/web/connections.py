@@ -36,7 +36,7 @@ class BoundedConnection(H11Protocol):
     _deadline: asyncio.TimerHandle | None = None
     _stuck: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Begin, unless there are too many."""
         super().connection_made(transport)
         if len(self.connections) > _MOST_CONNECTIONS:

@@ -34,8 +34,8 @@ from hyperslab.conversion.copy import SETTINGS, ArrayCopy, copy_box
 from hyperslab.conversion.losses import Loss
 from hyperslab.conversion.plan import AS_IN_SOURCE, MEMORY, collect_nodes, dry_run, render_documents
 from hyperslab.conversion.references import ReferenceMap, build_reference_map
-from hyperslab.conversion.source_nodes import SourceDamage
-from hyperslab.errors import Conflict, HyperslabError, NodeNotFound, Replaced
+from hyperslab.conversion.source_nodes import DAMAGE, SourceDamage
+from hyperslab.errors import Conflict, HyperslabError, NodeNotFound, Replaced, Unsupported
 from hyperslab.formats.base import Reader
 from hyperslab.formats.zarr.chunks import coords_of_key
 from hyperslab.formats.zarr3 import FORMAT
@@ -222,7 +222,7 @@ class _OpenState:
         self.stamps = self.look()
         if file is None:
             self._session = session = self._open(where)
-        damage = SourceDamage(has_undecodable=True)
+        damage = SourceDamage(kinds=(*DAMAGE, Unsupported))
         items, columns = collect_nodes(session, FORMAT, damage, skip_damaged=True)
         nowhere = Location.of(MemoryStore())
         references = build_reference_map(session, items, "", nowhere)
