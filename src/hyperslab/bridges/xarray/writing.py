@@ -432,10 +432,11 @@ def _shards(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions
         return how.shards
     if own is not None and format.traits.has_collections:
         return own  # tiles, which are no shards to choose, are shown as such
-    # a part of what was read has fewer dimensions, or is saved in other chunks
+    # A part of what was read has fewer dimensions, or is saved in other chunks. Shards and chunks of one encoding that
+    # contradict each other are the caller's: create_array says so.
     fits = isinstance(own, str)
-    if isinstance(own, tuple) and isinstance(chunks, tuple):
-        fits = len(own) == len(chunks) and not any(map(mod, own, chunks))
+    if isinstance(own, tuple) and isinstance(chunks, tuple) and len(own) == len(chunks):
+        fits = chunks == variable.encoding.get("chunks") or not any(map(mod, own, chunks))
     if fits and Feature.SHARDS in format.features:
         return own
     return MANY if how.compute and format.traits.shards_many else None
