@@ -84,7 +84,7 @@ def count(*arguments: str) -> tuple[int, int]:
     return calls, system
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("form", "most"), [("hdmf", 73), ("zarr2", 68), ("zarr3", 70)])
 def test_the_first_read_of_a_small_array(tmp_path: Path, form: str, most: int) -> None:
     """Of a consolidated dataset: folders are looked at, then each document and the chunk opened, read and closed."""
@@ -93,7 +93,7 @@ def test_the_first_read_of_a_small_array(tmp_path: Path, form: str, most: int) -
     assert system <= (7 if form == "zarr3" else 8)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("form", "most"), [("zarr2", 46), ("zarr3", 45), ("nczarr", 116)])
 def test_a_look_at_each_array(tmp_path: Path, form: str, most: int) -> None:
     """Shape, type, dimensions and all attributes."""
@@ -101,14 +101,14 @@ def test_a_look_at_each_array(tmp_path: Path, form: str, most: int) -> None:
     assert calls / (GROUPS * ARRAYS) <= most
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(("form", "most"), [("zarr2", 215), ("zarr3", 140)])
 def test_an_array_by_its_own_place(tmp_path: Path, form: str, most: int) -> None:
     calls, _ = count(make(tmp_path / "a.zarr", form), "place", "g1/v1")
     assert calls <= most
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("form", "most", "options"),
     [

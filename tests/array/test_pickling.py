@@ -95,6 +95,7 @@ def test_another_interpreter(tmp_path):
     assert done.stdout.decode().strip() == str(CELLS[1:, ::2].tolist()), done.stderr.decode()
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.covering
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_pools_of_processes(place, method):

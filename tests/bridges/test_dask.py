@@ -299,6 +299,7 @@ def test_writing_a_part(root, key):
     np.testing.assert_array_equal(array[...], wanted)
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("count", [90, pytest.param(900, marks=pytest.mark.soak)])
 def test_writing_any_part(count):
     """Keys of NumPy's whole dialect that name no cell twice, chunks and blocks as they come."""

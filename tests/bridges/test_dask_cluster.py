@@ -82,6 +82,7 @@ def test_each_change_is_seen(client, tmp_path):
         np.testing.assert_array_equal(hs.open(tmp_path / "a.zarr")["t"].to_dask(), wanted)
 
 
+@pytest.mark.sampled(0)
 def test_one_open_dataset_per_process(client, tmp_path):
     root = hs.create(tmp_path / "a.zarr")
     cells = np.arange(400)

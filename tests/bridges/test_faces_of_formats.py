@@ -115,6 +115,7 @@ def processes() -> Iterator[Any]:
         yield partial(dask.multiprocessing.get, pool=started)
 
 
+@pytest.mark.sampled(0)
 def test_in_processes(stored: dict[str, str], places: Places, processes: Any) -> None:
     schedules(stored, places, processes)
 

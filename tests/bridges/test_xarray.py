@@ -62,7 +62,7 @@ def opened(url: object, **options: object) -> xr.Dataset:
     return xr.open_dataset(str(url), engine="hyperslab", **options)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(20)
 @pytest.mark.covering
 @pytest.mark.parametrize("decoding", DECODING)
 @pytest.mark.parametrize(("name", "format"), [("a.zarr", None), ("b.zip", "zarr3"), ("c.zarr", "zarr2")])
@@ -267,6 +267,7 @@ def test_two_appenders_take_turns(tmp_path: Path) -> None:
     assert sorted(got["a"].values[::3].tolist()) == [10, 11, 12, 13, 14, 20, 21, 22, 23, 24]
 
 
+@pytest.mark.sampled(0)
 def test_the_accessor_leaves_the_import_of_xarray_as_it_is() -> None:
     code = "import hyperslab.xarray, xarray; print(xarray.Dataset().hyperslab.save, xarray.__spec__.loader)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -446,7 +447,7 @@ def test_what_takes_a_place_is_complete_before(tmp_path: Path, weather: xr.Datas
     xr.testing.assert_allclose(opened(tmp_path / "a.zarr"), lazy)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(
     ("options", "shards"),
     [

@@ -52,7 +52,7 @@ def processes(environment: None) -> Iterator[Any]:
         yield partial(dask.multiprocessing.get, pool=started)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("decode", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["decoded", "stored"])
 @pytest.mark.parametrize(
     "file",
@@ -71,6 +71,7 @@ def test_identical(tmp_path: Path, s3: S3, cluster: Any, processes: Any, file: P
             assert_identical(lazy.compute(scheduler=cluster), source)
 
 
+@pytest.mark.sampled(0)
 def test_a_pool_of_its_own(tmp_path: Path) -> None:
     """``scheduler="processes"``, as users write it."""
     with xr.open_dataset(FILES[0]) as whole:
@@ -102,6 +103,7 @@ def test_dask_arrays_are_written_by_the_workers(s3: S3, cluster: Any) -> None:
         assert_identical(opened(url).load(), source.compute())
 
 
+@pytest.mark.sampled(0)
 def test_appending_in_a_bucket(s3: S3, cluster: Any) -> None:
     """Two workers append at the same time: all rows are there, and each worker's in order."""
     url = f"s3://{s3.bucket()}/a.zarr"

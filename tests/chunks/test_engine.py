@@ -620,6 +620,7 @@ def test_memory_is_given_back(tmp_path: Path, codec: str) -> None:
     assert found[1] - found[0] < 10 << 20
 
 
+@pytest.mark.sampled(0)
 def test_a_file_that_shrinks_while_it_is_read_is_an_error(tmp_path: Path) -> None:
     cells = np.random.default_rng(0).normal(size=(64, 1 << 14))
     with hs.create(tmp_path / "a.zarr", "zarr3") as root:

@@ -79,7 +79,7 @@ def store(request: pytest.FixtureRequest) -> Store:
     return made  # type: ignore[no-any-return]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("cache", [0, 1 << 20])
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize(

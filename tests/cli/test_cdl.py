@@ -24,7 +24,7 @@ def dumped(dataset: Path, folder: Path) -> Path:
     return compiled(source, folder / "dumped.nc")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_printed_is_compiled_to_the_same(tmp_path: Path, name: str) -> None:
     made = case(name, tmp_path)

@@ -87,6 +87,7 @@ def arrays(group: hs.Group, path: str = "") -> Iterator[str]:
             yield f"{path}{name}"
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", CASES)
 def test_every_command_that_reads(tmp_path: Path, name: str) -> None:
     kind, _, body = SOURCES[name].partition(" ")

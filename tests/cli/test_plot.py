@@ -203,6 +203,7 @@ def test_thinned_cells_are_every_nth(tmp_path: Path) -> None:
     assert "every 3rd of x" in result.stderr
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(
     ("suffix", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF"), (".PNG", b"\x89")]
 )
@@ -231,7 +232,7 @@ def test_a_picture_is_complete_or_what_was_there_before(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(20)
 @pytest.mark.covering
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
 @pytest.mark.parametrize("payload", PAYLOADS)

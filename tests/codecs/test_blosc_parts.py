@@ -141,6 +141,7 @@ def test_snappy_in_zarr(tmp_path: Path) -> None:
     np.testing.assert_array_equal(array[...], snappy_cells()[:size])
 
 
+@pytest.mark.sampled(20)
 def test_damaged_snappy() -> None:
     """Every byte of a chunk changed, and every length: an error of ours, or bytes as many as there should be."""
     stored = snappy_chunks()[-1]

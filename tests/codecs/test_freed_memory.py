@@ -32,6 +32,7 @@ print(faults())
 """
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's heap")
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])
 def test_chunks_cost_few_page_faults(codec: str) -> None:

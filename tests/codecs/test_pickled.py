@@ -162,6 +162,7 @@ def test_a_reader_that_can_import_the_peer_runs_nothing_either() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.sampled(0)
 def test_nested_keys_do_not_overflow_the_stack() -> None:
     deep = b"N" + b"\x85" * 1_000_000
     for head in (b"}", REFERENCE + b")\x81"):

@@ -79,6 +79,7 @@ def test_a_codec_that_the_target_has_not_is_no_loss(tmp_path: Path) -> None:
 # -- what of the source is damaged ------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(7)
 @ALL
 def test_what_is_damaged_is_listed_and_may_be_left_out(kind: str, target: Target, tmp_path: Path) -> None:
     source = make_source(tmp_path / "source.zarr")
@@ -208,6 +209,7 @@ class _Broken(Exception):
     """Of the test, in the middle of a conversion."""
 
 
+@pytest.mark.sampled(7)
 @ALL
 def test_a_target_that_is_there(kind: str, target: Target, tmp_path: Path) -> None:
     """It stays what it was, unless it is to be replaced, and until the new one is complete."""
@@ -263,6 +265,7 @@ for kind in LOCAL:
 """
 
 
+@pytest.mark.sampled(0)
 def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     """A file system of 1 MiB where one can be mounted, else files of at most 1 MiB."""
     mount = 'mount -t tmpfs -o size=1m none "$1" || exit 77; exec "$2" -c "$3" "$1" mounted'
@@ -311,6 +314,7 @@ for source, target, format, options, share in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.sampled(0)
 def test_ctrl_c_leaves_nothing(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """A signal to a process that has done a part of it, for each kind of target in turn."""
     source = tmp_path / "source.zarr"

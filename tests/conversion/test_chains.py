@@ -75,6 +75,7 @@ def chains(draw: st.DrawFn) -> tuple[list[str], SampleTree]:
     return [first, *steps, first], draw(datasets(_features(first)))
 
 
+@pytest.mark.sampled(0)
 @settings(max_examples=at_most(12, 40))
 @given(chains(), st.data())
 def test_chains(bases: tuple[Path, str], chain: tuple[list[str], SampleTree], data: st.DataObject) -> None:

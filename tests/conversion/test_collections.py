@@ -137,6 +137,7 @@ def test_into_places_without_folders(store: Path, tmp_path: Path, place: str) ->
     assert not hs.check(target, deep=True)
 
 
+@pytest.mark.sampled(0)
 def test_into_a_bucket(store: Path, s3: S3) -> None:
     url, options = f"s3://{s3.bucket()}/deep/db", {"storage_options": s3.options}
     hs.convert(store, url, "collections", verify=True, storage_options=(None, s3.options))
@@ -210,6 +211,7 @@ def test_what_deker_s_layout_cannot_have_is_refused(tmp_path: Path) -> None:
     assert diff(tmp_path / "ours", tmp_path / "again") == []
 
 
+@pytest.mark.sampled(0)
 def test_filters_of_hdf5_work_though_the_netcdf_library_came_first(store: Path, air: Path, tmp_path: Path) -> None:
     hs.convert(air, tmp_path / "air.nc", path="surface")
     golden_deker.unpack(tmp_path / "whole")

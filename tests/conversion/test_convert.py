@@ -163,6 +163,7 @@ def test_losses_are_refused_first_and_listed(tmp_path: Path) -> None:
         assert root["half"][...].tolist() == [1.5]
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("chunks", [{"x": 2**10, "y": 8}, {"x": 8, "y": 2**10}])
 def test_memory_is_bounded(tmp_path: Path, chunks: dict[str, int]) -> None:
     size, memory = 2**11, 2**23
@@ -323,7 +324,7 @@ def test_a_fill_value_that_is_not_zero_stays_in_zarr2(tmp_path: Path) -> None:
     assert hs.open(tmp_path / "b.zarr/t")[...].tolist() == [1.0, -999.0, -999.0, -999.0]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(
     ("old", "new", "options", "shards"),
     [
@@ -353,7 +354,7 @@ def test_many_small_chunks_are_put_into_shards(
     assert (array.chunks, array.shards) == ((1, 1), shards)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "nczarr"])
 @pytest.mark.parametrize("shards", [(300, 200), (10, 8)])
 def test_without_the_shards_of_the_source_the_chunks_in_them_stay(format: str, shards: tuple[int, int]) -> None:

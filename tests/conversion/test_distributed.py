@@ -72,6 +72,7 @@ def test_the_same_bytes(route: str, client: Any, source: Path, tmp_path: Path) -
     assert _names(tmp_path) == ["alone.zarr", "source.zarr", "target.zarr"]
 
 
+@pytest.mark.sampled(0)
 def test_by_its_address(client: Any, source: Path, tmp_path: Path) -> None:
     convert(source, tmp_path / "target.zarr", scheduler=client.scheduler.address, memory=MEMORY, verify=True)
     assert client.run(_left_open) == dict.fromkeys(client.scheduler_info()["workers"], 0)
@@ -230,6 +231,7 @@ def test_a_task_holds_no_handles_and_no_secrets(source: Path, s3: S3) -> None:
     assert len(task) < 2000
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.covering
 @pytest.mark.parametrize("path", ["", "g"])
 @pytest.mark.parametrize("profile", ["v2", "v3"])

@@ -97,7 +97,7 @@ def _unseen(kind: str, folder: Path, per_file: int | None) -> tuple[list[str], i
     return unseen, flips
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bit_of_each_file(kind: str, tmp_path: Path) -> None:
     unseen, flips = _unseen(kind, tmp_path, PER_FILE)

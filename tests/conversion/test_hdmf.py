@@ -169,6 +169,7 @@ def test_a_link_on_the_way_to_a_part_may_not_leave(made: Path) -> None:
         hs.convert(made, made.parent / "b.zarr", path="g/outer")
 
 
+@pytest.mark.sampled(0)
 def test_stores_of_peers_between_profiles_and_back(tmp_path: Path) -> None:
     """What 0.13 wrote, through the profile of 0.14 and back: the same cells, links and references."""
     golden = Path(__file__).parents[1] / "golden" / "hdmf" / "hdmf_zarr_v2_0130.zip"

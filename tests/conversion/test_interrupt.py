@@ -37,6 +37,7 @@ def _interrupted(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(command, running.returncode, out, err)
 
 
+@pytest.mark.sampled(0)
 def test_a_new_target_is_not_there(tmp_path: Path, source: Path) -> None:
     done = _interrupted(tmp_path)
     assert done.returncode == 130
@@ -44,6 +45,7 @@ def test_a_new_target_is_not_there(tmp_path: Path, source: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["source.zarr"]
 
 
+@pytest.mark.sampled(0)
 def test_an_old_target_is_as_it_was(tmp_path: Path, source: Path) -> None:
     with hs.create(tmp_path / "target.zarr") as root:
         root.create_array("b", data=np.arange(3))

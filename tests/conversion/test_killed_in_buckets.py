@@ -93,6 +93,7 @@ def killed_at(number: int, source: Path, url: str, s3: S3, proxy: Proxy, options
     return child.wait()
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize(
     ("resume", "share"),
     [

@@ -129,6 +129,7 @@ def there_and_back(awkward: Path, folder: Path, first: str, second: str) -> None
     assert [str(problem) for problem in hs.diff(folder / "a", folder / "c") if unnamed(problem, losses)] == []
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.covering("first", "second")
 @pytest.mark.parametrize(("first", "second"), FEW)
 def test_only_what_losses_name_is_another(awkward: Path, tmp_path: Path, first: str, second: str) -> None:

@@ -82,7 +82,7 @@ def peak_of(folder: Path, work: str, threads: int) -> int:
     return int(done.stdout)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(0)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux tells of a process")
 @pytest.mark.parametrize(
     ("work", "threads"),

@@ -100,6 +100,7 @@ def test_densify_stores_all_cells(base, dataset):
         assert np.array_equal(hs.open(f"{base}#one")[name][...], plain(dataset.variables[name]._data), equal_nan=True)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("chunks", [None, {"Y": 90, "X": 110}], ids=["the same chunks", "others"])
 def test_from_one_database_into_another(base, dataset, chunks):
     hs.save(f"{base}#one", dataset)
@@ -189,6 +190,7 @@ def test_cells_of_a_sparse_array_are_changed(base):
     assert {kind for _, kind in chunk_types(base)} == {"COO"}
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
 def test_every_loss_is_told(base, tmp_path, format):
     """An array of every type that the format holds, attributes of many, a group: what differs was told before."""

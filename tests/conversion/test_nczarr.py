@@ -92,7 +92,7 @@ def test_plain_zarr_between_keeps_all_but_the_order(tmp_path: Path, name: str, d
     assert sorted(ncdump(back(tmp_path / "c.nczarr", tmp_path))) == sorted(ncdump(made))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(0)
 @pytest.mark.covering
 @NEEDS_NCGEN
 @pytest.mark.parametrize("dialect", ["current", "draft"])

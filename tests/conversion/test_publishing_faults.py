@@ -14,7 +14,7 @@ from servers.faults import faulty
 from servers.s3 import S3
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_journal_that_stays_is_no_failure(
     s3: S3, tmp_path: Path, resume: bool, monkeypatch: pytest.MonkeyPatch

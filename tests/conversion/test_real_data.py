@@ -85,7 +85,7 @@ def _assert_same_file(before: Path, after: Path) -> None:
                 assert _same_bits(variable[...], twin[...]), name
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(20)
 @pytest.mark.covering
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -386,6 +386,7 @@ def _ran(folder: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_ctrl_c_leaves_what_is_done(tmp_path: Path) -> None:
     with hs.create(tmp_path / "source.zarr") as root:

@@ -129,6 +129,7 @@ def test_the_root_comes_last() -> None:
     _assert_sample(target)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
 def test_s3(format: str, s3: S3, tmp_path: Path) -> None:
     options = {"storage_options": s3.options}

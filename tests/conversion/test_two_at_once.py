@@ -32,7 +32,7 @@ def _store(url: str, s3: S3) -> ObjectStore:
     return store
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("resume", [False, True])
 def test_two_at_once_in_a_bucket_are_refused(
     source: Path, s3: S3, monkeypatch: pytest.MonkeyPatch, resume: bool

@@ -57,6 +57,7 @@ def test_readers_see_whole_batches(place):
     assert not hs.check(place)
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("kills", [3, pytest.param(12, marks=pytest.mark.soak)])
 def test_a_killed_maker_leaves_whole_batches(place, kills):
     pause = random.Random(16)

@@ -77,6 +77,7 @@ def collection(store):
         yield client.get_collection("weather")
 
 
+@pytest.mark.sampled(20)
 def test_r84_the_example_runs_and_prints_the_name(runs, layout):
     weather = runs(layout)[1]
     assert (weather.returncode, weather.stdout, weather.stderr) == (0, "weather\n", "")

@@ -258,6 +258,7 @@ def test_an_unreadable_array_hides_no_other(name, store):
     assert (caught.value.node, caught.value.key) == ("a", f"a/{document}")
 
 
+@pytest.mark.sampled(20)
 def test_what_a_writer_refuses(name, store):
     writer = made(name, store)
     with pytest.raises(Invalid, match="an array holds no other nodes"):

@@ -131,6 +131,7 @@ def test_a_change_that_fails_leaves_it_as_the_documents_are(tmp_path: Path, monk
     assert "title" not in assert_it_follows(place)["g"][1]
 
 
+@pytest.mark.sampled(0)
 def test_in_a_bucket(s3: S3) -> None:
     url, options = f"s3://{s3.bucket()}/x.zarr", {"storage_options": s3.options}
     make_tree(url, **options)

@@ -129,6 +129,7 @@ def large(root: Path, format: str) -> int:
     return len(text)
 
 
+@pytest.mark.sampled(0)
 @MEASURES
 @pytest.mark.parametrize("format", ["zarr2", pytest.param("zarr3", marks=pytest.mark.soak)])
 def test_a_tree_of_a_hundred_thousand_arrays_opens(tmp_path: Path, format: str) -> None:

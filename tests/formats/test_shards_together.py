@@ -63,6 +63,7 @@ def test_a_shard_that_is_missing_or_damaged_among_others(tmp_path: Path, shards:
         assert caught.value.url == array.url
 
 
+@pytest.mark.sampled(0)
 def test_shards_that_take_more_than_their_cells(tmp_path: Path) -> None:
     """Memory for several of them at once is guessed by their cells."""
     random = np.random.default_rng(0).integers(0, 2**31, (24, 512)).astype("<i4")

@@ -53,6 +53,7 @@ WALKS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("walk", WALKS)
 def test_reading(walk: str, deep: MemoryStore) -> None:
     assert WALKS[walk](deep)

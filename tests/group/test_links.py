@@ -128,6 +128,7 @@ def test_links_in_a_circle_end(there: Path) -> None:
                 root[name]
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("profile", ["v3", pytest.param("v2", marks=pytest.mark.soak)])  # what counts is one for both
 def test_links_of_too_many_hops_end(there: Path) -> None:
     with hs.open_group(there, "r+") as root:

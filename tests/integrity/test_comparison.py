@@ -226,6 +226,7 @@ def test_documents_alone(tmp_path: Path) -> None:
     assert hs.diff(a, b)
 
 
+@pytest.mark.sampled(0)
 def test_memory_is_bounded(tmp_path: Path) -> None:
     """Two arrays of 32 MiB, cut across one another, in 4 MiB."""
     cells = np.random.default_rng(0).random((2048, 2048))

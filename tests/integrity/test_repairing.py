@@ -301,6 +301,7 @@ def test_a_lock_that_is_held_is_waited_for(tmp_path: Path) -> None:
     assert hs.repair(data.root, dry_run=False)[0].done  # type: ignore[attr-defined]
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_writers_beside_a_repair_lose_nothing(layout: str, tmp_path: Path) -> None:
     """Four threads write cells of the array while another chunk of it is damaged and repaired, time and again."""

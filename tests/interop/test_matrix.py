@@ -87,6 +87,7 @@ def test_common_layouts_are_read_by_every_peer(tmp_path: Path) -> None:
     assert {case: refused(case, said) for case in common if wanted[case] is None or refused(case, said)} == {}
 
 
+@pytest.mark.sampled(0)
 def test_we_read_what_we_wrote(tmp_path: Path) -> None:
     for case, expected in written(tmp_path, matrix.every_case(full=False)).items():
         if expected is not None and matrix.is_lossless(case):

@@ -22,6 +22,7 @@ def base_of(shape: tuple[int, ...]) -> np.ndarray:
     return np.arange(int(np.prod(shape)), dtype="i4").reshape(shape)
 
 
+@pytest.mark.sampled(0)
 def test_chains_of_random_keys_equal_numpy_in_turn() -> None:
     rng = np.random.default_rng(7)
     links = coupled = 0

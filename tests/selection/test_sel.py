@@ -174,6 +174,7 @@ def test_unsorted_times() -> None:
     assert check(index, times.values, "2013-01")
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("calendar", ["standard", "noleap", "360_day", "all_leap", "julian", "365_day", "366_day"])
 def test_calendars(calendar: str) -> None:
     rng = np.random.default_rng(9)

@@ -44,6 +44,7 @@ def test_a_server_of_its_own_kind(mongo: Mongo, mongo_replica: Mongo) -> None:
     assert count(mongo_replica.url, name) == 1
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("replica_set", KINDS)
 def test_a_killed_server_comes_back(tmp_path: Path, replica_set: bool) -> None:
     with running_mongod(replica_set=replica_set, dbpath=tmp_path / "data") as server:

@@ -162,6 +162,7 @@ def deep(tmp_path: Path) -> Iterator[Path]:
         remove_tree(str(tmp_path / "a"))
 
 
+@pytest.mark.sampled(0)
 def test_deep_folders(deep: Path) -> None:
     """A thousand folders in one another are written, listed and removed."""
     store = DirectoryStore(deep)
@@ -361,6 +362,7 @@ def test_an_unpublished_place_has_no_names_in_between(tmp_path: Path) -> None:
     assert not [name for name in os.listdir(store.url) if name.endswith(".tmp")]
 
 
+@pytest.mark.sampled(0)
 def test_a_new_value_where_no_link_can_be_had(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """A file that has all the names that the file system allows gets the new one nonetheless, if that is free; without
     the call of Linux that renames to a free name alone."""

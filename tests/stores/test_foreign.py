@@ -67,6 +67,7 @@ def test_zarr_stores(layout: dict[str, Any]) -> None:
         hs.open(store.with_read_only(True), "r+")
 
 
+@pytest.mark.sampled(0)
 def test_fsspec_on_s3(s3: S3) -> None:
     """s3fs reads what was written to the bucket, and writes what is read there."""
     bucket = s3.bucket()

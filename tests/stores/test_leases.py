@@ -43,6 +43,7 @@ def test_one_at_a_time(store: ObjectStore) -> None:
     assert store.read_lock("a/.lock") is None
 
 
+@pytest.mark.sampled(0)
 def test_in_threads(store: ObjectStore) -> None:
     """Read, change and put back under the lock loses nothing."""
     store.put("n", b"0")

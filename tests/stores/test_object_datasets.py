@@ -47,7 +47,7 @@ def theirs(url: str, s3: S3) -> Any:
         return zarr.open_group(zarr.storage.ObjectStore(store), mode="r+")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("format", "layout"), LAYOUTS)
 def test_round_trip(s3: S3, format: str, layout: dict[str, Any]) -> None:
     """Written, changed in part, appended to, shrunk and grown as NumPy would; zarr-python reads the same."""
@@ -104,7 +104,7 @@ def test_what_others_wrote(s3: S3) -> None:
         np.testing.assert_array_equal(root[name][3:12, 5], cells[3:12, 5])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("format", "requests"), [("zarr2", 2), ("nczarr", 2), ("hdmf", 2), ("zarr3", 1)])
 def test_opening_a_consolidated_tree(s3: S3, format: str, requests: int) -> None:
     """At most two requests, whatever its size, and the whole tree is known."""
@@ -182,6 +182,7 @@ def test_convert(s3: S3, tmp_path: Path) -> None:
     assert root["v"].attrs["units"] == "m"
 
 
+@pytest.mark.sampled(0)
 def test_another_process_takes_its_own_credentials(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pickled array carries the place; who opens it again has the secrets in its environment."""
     url = new_url(s3)
@@ -199,7 +200,7 @@ def test_another_process_takes_its_own_credentials(s3: S3, monkeypatch: pytest.M
 # -- many writers -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize(("format", "layout"), WRITTEN)
 def test_many_writers(s3: S3, format: str, layout: dict[str, Any]) -> None:
     """Two processes of two threads each write interleaved cells of the same chunks; all of them are there."""

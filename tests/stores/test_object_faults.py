@@ -123,6 +123,7 @@ def test_the_server_goes_away(s3: S3, url: str) -> None:
             array[:]
 
 
+@pytest.mark.sampled(0)
 def test_requests_in_flight(s3: S3, url: str, proxy: Proxy) -> None:
     """32 chunks are asked for before the first is answered, whatever the number of cores; and so they are written."""
     cells = np.arange(6400.0).reshape(80, 80) + 1

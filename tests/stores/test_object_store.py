@@ -97,6 +97,7 @@ class TestWholeBucket(TestObjectStore):
         super().test_put_many(store, durable)
 
 
+@pytest.mark.sampled(0)
 def test_machine(s3: S3) -> None:
     """Step by step as a dict."""
 

@@ -221,7 +221,7 @@ class Unlisted(Quiet):
         self.send_error(self.status)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(20)
 @pytest.mark.covering
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
 @pytest.mark.parametrize("status", [200, 401, 403, 404, 405, 501])

@@ -74,6 +74,7 @@ def test_killed_while_writing(tmp_path: Path, actor: Actor, durable: bool) -> No
             os.unlink(tmp_path / "a" / name)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("job", ["increment", "increment_locked"])
 def test_no_increment_is_lost(tmp_path: Path, actor: Actor, job: str) -> None:
     """Four processes add to one number."""

@@ -51,6 +51,7 @@ def test_nothing_is_said_where_nothing_is_lost(place: Path, caplog: pytest.LogCa
     assert not caplog.text
 
 
+@pytest.mark.sampled(0)
 def test_it_is_said_when_the_program_ends(tmp_path: Path) -> None:
     places = [str(made(tmp_path / name)) for name in NAMES]
     program = f"import hyperslab as hs; roots = [hs.open_group(place, 'r+') for place in {places}]"

@@ -84,6 +84,7 @@ def make(url: str, form: str, options: Any) -> None:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(20)
 @LAYOUTS
 def test_all_begin_on_what_was_just_opened(tmp_path: Path, form: str, options: Any) -> None:
     """One group, one cache; each thread finds the same nodes, attributes and cells."""

@@ -269,6 +269,7 @@ def failing(server: Mongo, commands: list[str], mode: Any = "alwaysOn", **how: A
             client.admin.command("configureFailPoint", "failCommand", mode="off")
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("skip", [0, 1, 2, 7])
 def test_no_space_for_a_write(frail: Mongo, layout: Any, skip: int) -> None:

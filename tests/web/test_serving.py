@@ -151,6 +151,7 @@ def reading(client: httpx.Client) -> dict[str, Any]:
     return {"client_options": {"default_headers": headers, "allow_http": True}}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["a.zarr", "deeper/more/b.nc"])
 def test_a_write_by_another_process_is_another_version(client: httpx.Client, folder: Path, name: str) -> None:
     chunk, document = f"/zarr/inside/{name}/x/c/0/0", f"/zarr/inside/{name}/x/zarr.json"

@@ -118,6 +118,7 @@ def test_what_is_added_is_among_the_objects_of_the_file(written: Path) -> None:
         assert nwb.objects[module.object_id] is module
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("profile", ["v2", pytest.param("v3", marks=pytest.mark.soak)], indirect=True)
 @pytest.mark.parametrize(
     ("length", "dtype"), [(4_000, np.uint16), pytest.param(70_000, np.uint32, marks=pytest.mark.soak)]

@@ -162,6 +162,7 @@ def test_a_url_in_memory() -> None:
         assert io.read().acquisition["ts0"].data[3] == 3
 
 
+@pytest.mark.sampled(0)
 def test_documentation_of_the_schema_on_request(tmp_path: Path, profile: str) -> None:
     for wanted in (False, True):
         path = tmp_path / f"{wanted}.nwb.zarr"

@@ -79,6 +79,7 @@ def calls_of(names: frozenset[str], action: Any) -> Counter[str]:
     return counts
 
 
+@pytest.mark.sampled(0)
 def test_documents_are_parsed_once(tmp_path: Path, profile: str) -> None:
     """Each once where it is written and once where it is opened; where an array is rendered, its kind was known."""
     path = tmp_path / "a.nwb.zarr"

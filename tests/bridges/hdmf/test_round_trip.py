@@ -79,6 +79,7 @@ def test_the_same_without_containers(original: Path, wanted: Any, tmp_path: Path
         assert tree_of(io.read_builder()) == wanted
 
 
+@pytest.mark.sampled(0)
 def test_from_ours_to_ours(exported: Path, wanted: Any, tmp_path: Path, profile: str) -> None:
     other = tmp_path / "other.nwb.zarr"
     with HyperslabIO(exported) as source, HyperslabIO(other, "w", profile="v2" if profile == "v3" else "v3") as io:
@@ -88,6 +89,7 @@ def test_from_ours_to_ours(exported: Path, wanted: Any, tmp_path: Path, profile:
         assert validate(io=io) == []
 
 
+@pytest.mark.sampled(0)
 def test_written_from_memory_it_is_what_hdf5_holds(tmp_path: Path, profile: str) -> None:
     nwb = rich_file()
     with NWBHDF5IO(tmp_path / "a.nwb", "w") as io:

@@ -215,6 +215,7 @@ def test_names_are_kept_or_refused(database: Database[Any], url: str, kind: str,
         xr.testing.assert_identical(there_and_back(), wanted)
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("face", ["put", "save"])
 def test_more_chunks_than_a_document_lists(database: Database[Any], url: str, face: str) -> None:
     with pytest.raises(Unsupported, match="16777216"):

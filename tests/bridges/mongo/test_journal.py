@@ -153,6 +153,7 @@ def restart_within(
     return compute
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("has_lost", [True, False])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_what_a_server_has_lost_is_missed(restarted: RestartedServer, layout: Any, has_lost: bool) -> None:
@@ -178,7 +179,7 @@ def test_what_a_server_has_lost_is_missed(restarted: RestartedServer, layout: An
         np.testing.assert_array_equal(objects.get(key, load=True), CELLS)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("has_lost", [True, False])
 def test_what_a_server_has_lost_of_an_object_that_is_saved(restarted: RestartedServer, has_lost: bool) -> None:
     """It has no name then, rather than fill values in place of cells."""

@@ -79,6 +79,7 @@ def test_connections_do_not_grow_with_chunks(
         assert xdb.chunks.count_documents({}) == chunks
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("chunks", [50, pytest.param(500, marks=pytest.mark.soak)])
 def test_connections_of_the_one_face(workers: distributed.Client, mongo: Mongo, chunks: int) -> None:
     name = mongo.database()
@@ -152,7 +153,7 @@ def check_secret(*things: Any) -> None:
             assert SECRET.encode() not in cloudpickle.dumps(task)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize(
     ("how", "layout"),
     [

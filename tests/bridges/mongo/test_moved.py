@@ -68,6 +68,7 @@ def watched(mongo: Mongo, layout: Any, **options: Any) -> Iterator[tuple[XarrayM
 # -- a point of a large chunk -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_point_of_64_mebibytes(mongo: Mongo, layout: Any) -> None:
     """At most two documents of a chunk, by both faces."""
@@ -104,6 +105,7 @@ def explained(xdb: XarrayMongoDB, command: Mapping[str, Any]) -> Mapping[str, An
     return found
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize(("layout", "keys"), [("compatible", 129), ("extended", 1)])
 def test_one_chunk_of_a_large_grid(mongo: Mongo, layout: Any, keys: int) -> None:
     """In the extended layout one key, where the index of xarray_mongodb has those of a row and of a column."""

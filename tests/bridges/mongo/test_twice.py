@@ -121,6 +121,7 @@ def test_when_tasks_before_failed(database: Database[Any], tmp_path: Path, layou
     check(xdb, key, wanted)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("x", [dense, spread])
 @pytest.mark.parametrize("layout", ["compatible", "extended"])
 def test_every_task_is_done_twice_at_once(database: Database[Any], layout: Any, x: Any) -> None:

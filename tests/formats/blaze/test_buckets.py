@@ -69,6 +69,7 @@ def test_rows_of_columns_by_several_threads(s3: S3) -> None:
     np.testing.assert_array_equal(hs.open_array(place, storage_options=s3.options)[...], rows)
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("dtype", [np.dtype("<i2"), NESTED])
 def test_several_writers_lose_nothing(s3: S3, dtype: np.dtype) -> None:
     place = f"s3://{s3.bucket()}/a.blaze"

@@ -26,6 +26,7 @@ def document(place: Path, name: str) -> dict:
     return json.loads((place / name).read_text())
 
 
+@pytest.mark.sampled(0)
 def test_ten_million_numbers_as_in_the_specification(tmp_path):
     """Requirements 34 and 35."""
     place = tmp_path / "a.blaze"

@@ -263,6 +263,7 @@ for path in sys.argv[2:]:
 """
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory limit needs /proc")
 def test_bounded_memory(tmp_path: Path) -> None:
     """Files of few bytes that claim much: nothing is allocated for it."""

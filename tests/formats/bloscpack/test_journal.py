@@ -114,6 +114,7 @@ def test_a_failure_at_any_call_leaves_the_old_bytes(
     assert failing > 10
 
 
+@pytest.mark.sampled(40)
 @FORKS
 @CASES
 @pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.soak)])

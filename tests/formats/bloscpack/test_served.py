@@ -58,6 +58,7 @@ def test_only_what_is_needed_is_read(web: str) -> None:
     assert cost.requests < 40
 
 
+@pytest.mark.sampled(0)
 def test_a_walk_and_a_file_cut_short(web: str) -> None:
     np.testing.assert_array_equal(hs.open(f"{web}/walked.blp")[...], CELLS[:, :1000])
     array: Any = hs.open(f"{web}/short.blp")

@@ -457,7 +457,7 @@ def test_chunks_that_did_not_change_are_copied_as_they_are(tmp_path: Path) -> No
     assert chunks.starts[2] > table.starts[2]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("slack", [0, "full"])
 def test_changes_of_more_than_a_journal_holds(tmp_path: Path, slack: Any) -> None:
     """They wait in a file in part, and the old one is written anew: never twice in memory."""

@@ -70,6 +70,7 @@ def test_an_array_that_was_not_made_to_the_end(holding: OwnCollectionStore) -> N
     holding.create([begun])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.covering
 @pytest.mark.parametrize("blank", [b"", bytes(700)])
 def test_an_array_whose_document_lost_its_power(holding: OwnCollectionStore, blank: bytes) -> None:
@@ -130,6 +131,7 @@ def test_arrays_that_are_being_made(holding: OwnCollectionStore) -> None:
     assert kinds(holding) == []
 
 
+@pytest.mark.sampled(0)
 def test_repairs_beside_a_creation_of_many_arrays(tmp_path: Path) -> None:
     holding = made(Location.of(tmp_path))
     wanted = [record(number) for number in range(400)]
@@ -154,6 +156,7 @@ def test_two_arrays_of_one_key(holding: OwnCollectionStore) -> None:
     assert (kinds(holding), holding.id_of(key_of(old))) == ([], old.id)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.covering
 @pytest.mark.parametrize(
     "said", [b"", b"no id of anything", b"\0" * 36, b"../../x", b"ffffffff-ffff-ffff-ffff-ffffffffffff", "other"]
@@ -210,6 +213,7 @@ def test_leftovers(holding: OwnCollectionStore) -> None:
     assert not [key for key in holding.store.list("") if gone in key]
 
 
+@pytest.mark.sampled(20)
 def test_strays_are_told_and_stay(holding: OwnCollectionStore) -> None:
     base = holding.keys.base
     strays = [f"{base}/x", f"{base}/more/x", f"{base}/keys/x", f"{base}/arrays/zz/x", f"{base}/arrays/zz/{new_id()}/x"]

@@ -78,6 +78,7 @@ def test_in_a_folder(tmp_path: Path) -> None:
     check(Location.of(tmp_path / "root"), {}, str(tmp_path / "root"), 4, 150)
 
 
+@pytest.mark.sampled(0)
 def test_in_a_bucket(s3: S3) -> None:
     url = f"s3://{s3.bucket()}/root"
     check(Location.of(url, s3.options), s3.options, url, 2, 25)

@@ -105,6 +105,7 @@ def is_pending(store: Any) -> bool:
     return entry is not None and entry.pending
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.covering
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("key", [np.s_[...], np.s_[0, 0], np.s_[4:, 4:]])
@@ -179,7 +180,7 @@ def state(store: Any) -> dict[str, bytes | None]:
     return {key: store.get(key) for key in store.list()}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(20)
 @pytest.mark.covering
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("durable", [False, True])

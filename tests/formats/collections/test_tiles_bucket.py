@@ -85,6 +85,7 @@ def test_writers_beside_one_another(url: str, s3: S3) -> None:
     assert array[3, 3] in (51, 52)
 
 
+@pytest.mark.sampled(0)
 def test_writers_that_die(url: str, s3: S3) -> None:
     """Between any two requests: old or new, and the next writer settles it."""
     store, outcomes, at, died = store_of(url, s3), set(), 1, True

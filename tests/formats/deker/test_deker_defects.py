@@ -469,6 +469,26 @@ def test_24_no_space_leaks_in_files(tmp_path: Path) -> None:
     assert list(file_of(holding, id).parent.iterdir()) == [file_of(holding, id)]
 
 
+def test_a_change_in_the_same_tick_of_the_clock_is_seen(tmp_path: Path) -> None:
+    holding = make(tmp_path, LINE)
+    id = new(holding, {"k": 1})
+    write(holding, id, np.arange(10.0))
+    file = Path(file_of(holding, id))
+    now = time.time_ns() + 10**9
+    for cells in (np.arange(10.0), np.arange(10.0) + 1):
+        with h5py.File(file, "r+") as opened:
+            opened["data"][...] = cells
+        os.utime(file, ns=(now, now))
+        np.testing.assert_array_equal(read(holding, id), cells)
+    data = bytearray(file.read_bytes())
+    data[54] ^= 4
+    data[72] ^= 1
+    file.write_bytes(data)
+    os.utime(file, ns=(now, now))
+    with pytest.raises(FormatError):
+        read(holding, id)
+
+
 @pytest.mark.parametrize("place", [54, 31])
 def test_a_file_that_names_a_place_beyond_its_end(tmp_path: Path, place: int) -> None:
     holding = make(tmp_path, LINE)

@@ -53,6 +53,7 @@ def _path(name: str) -> str:
     return f"{name}/{golden_deker.arrays(name)[0]['id']}"
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("before", [_WITHOUT, _TOO_LATE])
 def test_filters_that_our_codecs_know_are_read(tmp_path: Path, before: str) -> None:
     root = golden_deker.unpack(tmp_path, relink=True)
@@ -68,6 +69,7 @@ def test_a_filter_that_none_knows_names_the_extra(tmp_path: Path) -> None:
     assert "pip install 'hyperslab[hdf5]'" in said
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(
     ("before", "remedy"),
     [(_WITHOUT, "pip install 'hyperslab[hdf5]'"), (_TOO_LATE, "import hdf5plugin before netCDF4")],

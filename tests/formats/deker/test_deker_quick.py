@@ -144,6 +144,7 @@ for block in blocks:
 """
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("filters", ["lzf", "szip"])
 def test_a_process_that_reads_by_the_library_ends_well(tmp_path: Path, filters: str) -> None:
     schema = ArraySchema([DimensionSchema("y", 20), DimensionSchema("x", 30)], np.int32, [KEY], 0)

@@ -46,6 +46,7 @@ def _slices(length: int) -> st.SearchStrategy[slice]:
 _keys = st.tuples(*map(_slices, SHAPE))
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.covering
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda value: str(value and value.as_dict["compression"]))
 @pytest.mark.parametrize("tiled", [False, True])

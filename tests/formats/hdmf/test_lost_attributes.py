@@ -18,6 +18,7 @@ def stored(place: Path) -> dict[str, Any]:
     return {p.relative_to(place).as_posix(): json.loads(p.read_bytes()) for p in place.rglob(".zattrs")}
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.covering
 @pytest.mark.parametrize("links", [False, True])
 @pytest.mark.parametrize("lost", [(each,) for each in LOST] + [LOST])

@@ -40,6 +40,7 @@ def test_they_follow_every_change() -> None:
     assert writer.object_ids() == {"1": "c"}
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("profile", ["v2", "v3"])
 def test_groups_that_lie_very_deep_in_one_another(profile: str) -> None:
     """Consolidated metadata can say as many as it likes, and a link whose target is gone looks at all of them."""

@@ -87,6 +87,7 @@ def test_it_can_be_moved_then(peers: Path, tmp_path: Path) -> None:
     assert found(tmp_path / "far" / "own.zarr", deep=True) == set()
 
 
+@pytest.mark.sampled(20)
 @BOTH
 def test_links_say_all_that_they_can(store: str, peers: Path, tmp_path: Path) -> None:
     place = copied(peers, store, tmp_path)
@@ -101,6 +102,7 @@ def test_links_say_all_that_they_can(store: str, peers: Path, tmp_path: Path) ->
     assert not any(note.kind == "link-incomplete" for note in hs.check(place).notes)
 
 
+@pytest.mark.sampled(20)
 @BOTH
 def test_what_leads_nowhere_stays_unless_asked(store: str, peers: Path, tmp_path: Path) -> None:
     place = copied(peers, store, tmp_path)
@@ -154,6 +156,7 @@ def test_copies_are_kept(peers: Path, tmp_path: Path) -> None:
     assert before in [path.read_bytes() for path in kept]
 
 
+@pytest.mark.sampled(0)
 def test_the_store_of_0_6_0_is_mended(peers: Path, tmp_path: Path) -> None:
     """Its absolute source to the dataset beside it, and its copy without specifications."""
     for name in ("hz060_ext_link", "hz060_ext_target"):
@@ -174,6 +177,7 @@ def test_references_in_cells_are_told_and_left(peers: Path, tmp_path: Path) -> N
     assert ("reference-dangling", None) in kinds
 
 
+@pytest.mark.sampled(0)
 def test_the_command(peers: Path, tmp_path: Path) -> None:
     place = moved_store(peers, tmp_path)
     link(entry("nowhere", "/nope"))(place)

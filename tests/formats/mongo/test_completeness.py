@@ -56,6 +56,7 @@ def readable(db: Database[Any], id: ObjectId) -> bool:
     return not any(variable.problem for variable in meta.variables.values())
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("case", [case for case in CASES if case.chunks], ids=repr)
 def test_every_document_is_needed(full: Database[Any], case: golden.Case) -> None:
     chunks = full["xarray.chunks"]
@@ -136,6 +137,7 @@ FLAWED: list[tuple[str, list[dict[str, Any]]]] = [
 ]
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize(("kind", "docs"), FLAWED)
 def test_flaws(db: Database[Any], kind: str, docs: list[dict[str, Any]]) -> None:
     id = put(db, *docs)
@@ -207,6 +209,7 @@ def test_any_number_of_declared_chunks(db: Database[Any]) -> None:
     assert not is_complete(*pair(db), id)
 
 
+@pytest.mark.sampled(0)
 def test_a_chunk_of_very_many_documents(db: Database[Any]) -> None:
     id = put(db, shape=[100_002], chunks=[[100_000, 2]])
     docs = [{**BASE, "meta_id": id, "shape": [100_000], "n": n, "data": b"1234" * 2} for n in range(50_000)]

@@ -48,6 +48,7 @@ def _read_all(url: str) -> None:
             continue
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("case", ["ds_basic", "coo_dask_grid", "override_type_nan_shape", "da_dask_2d", "pint_dask"])
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())

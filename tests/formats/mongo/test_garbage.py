@@ -183,6 +183,7 @@ def test_an_age_that_is_none(db: Database[Any], age: Any) -> None:
         collect_garbage(*pair(db), age=age)
 
 
+@pytest.mark.sampled(0)
 def test_a_user_who_may_only_read(tmp_path: Path) -> None:
     with running_mongod(auth=True, dbpath=tmp_path) as server:
         name = server.database()

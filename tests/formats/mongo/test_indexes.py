@@ -92,6 +92,7 @@ def test_the_index_of_somebody_else_is_used_and_stays(db: Database[Any]) -> None
     assert name in db.chunks.index_information()
 
 
+@pytest.mark.sampled(0)
 def test_a_user_who_may_only_read(tmp_path: Path) -> None:
     with running_mongod(auth=True, dbpath=tmp_path) as server:
         name = server.database()

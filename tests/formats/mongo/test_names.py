@@ -283,6 +283,7 @@ def test_a_claim_of_one_that_died_is_in_nobodys_way(db: Database[Any]) -> None:
     assert objects.resolve_id(db["xarray.meta"], "x") == one
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.covering
 @pytest.mark.parametrize("round", range(5))
 @pytest.mark.parametrize("replica", [False, True])

@@ -229,7 +229,7 @@ CASES = [*golden.cases(golden.REAL), *golden.cases(golden.SPECIFIED)]
 SOUND = [case for case in CASES if not case.case.startswith(("BAD", "DUP"))]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("case", SOUND, ids=repr)
 def test_a_copy_holds_the_same_documents(full: Database[Any], case: golden.Case) -> None:
     meta, chunks = full["xarray.meta"], full["xarray.chunks"]

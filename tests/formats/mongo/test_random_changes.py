@@ -141,6 +141,7 @@ class Campaign:
         assert self.one().check(deep=True) == []
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_changes(request: pytest.FixtureRequest, seed: int) -> None:
     from pymongo import MongoClient

@@ -194,6 +194,7 @@ def test_dying_anywhere(dialect: str, consolidated: bool, change: Callable[[Any]
     assert deaths > 1
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.covering
 @pytest.mark.parametrize("rows", [1, 6])
 @pytest.mark.parametrize(("dialect", "consolidated"), [("current", False), ("current", True), ("draft", True)])

@@ -58,6 +58,7 @@ def test_two_variables_of_one_name_are_damage(tmp_path: Path) -> None:
         hs.open(classic(tmp_path / "a.nc", ["a", "a"]))
 
 
+@pytest.mark.sampled(0)
 def test_a_heap_of_zeros_does_not_keep_the_library_busy_for_ever(tmp_path: Path) -> None:
     with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
         file.createDimension("x", 3)
@@ -238,6 +239,7 @@ def test_dimensions_of_one_name_in_nested_groups_are_written(tmp_path: Path) -> 
 NULS = {"inner": "x\0y", "end": "abc\0", "many": "K\0\0", "only": "\0\0", "empty": "", "plain": "text"}
 
 
+@pytest.mark.sampled(20)
 @NEEDS_NCGEN
 @pytest.mark.parametrize("kind", ["3", "4", "5"])
 def test_nuls_of_char_attributes_are_kept(tmp_path: Path, kind: str) -> None:

@@ -55,6 +55,7 @@ def test_only_what_is_converted_counts(referring: Path, tmp_path: Path) -> None:
         hs.convert(referring, tmp_path / "all.zarr", path="acquisition")
 
 
+@pytest.mark.sampled(0)
 def test_rows_whose_references_the_library_overlooks_are_not_read(referring: Path) -> None:
     """Their cells are longer than the library believes: it would write behind its buffer."""
     program = (

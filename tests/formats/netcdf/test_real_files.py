@@ -22,7 +22,7 @@ def test_there_are_files_of_several_models() -> None:
     assert {raw(path).data_model for path in REAL} >= {"NETCDF4", "NETCDF4_CLASSIC", "NETCDF3_CLASSIC"}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(20)
 @pytest.mark.covering
 @real
 @pytest.mark.parametrize("fast", [True, False])
@@ -70,7 +70,7 @@ def unwritten_cell(path: Path, variable: Any) -> Any:
         return file[variable.name].fillvalue
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(20)
 @real
 def test_a_copy_is_the_same_file(path: Path, tmp_path: Path) -> None:
     copy(path, tmp_path / "copy.nc")

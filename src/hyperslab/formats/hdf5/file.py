@@ -1,4 +1,5 @@
-"""Structures of an HDF5 file that are read here before, or beside, the library: links, global heaps and chunk B-trees.
+"""Structures of an HDF5 file that are read here before, or beside, the library: links, global heaps and chunk B-trees;
+the bytes of a file as h5py reads them.
 
 Links and heaps are checked first, because the libraries do not end, or leave the file, where these are hostile. The
 B-trees of a remote file are read by levels, because the library needs a round trip for each node.
@@ -7,11 +8,13 @@ B-trees of a remote file are read by levels, because the library needs a round t
 
 from __future__ import annotations
 
+import errno
+import io
 import mmap
 import os
 import struct
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats.format_errors import document_error
@@ -201,3 +204,39 @@ def _children(node: bytes, size: int) -> list[Span]:
     starts = range(_NODE_HEAD.size + key, _NODE_HEAD.size + key + count * (key + _ADDRESS), key + _ADDRESS)
     found = [struct.unpack_from("<Q", node, place)[0] for place in starts]
     return [(address, address + size) for address in found]
+
+
+class ByteStream(io.RawIOBase):
+    """The bytes of a file as h5py reads them from an object of Python: ``size()`` of them, ``read(start, stop)``.
+
+    h5py lets a short read pass, and the library then takes what lay in its memory for bytes of the file. So what
+    begins beyond the end is an error, and the rest of what reaches beyond it zeros, as of the library's own driver.
+    """
+
+    def __init__(self, size: Callable[[], int], read: Callable[[int, int], bytes]) -> None:
+        self._size = size
+        self._read = read
+        self._place = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._place}.get(whence, self._size())
+        return self._place
+
+    def tell(self) -> int:
+        return self._place
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        start, size = self._place, self._size()
+        if start >= size:
+            raise OSError(errno.EINVAL, f"byte {start} is beyond the end of the file, at {size}")
+        data = self._read(start, min(start + len(view), size))
+        view[:] = data.ljust(len(view), b"\0")
+        self._place += len(view)
+        return len(view)

@@ -9,7 +9,6 @@ Where the walk does not do, everything that lies between the cells is fetched, s
 
 from __future__ import annotations
 
-import io
 import os
 import tempfile
 import weakref
@@ -28,6 +27,7 @@ from hyperslab.errors import FormatError, HyperslabError
 from hyperslab.formats.hdf5.cells import ChunkLocation, ContiguousCells, Hdf5Chunks, SourceTypes
 from hyperslab.formats.hdf5.file import (
     HDF5_MAGIC,
+    ByteStream,
     check_heap,
     check_heaps,
     find_heaps,
@@ -241,37 +241,6 @@ def _remove(descriptor: int, path: str) -> None:
         os.unlink(path)
 
 
-class _Stream(io.RawIOBase):
-    """The remote file as h5py wants one: what it reads is in the copy from then on."""
-
-    def __init__(self, copy: SparseCopy) -> None:
-        self._copy = copy
-        self._place = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._copy.file.size}[whence]
-        self._place = base + offset
-        return self._place
-
-    def tell(self) -> int:
-        return self._place
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        stop = min(self._place + len(view), self._copy.file.size)
-        data = self._copy.read(self._place, stop) if stop > self._place else b""
-        check_heap(data, self._copy.file.url)
-        view[: len(data)] = data
-        self._place += len(data)
-        return len(data)
-
-
 class RemoteNetcdfReader(NetcdfReader):
     """:class:`NetcdfReader` over a sparse copy; cells come from the server."""
 
@@ -348,7 +317,13 @@ class RemoteNetcdfReader(NetcdfReader):
 def _open_through_h5py(copy: SparseCopy) -> Iterator[Any]:
     """Yield the remote file as h5py opens it: what it touches is in the copy from then on."""
     module = library.require_h5py("files of netCDF-4 on a server", copy.file.url)
-    with LOCK, module.File(_Stream(copy), "r") as file:
+
+    def read(start: int, stop: int) -> bytes:
+        data = copy.read(start, stop)
+        check_heap(data, copy.file.url)
+        return data
+
+    with LOCK, module.File(ByteStream(lambda: copy.file.size, read), "r") as file:
         yield file
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -40,11 +41,14 @@ DEKER_FILES_OPEN = 64
 DEKER_FILE_TRIES = 3
 # Files in one piece of which it is remembered where their cells lie.
 DEKER_FILES_REMEMBERED = 1 << 14
+# A writer of the peer changes a file in place. The clock of a file system ticks every 4 to 10 ms (a jiffy of Linux at
+# 250 or 100 Hz): of a file that was changed so shortly before, a further change may leave the stamp as it is.
+CLOCK_TICKS_NS = 20_000_000
 
 
 class OpenFiles:
     """The data files that were read last, each as long as it stays the same; of many more it is known where the cells
-    lie, where that is in one piece."""
+    lie, where that is in one piece. A file that has just been changed is opened anew for each read."""
 
     def __init__(self) -> None:
         self._files: OrderedDict[str, DekerFile] = OrderedDict()
@@ -60,6 +64,9 @@ class OpenFiles:
                 self._files.move_to_end(path)
                 return known
         opened = open_file(path)
+        if time.time_ns() - opened.stamp[3] < CLOCK_TICKS_NS:
+            self.forget(path)
+            return opened
         with self._lock:
             self._files[path] = opened
             while len(self._files) > DEKER_FILES_OPEN:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import errno
-import io
 import os
 import time
 from collections.abc import Iterator
@@ -41,6 +40,7 @@ from hyperslab.formats.collections.deker.locks import is_locked_elsewhere
 from hyperslab.formats.documents import LIMITS
 from hyperslab.formats.format_errors import ReadOnlyChunks
 from hyperslab.formats.hdf5.cells import ChunkLocation, ContiguousCells, Hdf5Chunks, open_chunk_source
+from hyperslab.formats.hdf5.file import ByteStream
 from hyperslab.formats.hdf5.filters import codec_from_filter, load_filter_plugin, read_filters
 from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.model.spec import ArraySpec, Codec
@@ -380,42 +380,15 @@ def require_plugin() -> None:
         raise Unsupported("an HDF5 filter", remedy="pip install 'hyperslab[hdf5]'")
 
 
-class _Bytes(io.RawIOBase):
-    """The bytes of an open file, through a descriptor of its own."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = os.dup(descriptor)
-        finalize(self, os.close, self._descriptor)
-        self._place = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._place}.get(whence)
-        self._place = offset + (os.fstat(self._descriptor).st_size if start is None else start)
-        return self._place
-
-    def tell(self) -> int:
-        return self._place
-
-    def readinto(self, out: Any) -> int:
-        if self._place >= os.fstat(self._descriptor).st_size:  # which a damaged file may say is beyond 2**63
-            return 0
-        count = os.preadv(self._descriptor, [out], self._place)
-        self._place += count
-        return count
-
-
 def h5_file(descriptor: int) -> h5py.File:
     """Return the file that is open as ``descriptor`` as an h5py file of its own: it stays the same file whatever its
     name is given to, and whoever else has it open in this process, locked or not, is no matter."""
     import h5py
 
-    return h5py.File(_Bytes(descriptor), "r")
+    own = os.dup(descriptor)
+    stream = ByteStream(lambda: os.fstat(own).st_size, lambda start, stop: os.pread(own, stop - start, start))
+    finalize(stream, os.close, own)
+    return h5py.File(stream, "r")
 
 
 class LibraryCells(ReadOnlyChunks):
