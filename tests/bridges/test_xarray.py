@@ -467,14 +467,15 @@ def test_many_small_chunks_are_put_into_shards(
     tmp_path: Path, options: dict[str, object], shards: tuple[int, int] | None
 ) -> None:
     dataset = xr.Dataset({"t": (("y", "x"), np.arange(45.0 * 45).reshape(45, 45))})
-    for lazy in (dataset, dataset.chunk({"y": 1, "x": 1}), dataset.chunk({"y": 5})):
-        url = tmp_path / f"{len(lazy.chunks)}{lazy['t'].chunks and len(lazy['t'].chunks[0])}.zarr"
-        delayed = hs.save(url, lazy, chunks={"y": 1, "x": 1}, **options)
+    lazy = (dataset.chunk({"y": 1, "x": 1}), dataset.chunk({"y": 5}))
+    # Cells in memory take a third of the time; lazy ones show what is said of shards where that matters.
+    for cells in lazy if "compute" in options else (dataset,) if options else (dataset, *lazy):
+        url = tmp_path / f"{len(cells.chunks)}{cells['t'].chunks and len(cells['t'].chunks[0])}.zarr"
+        delayed = hs.save(url, cells, chunks={"y": 1, "x": 1}, **options)
         if delayed is not None:
             delayed.compute()
-        if lazy.chunks or options != {"compute": False}:
-            assert hs.open(url)["t"].shards == shards
-            assert_identical(opened(url).load(), dataset)
+        assert hs.open(url)["t"].shards == shards
+        assert_identical(opened(url).load(), dataset)
 
 
 def test_shards_of_given_lengths_are_each_variables_own() -> None:

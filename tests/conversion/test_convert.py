@@ -354,6 +354,7 @@ def test_many_small_chunks_are_put_into_shards(
     assert (array.chunks, array.shards) == ((1, 1), shards)
 
 
+@pytest.mark.covering
 @pytest.mark.sampled(0)
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "nczarr"])
 @pytest.mark.parametrize("shards", [(300, 200), (10, 8)])

@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.skipif(deker_peer.PYTHON is None, reason="deker runs on Python 3.9 to 3.12: make interop gives it one"),
 ]
 ID = "352fdd68-dcb5-4edc-b3fc-4fcad9dea7fe"
-SEEDS, EACH = [*range(3), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(3, 10))], 200
+SEEDS, EACH = [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 10))], 200
 
 
 @pytest.fixture(scope="module")
