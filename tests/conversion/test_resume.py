@@ -125,7 +125,7 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("kills", [KILLS, pytest.param(60 * KILLS, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("route", ROUTES)
 def test_killed_at_any_time(route: str, kills: int, source: Path, tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def test_in_threads(store: ObjectStore) -> None:
     assert store.get("n") == b"32"
 
 
+@pytest.mark.sampled(0)
 def test_a_long_holder_keeps_it(store: ObjectStore) -> None:
     """As long as it lives, also without doing anything."""
     with store.lock_node("a", 1):

@@ -215,7 +215,7 @@ def test_many_writers(s3: S3, format: str, layout: dict[str, Any]) -> None:
     assert len(root["a"].attrs) == 4 * 5
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("consolidated", [False, True])
 def test_many_appenders(s3: S3, consolidated: bool) -> None:
     """Every row of every appender is there once, in rows that stayed together; attributes of all of them, too."""

@@ -121,6 +121,7 @@ def rich(tmp_path: Path) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
 @pytest.mark.parametrize("kind", ["poor", "rich"])
 def test_reading(tmp_path: Path, request: pytest.FixtureRequest, kind: str, format: str) -> None:

@@ -172,6 +172,7 @@ def test_a_chunk_that_comes_and_goes(tmp_path: Path, name: str, codec: str, shar
         assert (array[8:10, 0:2] == value).all()
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.covering
 @LAYOUTS
 @pytest.mark.parametrize("script", [APPEND, RESIZE], ids=["append", "resize"])

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the children ar
 HERE = Path(__file__).parent
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("flavour", ["array", "varray"])
 @pytest.mark.parametrize("layout", ["hyperslab", "deker"])
 @pytest.mark.parametrize("kills", [5, pytest.param(200, marks=pytest.mark.soak)])

@@ -93,6 +93,7 @@ def check_objects(client: MongoClient[Any], key: ObjectId) -> None:
 # -- gone -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(0)
 def test_never_there() -> None:
     url = f"mongodb://127.0.0.1:9/db?{IMPATIENT}#v"
     check_face(url)
@@ -171,6 +172,7 @@ def stopped(server: Mongo) -> Iterator[None]:
         server.go_on()
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("layout", ["extended", pytest.param("compatible", marks=pytest.mark.soak)])
 def test_stopped(layout: Any) -> None:
     """It keeps its connections and answers nobody; a put that it did not answer can be resumed."""
@@ -346,6 +348,7 @@ def under(scheduler: str) -> Iterator[None]:
             yield
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("scheduler", ["threads", "processes", "cluster"])
 def test_saving_fails_while_a_chunk_is_being_stored(frail: Mongo, scheduler: str) -> None:
     """What was in hand when another block failed does not come after what is cleared away."""

@@ -210,6 +210,7 @@ def run(folder: Path, kills: int, seed: int) -> Campaign:
     return replace(campaign, fates=fates)
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.soak)])
 def test_what_was_acknowledged_is_there_and_nothing_incomplete_is_whole(tmp_path: Path, kills: int) -> None:
     campaign = run(tmp_path, kills, seed=1)

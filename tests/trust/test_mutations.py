@@ -44,7 +44,7 @@ def campaign(family: str, folder: Path, first: int, last: int) -> tuple[list[str
     return defects, mutants
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(20)
 @linux
 @pytest.mark.parametrize("count", [2, pytest.param(600, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("family", FAMILIES)

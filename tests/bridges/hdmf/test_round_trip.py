@@ -51,7 +51,7 @@ def exported(exports: dict[str, Path], profile: str) -> Path:
     return exports[profile]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(0)
 @in_both_profiles
 def test_from_hdf5_and_back(wanted: Any, exported: Path, tmp_path: Path) -> None:
     back = tmp_path / "back.nwb"
@@ -89,7 +89,7 @@ def test_from_ours_to_ours(exported: Path, wanted: Any, tmp_path: Path, profile:
         assert validate(io=io) == []
 
 
-@pytest.mark.sampled(0)
+@pytest.mark.sampled(20)
 def test_written_from_memory_it_is_what_hdf5_holds(tmp_path: Path, profile: str) -> None:
     nwb = rich_file()
     with NWBHDF5IO(tmp_path / "a.nwb", "w") as io:

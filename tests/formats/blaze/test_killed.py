@@ -16,6 +16,7 @@ from programs import side_by_side
 _KILLS = 12
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("layout", ["blaze", "bcolz"])
 def test_killed_writers(tmp_path: Path, layout: str) -> None:
     place = tmp_path / "a.blaze"

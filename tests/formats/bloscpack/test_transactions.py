@@ -28,6 +28,7 @@ def run(program: str, *arguments: Any) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.sampled(0)
 @FORKS
 @pytest.mark.parametrize("step", [12, pytest.param(1, marks=pytest.mark.soak)])
 def test_each_call_may_be_the_last(tmp_path: Path, step: int) -> None:

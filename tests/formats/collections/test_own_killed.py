@@ -192,7 +192,7 @@ print(json.dumps({"steps": number, "left": sorted(left)}))
 '''
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", ["create", "create_many", "update", "remove", "clear"])
 def test_killed_between_any_two_steps(tmp_path: Path, name: str, step: int) -> None:

@@ -56,6 +56,7 @@ def test_requests(url: str, s3: S3) -> None:
     assert cost.requests <= 24
 
 
+@pytest.mark.sampled(0)
 def test_writers_beside_one_another(url: str, s3: S3) -> None:
     """Each through a store of its own, over several tiles and over one; a reader meanwhile sees whole writes."""
     made(store_of(url, s3))[...] = np.zeros((8, 8), "i4")

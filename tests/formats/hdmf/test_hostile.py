@@ -34,6 +34,7 @@ def stores(peers: Path, hostile: Path, tmp_path: Path) -> Path:
     return tmp_path / "stores"
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("targets", ["1", pytest.param("3", marks=pytest.mark.soak)])
 def test_every_hostile_store_through_every_door(stores: Path, tmp_path: Path, targets: str) -> None:
     """The poisoned part alone raises, and what it is said to."""

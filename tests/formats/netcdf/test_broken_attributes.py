@@ -34,6 +34,7 @@ with hs.open_group(sound) as root:
 """
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(("owner", "value"), [("group", "abc"), ("variable", ["a", "bc"])])
 def test_a_file_with_one_ends_no_process(tmp_path: Path, owner: str, value: str | list[str]) -> None:
     sound, path = tmp_path / "sound.nc", tmp_path / "a.nc"
