@@ -62,7 +62,7 @@ format: .venv/.with-check ## ruff's own formatting and safe fixes
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-.venvs/oldest/.made: pyproject.toml .ci/floors.py
+.venvs/oldest/.made: pyproject.toml .ci/floors.py hatch_build.py src/hyperslab/chunks/_engine.c
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python .ci/floors.py > $(@D)/floors.txt
 	@$(@D)/bin/python -m pip --quiet --disable-pip-version-check install --constraint $(@D)/floors.txt --editable '.[test]'
@@ -77,7 +77,7 @@ test-free-threaded: ## chunks, codecs, Zarr and many threads by a Python without
 interop: .venv/.with-test,peers ## cross-reads with the real peers, each in an environment of its own
 	@$(BIN)/python .ci/peers.py
 
-sanitize: .venv/.with-test,peers ## the engine in C under the sanitizers of gcc, with 4,800 damaged chunks
+sanitize: .venv/.with-test,peers ## the engine in C under the sanitizers of gcc, with 10,920 damaged chunks
 	@$(BIN)/python .ci/sanitize.py
 
 soak: .venv/.with-test ## long campaigns: new examples, thousands for each property

@@ -334,7 +334,7 @@ def test_damage_is_the_same_error(
     ],
 )
 def test_mutants_are_the_same_errors(tmp_path: Path, codec: str, count: int) -> None:
-    """Bytes are changed, cut out and doubled anywhere in a chunk or a shard. The soak's: 10,400 mutants."""
+    """Bytes are changed, cut out and doubled anywhere in a chunk or a shard. The sanitizers' and the soak's: 10,920."""
     rng = np.random.default_rng(count)
     cells = (rng.integers(0, 1 << 20, (60, 90)) // 4096).astype("i4")
     for number in range(2 * count):
@@ -668,6 +668,81 @@ def test_all_boxes_read_one_version_of_a_shard(tmp_path: Path, monkeypatch: pyte
     assert np.array_equal(array[...], np.full((64, 64), 2, "i4"))
 
 
+def test_a_shard_that_is_written_over_is_read_by_its_new_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another writer writes over the file itself, whose chunks lie elsewhere then, once its first box was read."""
+    options = {"shape": (64,), "dtype": "i4", "chunks": (4,), "shards": (64,), "codec": "none", "checksum": False}
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        for name, start in (("a", 4), ("b", 0)):  # without its first chunk, and whole
+            root.create_array(name, **options)[start:] = np.arange(start, 64)
+    read, path = engine.EngineJob.read, tmp_path / "a.zarr/a/c/0"
+    array = hs.open_array(tmp_path / "a.zarr/a", cache_bytes=0, workers=1)
+    boxes = []
+
+    def reading(self: Any, box: Any) -> Any:
+        boxes.append(box)
+        if len(boxes) == 2:
+            with path.open("r+b") as file:
+                file.write((tmp_path / "a.zarr/b/c/0").read_bytes())
+            os.utime(path, ns=(10**18, 10**18))
+        return read(self, box)
+
+    monkeypatch.setattr("hyperslab.chunks.execute.ENGINE_BATCH_BYTES", 1 << 6)
+    monkeypatch.setattr(engine.EngineJob, "read", reading)
+    assert np.array_equal(array[4:], np.arange(4, 64))
+    assert len(boxes) > 2
+
+
+@pytest.mark.parametrize("shards", [None, (64,)])
+def test_files_of_the_23rd_century_are_read(tmp_path: Path, shards: tuple[int] | None) -> None:
+    """Their time in nanoseconds is beyond 64 bits."""
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        root.create_array("a", data=np.arange(64), chunks=(8,), shards=shards)
+    late = 11 * 10**18
+    for path in (tmp_path / "a.zarr/a/c").iterdir():
+        os.utime(path, ns=(late, late))
+        if path.stat().st_mtime_ns != late:
+            pytest.skip("this file system keeps no such time")
+    for cache_bytes in (0, 1 << 20):
+        array = hs.open_array(tmp_path / "a.zarr/a", cache_bytes=cache_bytes)
+        for key in (3, slice(8, 20), 4, 63, ..., 4):
+            assert np.array_equal(array[key], np.arange(64)[key])
+
+
+def test_an_index_names_no_more_bytes_than_a_chunk_has(tmp_path: Path) -> None:
+    """Of a chunk that is not wanted, too: the same error as by Python."""
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        root.create_array("a", 4096, "u1", chunks=(1024,), shards=(4096,), codec="none", checksum=False)
+        root["a"][:] = 1
+    path = tmp_path / "a.zarr/a/c/0"
+    size = 16 * (1024 + (1 << 20)) + 1
+    index = np.array([0, 1024, 1024, 1024, 2048, 1024, 0, size], "<u8").tobytes()
+    data = path.read_bytes()[:3072].ljust(size, b"\0")
+    path.write_bytes(data + numcodecs.CRC32C().encode(index).tobytes())  # which puts its sum behind it
+    array = hs.open_array(tmp_path / "a.zarr/a", cache_bytes=0)
+    for key in (np.s_[:2048], np.s_[5]):
+        got = outcome(array.__getitem__, key)
+        with python_alone():
+            assert isinstance(outcome(array.__getitem__, key), hs.errors.CorruptChunk)
+        assert isinstance(got, hs.errors.CorruptChunk)
+
+
+def test_shards_of_more_bytes_than_64_bits_count_are_left(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        root.create_array("a", (1 << 47,), "u1", chunks=(1 << 29,), shards=(1 << 59,), fill_value=3)
+    array = hs.open_array(tmp_path / "a.zarr/a", cache_bytes=0)
+    assert np.array_equal(array[:: 1 << 29][:100], np.full(100, 3, "u1"))
+
+
+def test_what_the_engine_leaves_is_not_offered_to_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = np.random.default_rng(0).integers(0, 256, 1 << 18).astype("u1")
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        root.create_array("a", data=cells, chunks=(1 << 16,), codec="zlib:1")  # which hardly makes them smaller
+    array = hs.open_array(tmp_path / "a.zarr/a", cache_bytes=0)
+    with singles(monkeypatch) as found:
+        assert np.array_equal(array[...], cells)
+    assert found == []
+
+
 @pytest.mark.parametrize(
     ("dtype", "size", "options"),
     [
@@ -852,7 +927,7 @@ def test_a_word_of_the_environment_that_is_ignored_is_told(word: str) -> None:
 def test_numbers_that_lead_out_of_the_memory_are_refused() -> None:
     module = engine.load_engine()
     assert module is not None
-    rest = (False, -1, False, 0, False, 100, None, 0, False, False, 0, 0, (0,), 0)
+    rest = (False, -1, False, 0, False, 100, None, 0, 0, False, False, 0, 0, (0,), 0)
     memory = np.zeros(64, np.uint8)
 
     def job(entries: Any, shape: Any = (4,), strides: Any = (8,)) -> Any:

@@ -1,7 +1,8 @@
-/* Reads chunks from files into a result, without Python's lock: open, read, verify, decode, copy.
+/* Reads chunks from files into a result, without Python's lock: open, read, verify, decode, copy. Encodes the chunks of an
+   array into memory, which the caller writes.
 
-   A Job knows one read: the entries of its plan (per axis: which chunk, which cells of it, where they go), how a chunk is
-   stored, and the memory of the result. Job.run does the chunks of one box of entries, in the calling thread; several
+   A Job knows one read, or one write: the entries of its plan (per axis: which chunk, which cells of it, where they go),
+   how a chunk is stored, and the memory of the result or of the values. Job.run does the chunks of one box of entries, in the calling thread; several
    threads may run one Job at once. What it cannot do, whatever the cause, it leaves: the caller reads those chunks again
    by its own code, which raises the error that fits. Nothing is trusted that comes from a file: sizes are checked before
    each call, and what a library decodes is checked as hyperslab.codecs does it.
@@ -56,8 +57,9 @@ struct open_how {
 #define MOST_SHUFFLED 255
 /* Bytes of shuffled items that are put in order at a time where they are copied then: a processor's first cache has them. */
 #define SHUFFLED_BLOCK (16 << 10)
-/* Bytes that a thread keeps from one read of a chunk alone to the next. */
+/* Bytes that a thread keeps from one read of a chunk alone to the next, and all threads together. */
 #define MOST_KEPT (16 << 20)
+#define MOST_UNUSED (64 << 20)
 
 /* Bytes from which a checksum is made with Python's lock released; fewer take less than a microsecond. */
 #define SUMMED_UNLOCKED (16 << 10)
@@ -126,10 +128,28 @@ typedef struct Work {
     struct Work *next;
 } Work;
 
+/* What identifies one stored version, as hyperslab.stores.reading has it. */
+typedef struct {
+    long long size, changed; /* bytes, nanoseconds */
+    unsigned long long inode;
+} Stamp;
+
+static Stamp stamp_of(const struct stat *status) {
+    /* After April 2262 the nanoseconds wrap around: Python's stamp is then another one, and Python reads. */
+    const uint64_t changed = (uint64_t)status->st_mtim.tv_sec * 1000000000u + (uint64_t)status->st_mtim.tv_nsec;
+    return (Stamp){status->st_size, (long long)changed, status->st_ino};
+}
+
+static int is_version(const struct stat *status, const Stamp *stamp) {
+    const Stamp found = stamp_of(status);
+    return found.size == stamp->size && found.changed == stamp->changed && found.inode == stamp->inode;
+}
+
 /* A shard that boxes of one read have open: all of them read one version of it, by one index. */
 typedef struct OpenShard {
     char *key;
     int file; /* -1: missing, or not to be read here */
+    Stamp stamp; /* from before its index was read */
     int missing;
     uint8_t *index;
     int64_t boxes; /* that have not read of it yet */
@@ -153,10 +173,11 @@ typedef struct {
     int in_order; /* the axes of a stored chunk are those of the array */
     int contiguous; /* a whole chunk lies in the result as it lies in memory */
     int whole_only; /* chunks that are wanted in part are left */
-    int folder, nested;
+    int folder; /* a descriptor of the job's own; negative: none */
+    int writes, nested;
     int compressor, checksum;
     int64_t most; /* stored bytes beyond which a chunk is left */
-    int64_t most_in_shard;
+    int64_t most_in_shard, most_in_index; /* bytes of a sound shard, and of one of its chunks */
     int index_first, index_checksum;
     unsigned readable; /* bits: Blosc's compressors that the library has */
     int level; /* of the compressor, or LZ4's acceleration */
@@ -668,21 +689,6 @@ static int run_chunk(const Job *job, Work *work, const Piece *piece, const char 
 
 /* -- one chunk alone --------------------------------------------------------------------------------------------------- */
 
-/* What identifies one stored version, as hyperslab.stores.reading has it. */
-typedef struct {
-    long long size, changed; /* bytes, nanoseconds */
-    unsigned long long inode;
-} Stamp;
-
-static Stamp stamp_of(const struct stat *status) {
-    return (Stamp){status->st_size, status->st_mtim.tv_sec * 1000000000LL + status->st_mtim.tv_nsec, status->st_ino};
-}
-
-static int is_version(const struct stat *status, const Stamp *stamp) {
-    const Stamp found = stamp_of(status);
-    return found.size == stamp->size && found.changed == stamp->changed && found.inode == stamp->inode;
-}
-
 enum { READ_LEFT, READ_DONE, READ_MISSING, READ_KNOWN };
 
 /* Read a chunk that is a file, or so many bytes of a shard from ``start`` on (-1: a file), with the stamp from before the
@@ -755,13 +761,14 @@ static void read_parts(const Job *job, Work *work, int file, Part *parts, int64_
     }
 }
 
-/* Return True where every entry of an index leads to bytes between ``first`` and ``limit``, or nowhere. ShardIndex in
+/* Return True where every entry of an index leads to bytes between ``first`` and ``limit``, no more than any chunk has,
+   or nowhere. ShardIndex in
    codecs/sharding.py (``parse``, ``cut``) has the same rule, and tells what is wrong with an index that is left. */
 static int is_sound_index(const Job *job, const uint8_t *index, uint64_t first, uint64_t limit) {
     for (int64_t inner = 0; inner < job->all_members; inner++) {
         const uint64_t start = u64(index + 16 * inner), size = u64(index + 16 * inner + 8);
         if (start == UINT64_MAX && size == UINT64_MAX) continue;
-        if (start < first || start > limit || size > limit - start) return 0;
+        if (start < first || start > limit || size > limit - start || size > (uint64_t)job->most_in_index) return 0;
     }
     return 1;
 }
@@ -783,6 +790,7 @@ static void open_shard(const Job *job, Work *work, OpenShard *shard) {
     int sound = !fstat(shard->file, &status) && S_ISREG(status.st_mode) && status.st_size >= length &&
                 status.st_size <= job->most_in_shard && (shard->index = malloc(length));
     if (sound) {
+        shard->stamp = stamp_of(&status);
         const uint64_t first = job->index_first ? length : 0;
         const uint64_t limit = job->index_first ? status.st_size : status.st_size - length;
         sound = read_at(shard->file, shard->index, length, job->index_first ? 0 : limit) &&
@@ -866,7 +874,12 @@ static void run_shard(Job *job, Work *work, const char *key, const int64_t *low,
             parts[found++] = (Part){start, size, number};
         }
     }
-    if (found) read_parts(job, work, shard->file, parts, found, low, extent, done);
+    if (found) {
+        struct stat status;
+        read_parts(job, work, shard->file, parts, found, low, extent, done);
+        /* One that was written over where it lies has other chunks at the places of the index: Python reads it anew. */
+        if (fstat(shard->file, &status) || !is_version(&status, &shard->stamp)) memset(done, 0, count);
+    }
     free(parts);
     leave_shard(job, shard);
 }
@@ -1169,14 +1182,21 @@ static void free_work(Work *work) {
     free(work);
 }
 
-/* Memory for reads of one chunk alone, of whatever array: as many as threads read at once. */
+/* Memory for reads of one chunk alone, of whatever array: as many as threads read at once, and no more bytes in all than
+   MOST_UNUSED, for the threads may be gone. */
 static pthread_mutex_t single_mutex = PTHREAD_MUTEX_INITIALIZER;
 static Work *unused_single;
+static size_t unused_bytes;
+
+static size_t bytes_kept(const Work *work) { return work->cells_room + work->planes_room + work->room; }
 
 static Work *take_single_work(size_t cells, size_t planes) {
     pthread_mutex_lock(&single_mutex);
     Work *work = unused_single;
-    if (work) unused_single = work->next;
+    if (work) {
+        unused_single = work->next;
+        unused_bytes -= bytes_kept(work);
+    }
     pthread_mutex_unlock(&single_mutex);
     if (!work && !(work = calloc(1, sizeof *work))) return NULL;
     if (work->cells_room < cells) {
@@ -1195,14 +1215,16 @@ static Work *take_single_work(size_t cells, size_t planes) {
 }
 
 static void give_single_back(Work *work) {
-    if (work->cells_room + work->planes_room + work->room > MOST_KEPT) {
-        free_work(work);
-        return;
-    }
+    const size_t bytes = bytes_kept(work);
     pthread_mutex_lock(&single_mutex);
-    work->next = unused_single;
-    unused_single = work;
+    const int is_kept = bytes <= MOST_KEPT && unused_bytes + bytes <= MOST_UNUSED;
+    if (is_kept) {
+        work->next = unused_single;
+        unused_single = work;
+        unused_bytes += bytes;
+    }
     pthread_mutex_unlock(&single_mutex);
+    if (!is_kept) free_work(work);
 }
 
 static void job_dealloc(Job *job) {
@@ -1218,28 +1240,30 @@ static void job_dealloc(Job *job) {
     pthread_mutex_destroy(&job->mutex);
     for (int axis = 0; axis < MOST_AXES; axis++) free(job->entries[axis]);
     free(job->fill);
+    if (job->folder >= 0) close(job->folder);
     if (job->has_out) PyBuffer_Release(&job->out);
     Py_TYPE(job)->tp_free((PyObject *)job);
 }
 
 static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *options) {
     static char *names[] = {"groups", "shape", "out", "out_strides", "fill", "whole_only", "folder", "nested",
-                            "compressor", "checksum", "most", "members", "most_in_shard", "index_first", "index_checksum",
-                            "readable", "swap", "order", "shuffle", "level", "header", NULL};
+                            "compressor", "checksum", "most", "members", "most_in_shard", "most_in_index", "index_first",
+                            "index_checksum", "readable", "swap", "order", "shuffle", "level", "header", NULL};
     PyObject *groups, *shape, *out, *out_strides, *members, *order;
     Py_buffer fill;
     const char *header = NULL;
     Py_ssize_t header_size = 0;
-    long long most, most_in_shard, shuffle = 0;
+    long long most, most_in_shard, most_in_index, shuffle = 0;
     int whole_only, folder, nested, compressor, checksum, index_first, index_checksum, swap, level = 0;
     unsigned readable;
-    if (!PyArg_ParseTupleAndKeywords(arguments, options, "OOOOy*pipipLOLppIiOL|iy#", names, &groups, &shape, &out,
+    if (!PyArg_ParseTupleAndKeywords(arguments, options, "OOOOy*pipipLOLLppIiOL|iy#", names, &groups, &shape, &out,
                                      &out_strides, &fill, &whole_only, &folder, &nested, &compressor, &checksum, &most,
-                                     &members, &most_in_shard, &index_first, &index_checksum, &readable, &swap, &order,
+                                     &members, &most_in_shard, &most_in_index, &index_first, &index_checksum, &readable, &swap, &order,
                                      &shuffle, &level, &header, &header_size))
         return NULL;
     Job *job = (Job *)type->tp_alloc(type, 0);
     if (!job) goto failed;
+    job->folder = -1;
     pthread_mutex_init(&job->mutex, NULL);
     pthread_cond_init(&job->opened, NULL);
     const Py_ssize_t ndim = PyTuple_Check(shape) ? PyTuple_GET_SIZE(shape) : -1;
@@ -1258,8 +1282,9 @@ static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *opti
     if (!parse_numbers(shape, job->shape, job->ndim, "shape")) goto failed;
     if (!parse_numbers(out_strides, job->out_strides, job->ndim, "out_strides")) goto failed;
     if (members != Py_None && !parse_numbers(members, job->members, job->ndim, "members")) goto failed;
-    /* folder -1: the memory is that of values, which are written */
-    if (PyObject_GetBuffer(out, &job->out, folder < 0 ? PyBUF_SIMPLE : PyBUF_WRITABLE)) goto failed;
+    /* folder -1: the memory is that of values, which are written; -2: of a read that names each file by its path */
+    job->writes = folder == -1;
+    if (PyObject_GetBuffer(out, &job->out, job->writes ? PyBUF_SIMPLE : PyBUF_WRITABLE)) goto failed;
     job->has_out = 1;
     int64_t axes[MOST_AXES];
     if (!parse_numbers(order, axes, job->ndim, "order")) goto failed;
@@ -1293,12 +1318,15 @@ static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *opti
     }
     if (!parse_entries(job, groups) || !check_places(job)) goto failed;
     job->whole_only = whole_only;
-    job->folder = folder;
+    /* Its own, for threads may be at it when the caller, who was interrupted, closes what it has; where there can be no
+       further one, all chunks are left. */
+    if (folder >= 0) job->folder = fcntl(folder, F_DUPFD_CLOEXEC, 0);
     job->nested = nested;
     job->compressor = compressor;
     job->checksum = checksum;
     job->most = most;
     job->most_in_shard = most_in_shard;
+    job->most_in_index = most_in_index;
     job->index_first = index_first;
     job->index_checksum = index_checksum;
     job->readable = readable;
@@ -1306,7 +1334,7 @@ static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *opti
     job->bare = compressor == PLAIN && shuffle <= 1;
     if (compressor < PLAIN || compressor > GZIP || shuffle < 0 || (!job->bare && !library.decode_blosc) ||
         (compressor >= ZLIB && !library.inflate) ||
-        (folder < 0 && compressor == BLOSC && header_size != 16)) {
+        (job->writes && compressor == BLOSC && header_size != 16)) {
         PyErr_SetString(PyExc_ValueError, "a compressor, its library, and for values a header of Blosc are needed");
         goto failed;
     }
@@ -1413,7 +1441,7 @@ static PyObject *encode_into(Job *job, PyObject *arguments, int as_shard) {
     if (!PyArg_ParseTuple(arguments, "OOw*", &low_tuple, &high_tuple, &target)) return NULL;
     int64_t *stops = NULL;
     Work *work = NULL;
-    if (job->folder >= 0) {
+    if (!job->writes) {
         PyErr_SetString(PyExc_ValueError, "this job reads");
         goto end;
     }
@@ -1489,7 +1517,13 @@ static PyObject *job_read_one(Job *job, PyObject *arguments) {
     Py_buffer out;
     const int64_t first[MOST_AXES] = {0};
     Work *work = NULL;
-    if (known_tuple != Py_None && !parse_stamp(known_tuple, &known)) goto end;
+    if (known_tuple != Py_None && !parse_stamp(known_tuple, &known)) {
+        if (PyErr_ExceptionMatches(PyExc_OverflowError)) { /* nanoseconds of Python's that are beyond a long long */
+            PyErr_Clear();
+            result = Py_NewRef(Py_None);
+        }
+        goto end;
+    }
     if (PyObject_GetBuffer(target, &out, PyBUF_STRIDED)) goto end;
     Job one = *job; /* which no other thread sees: its lists and its lock are not used */
     one.out = out;
@@ -1534,7 +1568,7 @@ static PyTypeObject job_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "hyperslab.chunks._engine.Job",
     .tp_basicsize = sizeof(Job),
     .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_doc = "One read of chunks.",
+    .tp_doc = "One read of chunks, or one write: what is encoded of an array in memory.",
     .tp_new = job_new,
     .tp_dealloc = (destructor)job_dealloc,
     .tp_methods = job_methods,
@@ -1581,7 +1615,7 @@ static PyMethodDef functions[] = {
 };
 
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, .m_name = "_engine", .m_doc = "Chunks read without Python's lock.", .m_size = -1, .m_methods = functions};
+    PyModuleDef_HEAD_INIT, .m_name = "_engine", .m_doc = "Chunks read and encoded without Python's lock.", .m_size = -1, .m_methods = functions};
 
 PyMODINIT_FUNC PyInit__engine(void) {
     make_table();

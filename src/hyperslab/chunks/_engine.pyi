@@ -23,6 +23,7 @@ class Job:
         most: int,
         members: tuple[int, ...] | None,
         most_in_shard: int,
+        most_in_index: int,
         index_first: bool,
         index_checksum: bool,
         readable: int,

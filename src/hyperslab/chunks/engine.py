@@ -71,6 +71,8 @@ class ShardLayout:
     index_checksum: bool
     most: int
     """Bytes that no sound shard exceeds."""
+    most_in_index: int
+    """Bytes of a chunk by a sound index."""
 
 
 class DecodingContexts(threading.local):
@@ -201,7 +203,7 @@ class SingleChunks:
         groups: tuple[list[Numbers], ...] = tuple([[] for _ in shape])
         strides = (0,) * len(shape)
         self._read = engine.Job(
-            groups, shape, nothing, strides, bytes(codecs.dtype.itemsize), False, 0, False, *_job_codecs(codecs, shape)
+            groups, shape, nothing, strides, bytes(codecs.dtype.itemsize), False, -2, False, *_job_codecs(codecs, shape)
         ).read_one
 
     def read(
@@ -242,7 +244,7 @@ def make_single_reads(codecs: EngineCodecs | None, shape: Numbers) -> SingleChun
 class EngineJob:
     """One read into ``memory``, or one write of what it holds: its boxes, which several threads may do.
 
-    ``folder``: the descriptor of the folder that is read; -1 for a write.
+    ``folder``: the descriptor of the folder that is read, of which the engine has its own; -1 for a write.
     """
 
     def __init__(
@@ -354,6 +356,7 @@ def _job_codecs(codecs: EngineCodecs, shape: Numbers, shard: ShardLayout | None 
         codecs.most,
         None if shard is None else shard.members,
         0 if shard is None else shard.most,
+        0 if shard is None else shard.most_in_index,
         shard is not None and shard.index_first,
         shard is not None and shard.index_checksum,
         sum(1 << number for name, number in _FORMATS.items() if name in names),
@@ -434,9 +437,8 @@ def _has_functions(codecs: EngineCodecs) -> bool:
 
 def make_read(
     files: StoredFiles | None, plan: Plan, out: np.ndarray, fill: np.ndarray, *, whole_only: bool
-) -> tuple[EngineJob, int] | None:
-    """Return what reads the plan, and the descriptor of the folder, to be closed behind it; None where the engine does
-    not read such chunks into such a result.
+) -> EngineJob | None:
+    """Return what reads the plan; None where the engine does not read such chunks into such a result.
 
     ``whole_only``: chunks that are wanted in part are left, since they may be in the cache.
     """
@@ -448,10 +450,9 @@ def make_read(
     if folder is None:
         return None
     try:
-        return EngineJob(files, plan, out, fill, folder, whole_only=whole_only), folder
-    except BaseException:
+        return EngineJob(files, plan, out, fill, folder, whole_only=whole_only)
+    finally:
         os.close(folder)
-        raise
 
 
 def make_write(files: StoredFiles | None, plan: Plan, values: np.ndarray, fill: np.ndarray) -> EngineJob | None:

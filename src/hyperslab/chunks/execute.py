@@ -8,7 +8,6 @@ the locks of its batch's chunks, so that no other writer's cells are lost.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -141,7 +140,7 @@ def read(
     if counting.traces:
         counting.count(chunks=count)
     if engine is not None:
-        _read_by_engine(*engine, reader, count, nbytes, workers, errors)
+        _read_by_engine(engine, reader, count, nbytes, workers, errors)
         return
     work: Callable[[Any], None] = reader.read_shared_batch if reader.shared else reader.read_batch
     if counting.watchers:
@@ -156,7 +155,6 @@ def read(
 
 def _read_by_engine(
     engine: EngineJob,
-    folder: int,
     reader: _BatchReader,
     count: int,
     nbytes: int,
@@ -164,18 +162,16 @@ def _read_by_engine(
     errors: ShardErrors | None,
 ) -> None:
     """Read the plan's chunks by the engine, and what that leaves by the source."""
+    reader.left_by_engine = True
     read_batch = reader.read_batch if errors is None else errors.collect(reader.read_batch)
 
     def work(box: Box) -> None:
         if left := engine.read(box):
             read_batch(left)
 
-    try:
-        size = max(1, min(ENGINE_BATCH_BYTES // nbytes, -(-count // (4 * workers)) if workers > 1 else count))
-        told = counting.telling(work, reader.out.nbytes / count) if counting.watchers else work
-        each_batch(told, engine.boxes(size), workers)
-    finally:
-        os.close(folder)
+    size = max(1, min(ENGINE_BATCH_BYTES // nbytes, -(-count // (4 * workers)) if workers > 1 else count))
+    told = counting.telling(work, reader.out.nbytes / count) if counting.watchers else work
+    each_batch(told, engine.boxes(size), workers)
 
 
 def count_requests(source: ChunkSource, plan: Plan, nbytes: int, settings: Settings = DEFAULTS) -> int:
@@ -292,6 +288,7 @@ class _BatchReader:
         self.cache = _NO_CACHE if cache is None else cache
         self.reads_stamps = traits.reads_stamps or is_single_chunk
         self.shared: dict[Coords, _SharedFetch] = {}
+        self.left_by_engine = False  # pieces that are read here: they are not offered to it again
 
     def share(self, settings: Settings, nbytes: int) -> None:
         """Let the batches of each outer chunk that is fetched whole share what is fetched."""
@@ -379,7 +376,7 @@ class _BatchReader:
         """Decode into the result itself, when the chunk lies contiguous there."""
         if view.shape != shape or not view.flags.c_contiguous:
             return False
-        if not into.read_into(coords, view):
+        if not (into.reader(view)(coords) if self.left_by_engine else into.read_into(coords, view)):
             view[...] = self.fill
         return True
 

@@ -297,11 +297,11 @@ class ShardedChunks(StoredChunks):
         keys, chain, index = self._keys, self._chain, self._index
         names = [(codec.name, dict(codec.config)) for codec in index.codecs]
         plain = [("bytes", {"endian": "little"})]
-        if names not in (plain, [*plain, ("crc32c", {})]) or self._most is None:
+        if names not in (plain, [*plain, ("crc32c", {})]) or chain.engine_codecs is None:
             return None
-        if chain.engine_codecs is None:
-            return None
-        layout = ShardLayout(index.counts, index.location == "start", len(names) > 1, self._most)
+        if self._most is None or index.most is None or max(self._most, index.most) >= 1 << 63:
+            return None  # the engine's numbers have 64 bits
+        layout = ShardLayout(index.counts, index.location == "start", len(names) > 1, self._most, index.most)
         return StoredFiles(keys.open_folder, keys.key_of, chain.engine_codecs, layout)
 
     def _read_by_engine(
