@@ -95,6 +95,7 @@ def test_trees(tmp_path: Path, s3: S3, cluster: Any, processes: Any) -> None:
             assert_identical(lazy.compute(scheduler=cluster), tree)
 
 
+@pytest.mark.sampled(0)
 def test_dask_arrays_are_written_by_the_workers(s3: S3, cluster: Any) -> None:
     with xr.open_dataset(FILES[0], chunks={"time": 20}) as source:
         url = f"s3://{s3.bucket()}/a.zarr"

@@ -377,6 +377,7 @@ def test_many_small_chunks_along_a_dimension_that_grows() -> None:
     assert hs.open(target)["g/a"].shards == (1, 50)
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("memory", [100, 4_000, 100_000])
 def test_shards_that_nobody_asked_for_need_no_more_memory_than_chunks(memory: int) -> None:
     source, target = MemoryStore(), MemoryStore()

@@ -151,6 +151,7 @@ def test_interrupted(resume: bool, client: Any, source: Path, tmp_path: Path) ->
     assert _names(tmp_path) == ["alone.zarr", "source.zarr", "target.zarr"]
 
 
+@pytest.mark.sampled(0)
 def test_a_killed_worker(client: Any, source: Path, tmp_path: Path) -> None:
     """Its boxes are copied by the other one; the nanny starts it again."""
     killed: list[int] = []

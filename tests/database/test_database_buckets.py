@@ -50,6 +50,7 @@ def opened(request):
     return lambda **options: Client(place, storage_options=s3.options, **options)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("grid", [{}, {"vgrid": (2, 3, 1)}], ids=["array", "varray"])
 def test_a_life_of_a_collection(opened, grid):
     schema = (VArraySchema if grid else ArraySchema)(DIMENSIONS, int, ATTRIBUTES, **grid)

@@ -40,7 +40,7 @@ def unmended(report: Report) -> set[tuple[str, str]]:
     return {(mend.node, mend.kind) for mend in report if isinstance(mend, Mend) and not mend.done}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("share", [60, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize(
     "cause", [pytest.param(cause, marks=pytest.mark.soak) if cause == "bombs" else cause for cause in CAUSES]

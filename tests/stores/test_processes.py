@@ -45,7 +45,7 @@ def stop_within_a_write(process: subprocess.Popen[str], folder: Path) -> list[st
             process.send_signal(signal.SIGCONT)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("durable", [False, True])
 def test_killed_while_writing(tmp_path: Path, actor: Actor, durable: bool) -> None:
     """The value is whole and no older than the last that was acknowledged; no lock stays; what is left is no key.

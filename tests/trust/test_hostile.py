@@ -71,7 +71,7 @@ def outcome_faults(outcome: dict[str, Any], expected: list[str | None]) -> list[
     return [f"no {word} in: {outcome['text']}" for word in ("url", "where", "remedy") if not outcome[word]]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(10)
 @linux
 @pytest.mark.parametrize("share", [60, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("cause", CAUSES)

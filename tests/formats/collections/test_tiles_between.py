@@ -180,7 +180,7 @@ def state(store: Any) -> dict[str, bytes | None]:
     return {key: store.get(key) for key in store.list()}
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(0)
 @pytest.mark.covering
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("durable", [False, True])

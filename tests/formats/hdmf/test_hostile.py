@@ -52,6 +52,7 @@ def test_every_hostile_store_through_every_door(stores: Path, tmp_path: Path, ta
     assert set(own) <= {"evil_spec schemas"}
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("share", ["120", pytest.param("1", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("cause", ["truncated", "mutated"])
 def test_damage_of_any_kind(cause: str, share: str, stores: Path, tmp_path: Path) -> None:

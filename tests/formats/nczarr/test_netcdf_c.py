@@ -456,6 +456,7 @@ moderate = settings(
 )
 
 
+@pytest.mark.sampled(0)
 @moderate
 @given(said=models(), codec=st.sampled_from(CODECS[:6]), consolidated=st.booleans())
 def test_netcdf_c_reads_anything_of_ours(peer, tmp_path_factory, said, codec, consolidated):
