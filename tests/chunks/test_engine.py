@@ -322,7 +322,7 @@ def test_damage_is_the_same_error(
             assert (type(got), str(got)) == (type(expected), str(expected))
         else:  # without a checksum a flipped byte is another cell, to both
             assert np.array_equal(got, expected)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before  # fewer: what an earlier test forgot has been collected
 
 
 @pytest.mark.parametrize("count", [20, pytest.param(400, marks=pytest.mark.soak)])
@@ -726,6 +726,7 @@ def test_an_index_names_no_more_bytes_than_a_chunk_has(tmp_path: Path) -> None:
         assert isinstance(got, hs.errors.CorruptChunk)
 
 
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="its 2^18 chunks of 512 MiB take minutes there")
 def test_shards_of_more_bytes_than_64_bits_count_are_left(tmp_path: Path) -> None:
     with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
         root.create_array("a", (1 << 47,), "u1", chunks=(1 << 29,), shards=(1 << 59,), fill_value=3)

@@ -173,8 +173,7 @@ typedef struct {
     int in_order; /* the axes of a stored chunk are those of the array */
     int contiguous; /* a whole chunk lies in the result as it lies in memory */
     int whole_only; /* chunks that are wanted in part are left */
-    int folder; /* a descriptor of the job's own; negative: none */
-    int writes, nested;
+    int folder, writes, nested;
     int compressor, checksum;
     int64_t most; /* stored bytes beyond which a chunk is left */
     int64_t most_in_shard, most_in_index; /* bytes of a sound shard, and of one of its chunks */
@@ -1240,7 +1239,6 @@ static void job_dealloc(Job *job) {
     pthread_mutex_destroy(&job->mutex);
     for (int axis = 0; axis < MOST_AXES; axis++) free(job->entries[axis]);
     free(job->fill);
-    if (job->folder >= 0) close(job->folder);
     if (job->has_out) PyBuffer_Release(&job->out);
     Py_TYPE(job)->tp_free((PyObject *)job);
 }
@@ -1263,7 +1261,6 @@ static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *opti
         return NULL;
     Job *job = (Job *)type->tp_alloc(type, 0);
     if (!job) goto failed;
-    job->folder = -1;
     pthread_mutex_init(&job->mutex, NULL);
     pthread_cond_init(&job->opened, NULL);
     const Py_ssize_t ndim = PyTuple_Check(shape) ? PyTuple_GET_SIZE(shape) : -1;
@@ -1318,9 +1315,7 @@ static PyObject *job_new(PyTypeObject *type, PyObject *arguments, PyObject *opti
     }
     if (!parse_entries(job, groups) || !check_places(job)) goto failed;
     job->whole_only = whole_only;
-    /* Its own, for threads may be at it when the caller, who was interrupted, closes what it has; where there can be no
-       further one, all chunks are left. */
-    if (folder >= 0) job->folder = fcntl(folder, F_DUPFD_CLOEXEC, 0);
+    job->folder = folder;
     job->nested = nested;
     job->compressor = compressor;
     job->checksum = checksum;

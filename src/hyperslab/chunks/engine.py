@@ -244,7 +244,7 @@ def make_single_reads(codecs: EngineCodecs | None, shape: Numbers) -> SingleChun
 class EngineJob:
     """One read into ``memory``, or one write of what it holds: its boxes, which several threads may do.
 
-    ``folder``: the descriptor of the folder that is read, of which the engine has its own; -1 for a write.
+    ``folder``: the descriptor of the folder that is read; -1 for a write.
     """
 
     def __init__(
@@ -437,8 +437,9 @@ def _has_functions(codecs: EngineCodecs) -> bool:
 
 def make_read(
     files: StoredFiles | None, plan: Plan, out: np.ndarray, fill: np.ndarray, *, whole_only: bool
-) -> EngineJob | None:
-    """Return what reads the plan; None where the engine does not read such chunks into such a result.
+) -> tuple[EngineJob, int] | None:
+    """Return what reads the plan, and the descriptor of the folder, to be closed behind it; None where the engine does
+    not read such chunks into such a result.
 
     ``whole_only``: chunks that are wanted in part are left, since they may be in the cache.
     """
@@ -450,9 +451,10 @@ def make_read(
     if folder is None:
         return None
     try:
-        return EngineJob(files, plan, out, fill, folder, whole_only=whole_only)
-    finally:
+        return EngineJob(files, plan, out, fill, folder, whole_only=whole_only), folder
+    except BaseException:
         os.close(folder)
+        raise
 
 
 def make_write(files: StoredFiles | None, plan: Plan, values: np.ndarray, fill: np.ndarray) -> EngineJob | None:

@@ -8,6 +8,7 @@ the locks of its batch's chunks, so that no other writer's cells are lost.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -140,7 +141,7 @@ def read(
     if counting.traces:
         counting.count(chunks=count)
     if engine is not None:
-        _read_by_engine(engine, reader, count, nbytes, workers, errors)
+        _read_by_engine(*engine, reader, count, nbytes, workers, errors)
         return
     work: Callable[[Any], None] = reader.read_shared_batch if reader.shared else reader.read_batch
     if counting.watchers:
@@ -155,6 +156,7 @@ def read(
 
 def _read_by_engine(
     engine: EngineJob,
+    folder: int,
     reader: _BatchReader,
     count: int,
     nbytes: int,
@@ -169,9 +171,12 @@ def _read_by_engine(
         if left := engine.read(box):
             read_batch(left)
 
-    size = max(1, min(ENGINE_BATCH_BYTES // nbytes, -(-count // (4 * workers)) if workers > 1 else count))
-    told = counting.telling(work, reader.out.nbytes / count) if counting.watchers else work
-    each_batch(told, engine.boxes(size), workers)
+    try:
+        size = max(1, min(ENGINE_BATCH_BYTES // nbytes, -(-count // (4 * workers)) if workers > 1 else count))
+        told = counting.telling(work, reader.out.nbytes / count) if counting.watchers else work
+        each_batch(told, engine.boxes(size), workers)
+    finally:
+        os.close(folder)
 
 
 def count_requests(source: ChunkSource, plan: Plan, nbytes: int, settings: Settings = DEFAULTS) -> int:
