@@ -267,7 +267,7 @@ def _read_snapshots(
 
 
 class _BatchReader:
-    """Reads batches of pieces into one result; several threads may call it."""
+    """Reads batches of pieces into one result, by several threads; without the engine those ``left_by_engine``."""
 
     def __init__(
         self,
@@ -288,12 +288,11 @@ class _BatchReader:
         # Whole chunks may lie contiguous in the result; of one, or of several shapes, _read_into_result finds out.
         fixed = None if plan.count == 1 else plan.grid.fixed
         self.fills_result = plan.basic and (fixed is None or lies_contiguous(fixed, out))
-        self.out, self.fill = out, fill
+        self.out, self.fill, self.left_by_engine = out, fill, False
         self.stamp: StampOf | None = source.stamp if traits.stamped and cache is not None and cache.limit else None
         self.cache = _NO_CACHE if cache is None else cache
         self.reads_stamps = traits.reads_stamps or is_single_chunk
         self.shared: dict[Coords, _SharedFetch] = {}
-        self.left_by_engine = False  # pieces that are read here: they are not offered to it again
 
     def share(self, settings: Settings, nbytes: int) -> None:
         """Let the batches of each outer chunk that is fetched whole share what is fetched."""
@@ -363,8 +362,7 @@ class _BatchReader:
         axes = (*range(1, ndim), 0, ndim)
         for strip in strips(pieces, most):
             inner = full(strip, shape[-1])
-            left += strip[: inner.start]
-            left += strip[inner.stop :]
+            left += (*strip[: inner.start], *strip[inner.stop :])
             strip = strip[inner]
             if not strip:
                 continue
