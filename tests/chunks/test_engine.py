@@ -322,7 +322,7 @@ def test_damage_is_the_same_error(
             assert (type(got), str(got)) == (type(expected), str(expected))
         else:  # without a checksum a flipped byte is another cell, to both
             assert np.array_equal(got, expected)
-    assert len(os.listdir("/proc/self/fd")) <= before  # fewer: what an earlier test forgot has been collected
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 @pytest.mark.parametrize("count", [20, pytest.param(400, marks=pytest.mark.soak)])

@@ -2,10 +2,10 @@
    array into memory, which the caller writes.
 
    A Job knows one read, or one write: the entries of its plan (per axis: which chunk, which cells of it, where they go),
-   how a chunk is stored, and the memory of the result or of the values. Job.run does the chunks of one box of entries, in the calling thread; several
-   threads may run one Job at once. What it cannot do, whatever the cause, it leaves: the caller reads those chunks again
-   by its own code, which raises the error that fits. Nothing is trusted that comes from a file: sizes are checked before
-   each call, and what a library decodes is checked as hyperslab.codecs does it.
+   how a chunk is stored, and the memory of the result or of the values. Job.run does the chunks of one box of entries, in
+   the calling thread; several threads may run one Job at once. What it cannot do, whatever the cause, it leaves: the
+   caller reads those chunks again by its own code, which raises the error that fits. Nothing is trusted that comes from a
+   file: sizes are checked before each call, and what a library decodes is checked as hyperslab.codecs does it.
 
    Codec libraries are called by the addresses that the caller gives: they come from blosc2's wheel. */
 
@@ -57,7 +57,8 @@ struct open_how {
 #define MOST_SHUFFLED 255
 /* Bytes of shuffled items that are put in order at a time where they are copied then: a processor's first cache has them. */
 #define SHUFFLED_BLOCK (16 << 10)
-/* Bytes that a thread keeps from one read of a chunk alone to the next, and all threads together. */
+/* Bytes that a read of one chunk alone leaves for the next one, and all such reads together: four of the largest, for few
+   threads read at once. */
 #define MOST_KEPT (16 << 20)
 #define MOST_UNUSED (64 << 20)
 
@@ -761,8 +762,8 @@ static void read_parts(const Job *job, Work *work, int file, Part *parts, int64_
 }
 
 /* Return True where every entry of an index leads to bytes between ``first`` and ``limit``, no more than any chunk has,
-   or nowhere. ShardIndex in
-   codecs/sharding.py (``parse``, ``cut``) has the same rule, and tells what is wrong with an index that is left. */
+   or nowhere. ShardIndex in codecs/sharding.py (``parse``, ``cut``) has the same rule, and tells what is wrong with an
+   index that is left. */
 static int is_sound_index(const Job *job, const uint8_t *index, uint64_t first, uint64_t limit) {
     for (int64_t inner = 0; inner < job->all_members; inner++) {
         const uint64_t start = u64(index + 16 * inner), size = u64(index + 16 * inner + 8);

@@ -37,8 +37,10 @@ import hyperslab as hs
 from hyperslab.errors import AlreadyExists, Conflict, FormatError, HyperslabError, MissingChunks, SchemaError
 from hyperslab.formats.collections.base import CollectionDocument
 from hyperslab.formats.collections.deker import locks
+from hyperslab.formats.collections.deker.array_cells import OpenFiles
 from hyperslab.formats.collections.deker.folder import tile_folder
 from hyperslab.formats.collections.deker.store import LAYOUT
+from hyperslab.formats.hdf5.file import ByteStream
 from hyperslab.model.dims import TimeScale
 from hyperslab.model.schemas import ArraySchema, AttributeSchema, DimensionSchema, Record
 from hyperslab.model.schemas.arrays import new_id, update_record
@@ -469,24 +471,25 @@ def test_24_no_space_leaks_in_files(tmp_path: Path) -> None:
     assert list(file_of(holding, id).parent.iterdir()) == [file_of(holding, id)]
 
 
-def test_a_change_in_the_same_tick_of_the_clock_is_seen(tmp_path: Path) -> None:
+def test_a_file_that_has_just_been_changed_is_opened_anew(tmp_path: Path) -> None:
+    """A further change in the same tick of the clock would leave its stamp as it is."""
     holding = make(tmp_path, LINE)
     id = new(holding, {"k": 1})
     write(holding, id, np.arange(10.0))
-    file = Path(file_of(holding, id))
-    now = time.time_ns() + 10**9
-    for cells in (np.arange(10.0), np.arange(10.0) + 1):
-        with h5py.File(file, "r+") as opened:
-            opened["data"][...] = cells
-        os.utime(file, ns=(now, now))
-        np.testing.assert_array_equal(read(holding, id), cells)
-    data = bytearray(file.read_bytes())
-    data[54] ^= 4
-    data[72] ^= 1
-    file.write_bytes(data)
-    os.utime(file, ns=(now, now))
-    with pytest.raises(FormatError):
-        read(holding, id)
+    path, files = str(file_of(holding, id)), OpenFiles()
+    for seconds, is_remembered in ((10, False), (-10, True)):
+        stamp = time.time_ns() + seconds * 10**9  # ahead: it is young however long this takes
+        os.utime(path, ns=(stamp, stamp))
+        assert (files.get(path) is files.get(path)) == is_remembered
+
+
+def test_h5py_gets_no_bytes_from_beyond_the_end_of_a_file() -> None:
+    data, buffer = b"abcdef", bytearray(b"memory")
+    stream = ByteStream(lambda: len(data), lambda start, stop: data[start:stop])
+    stream.seek(4)
+    assert (stream.readinto(buffer), buffer) == (6, b"ef\0\0\0\0")
+    with pytest.raises(OSError, match="beyond the end"):
+        stream.readinto(buffer)
 
 
 @pytest.mark.parametrize("place", [54, 31])
