@@ -12,8 +12,9 @@ from typing import Any
 
 import click
 
+from hyperslab.array.plain_values import to_json_value
 from hyperslab.cli.arguments import parse_options
-from hyperslab.cli.output import print_json, to_json_value
+from hyperslab.cli.output import print_json
 from hyperslab.database import Array, AttributeSchema, Client, Collection, Prefix
 from hyperslab.database.dimensions import labels_text
 from hyperslab.errors import CollectionNotFound, HyperslabError, Invalid, NodeNotFound, Problem, Unsupported

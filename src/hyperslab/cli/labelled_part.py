@@ -19,12 +19,13 @@ from hyperslab import api
 from hyperslab.array import Array, cf, references
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.decoded import Decoded
-from hyperslab.cli.output import format_columns, to_json_value
+from hyperslab.array.plain_values import cell_text, to_json_value
+from hyperslab.cli.output import format_columns
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group import Group
+from hyperslab.group.coordinates import find_coordinate
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Labels, ScaleIndex, TimeScale, scale_value
-from hyperslab.model.paths import child, outward, split
 from hyperslab.stores.memory import MemoryStore
 
 # Microseconds of the units that CF times are counted in: of those that divide the step the longest is taken.
@@ -162,9 +163,7 @@ def _coordinate(root: Group | Array, array: Array, dim: str) -> Array | None:
     own = own_coordinate(array, dim)
     if own is not None or (isinstance(root, Array) and not root.path):
         return own
-    group = Group(root._session, "") if isinstance(root, Array) else root
-    near = (group.get(child(folder, dim)) for folder in outward(split(array.path)[0]))
-    return next((found for found in near if isinstance(found, Array) and found.dims == (dim,)), None)
+    return find_coordinate(array, dim)
 
 
 def _labels(coordinate: Array, item: object, cells: Values) -> Values:
@@ -216,23 +215,6 @@ def table_rows(part: LabelledPart) -> Iterator[list[object]]:
     axes = [part.labels(axis) for axis in range(len(part.dims))]
     for labels, value in zip(product(*axes), part.values.reshape(-1), strict=True):
         yield [*labels, value]
-
-
-def cell_text(cell: object) -> str:
-    """Return one cell for people and for CSV: no type names, times to the second where that is exact."""
-    match cell:
-        case np.datetime64():
-            text = str(cell)
-            return text.rstrip("0").rstrip(".") if "." in text else text
-        case np.void() if cell.dtype.hasobject:
-            return f"({', '.join(map(cell_text, cell.item()))})"
-        case None:  # no reference
-            return ""
-        case bytes():
-            return cell.decode("utf-8", "backslashreplace")
-        case np.floating():
-            return repr(cell.item()) if cell.dtype.itemsize == 8 else str(cell)
-    return str(cell)
 
 
 def as_csv(part: LabelledPart) -> str:

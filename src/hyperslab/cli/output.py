@@ -8,10 +8,8 @@ from itertools import islice
 from typing import Any
 
 import click
-import numpy as np
 
-from hyperslab.codecs.references import spelled
-from hyperslab.model.refs import ObjectReference, RegionReference
+from hyperslab.array.plain_values import to_json_value
 
 # Rows of a table that are printed together, so that the first stand there before all are found; the columns of a table
 # are as wide as the rows of each piece ask for.
@@ -51,30 +49,6 @@ def print_verbose(text: str) -> None:
     """Print a remark on stderr with ``--verbose`` alone."""
     if _is_flag_set("verbose"):
         click.echo(text, err=True)
-
-
-def to_json_value(value: object) -> Any:
-    """Return the value as JSON has it: NaN and infinities become null, bytes text, arrays lists, references objects."""
-    match value:
-        case ObjectReference() | RegionReference():
-            return spelled(value)
-        case dict():
-            return {str(name): to_json_value(item) for name, item in value.items()}
-        case list() | tuple() | set() | frozenset():
-            return [to_json_value(item) for item in value]
-        case np.ndarray():
-            return to_json_value((value.astype(str) if value.dtype.kind in "mM" else value).tolist())
-        case np.datetime64() | np.timedelta64():
-            return str(value)
-        case np.generic():
-            return to_json_value(value.item())
-        case bytes():
-            return value.decode("utf-8", "backslashreplace")
-        case complex():
-            return [to_json_value(value.real), to_json_value(value.imag)]
-        case float():
-            return value if np.isfinite(value) else None
-    return value if isinstance(value, str | int | bool | None) else str(value)
 
 
 def escape_surrogates(text: str) -> str:

@@ -1,8 +1,10 @@
-"""Answers that are no data: errors as JSON with the class, message, node and remedy of our own errors."""
+"""Answers as JSON: facts of any kind, and errors with the class, message, node and remedy of our own errors."""
 
 from __future__ import annotations
 
+import json
 from http import HTTPStatus
+from typing import Any
 
 from starlette.responses import JSONResponse
 
@@ -32,6 +34,14 @@ RETRY_AFTER = "1"
 """Seconds after which a client may try again what was too much just now, or is being written."""
 
 
+class PlainJson(JSONResponse):
+    """JSON in ASCII: names in files may hold halves of surrogate pairs, which no encoding can write."""
+
+    def render(self, content: Any) -> bytes:
+        """Return the body."""
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
 def answer(
     status: int, kind: str, message: str, *, node: str | None = None, remedy: str | None = None, **headers: str
 ) -> JSONResponse:
@@ -40,7 +50,7 @@ def answer(
     if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
         more["retry-after"] = RETRY_AFTER
     facts = {"class": kind, "message": redact_text(message), "node": node, "remedy": remedy and redact_text(remedy)}
-    return JSONResponse({"error": facts}, status, {"cache-control": "no-store", **more})
+    return PlainJson({"error": facts}, status, {"cache-control": "no-store", **more})
 
 
 def error_answer(error: HyperslabError) -> JSONResponse:

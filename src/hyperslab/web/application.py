@@ -1,4 +1,5 @@
-"""What is answered to a request: pages with lists, the losses of a dataset, and its values as Zarr v3.
+"""What is answered to a request: pages with lists, the losses of a dataset, and its values as Zarr v3. What the
+explorer asks for is answered by ``explorer``.
 
 Values are read by threads of a pool, since reading blocks. A large stored value is sent piece by piece, all pieces of
 one version; a client that is too late for the rest of it is cut off, and never gets two versions for one.
@@ -14,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, TypeVar
-from urllib.parse import unquote_to_bytes
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -23,12 +23,14 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from hyperslab.errors import HyperslabError, Invalid, NotFound
+from hyperslab.errors import HyperslabError, NotFound
 from hyperslab.stores.credentials import redact
 from hyperslab.web.answers import answer, error_answer
+from hyperslab.web.explorer import Explorer
 from hyperslab.web.guard import COOKIE, Admission
 from hyperslab.web.pages import HEADERS, link_to, render_list
-from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace
+from hyperslab.web.paths import split_path
+from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace, find_place
 from hyperslab.web.zarr_view import DOCUMENT, Part, ServedValue, ZarrView
 
 _log = logging.getLogger("hyperslab.web")
@@ -49,10 +51,15 @@ class Application:
         self._places = places
         self._admission = admission
         self._pool = pool
-        routes = [Route("/", self._index), Route("/zarr/{path:path}", self._zarr)]
+        self._explorer = Explorer(places, self._run)
+        routes = [Route("/", self._index), Route("/zarr/{path:path}", self._zarr), *self._explorer.routes]
         handlers: dict[Any, Callable[[Request, Any], Response]] = {HTTPException: _of_starlette, Exception: _of_defect}
         self.app = Starlette(routes=routes, exception_handlers=handlers)
         self.app.router.redirect_slashes = False
+
+    def close(self) -> None:
+        """Let go of what is open for the explorer."""
+        self._explorer.close()
 
     async def _run(self, function: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function)
@@ -72,16 +79,13 @@ class Application:
         """Answer with a value of a dataset, its losses, or a list of what is there."""
         try:
             query = ValueQuery.of(request)
-            return await self._run(partial(self._answer, split_path(request.scope["raw_path"]), query))
+            return await self._run(partial(self._answer, split_path(request.scope["raw_path"], 2), query))
         except HyperslabError as error:
             return error_answer(error)
 
     def _answer(self, parts: list[str], query: ValueQuery) -> Response:
         """Return the answer for a path, by a thread of the pool."""
-        place = self._places.get(parts[0]) if parts else None
-        if place is None:
-            raise NotFound("no place is served under this name", node="/".join(parts[:1]))
-        found = place.find(parts[1:])
+        found = find_place(self._places, parts)
         if isinstance(found, FoundFolder):
             return _folder_page(parts, found)
         if found.key == _LOSSES:
@@ -178,25 +182,7 @@ class ValueResponse(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-# -- paths and ranges --------------------------------------------------------------------------------------------------
-
-
-def split_path(raw: bytes) -> list[str]:
-    """Return the segments behind ``/zarr/``, each decoded once. Invalid for one that is no name: it is empty, ``.`` or
-    ``..``, or has a slash, a backslash or a control character in it, however it is spelled."""
-    segments = raw.partition(b"?")[0].split(b"/")[2:]
-    if segments and not segments[-1]:
-        del segments[-1]  # a slash at the end
-    parts = []
-    for segment in segments:
-        try:
-            part = unquote_to_bytes(segment).decode()
-        except UnicodeDecodeError:
-            raise Invalid("the path is no UTF-8", remedy="escape it as UTF-8") from None
-        if part in ("", ".", "..") or any(letter in "/\\\x7f" or letter < " " for letter in part):
-            raise Invalid("a part of the path is no name", remedy="names have no slash, and are neither . nor ..")
-        parts.append(part)
-    return parts
+# -- ranges ------------------------------------------------------------------------------------------------------------
 
 
 def parse_range(header: str) -> Part | None:

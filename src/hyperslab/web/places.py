@@ -139,6 +139,14 @@ class ServedPlace:
         return FoundDataset(self._add((parts[0],), where, ""), "/".join(parts[1:]))
 
 
+def find_place(places: Mapping[str, ServedPlace], parts: Sequence[str]) -> FoundDataset | FoundFolder:
+    """Return what lies at a path, whose first part names the place. NotFound."""
+    place = places.get(parts[0]) if parts else None
+    if place is None:
+        raise NotFound("no place is served under this name", node="/".join(parts[:1]))
+    return place.find(parts[1:])
+
+
 def _is_served_name(name: str) -> bool:
     """Return True for names that are shown: what begins with a dot is somebody's own."""
     return not name.startswith(".")

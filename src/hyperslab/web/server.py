@@ -20,6 +20,7 @@ from hyperslab.web.places import ServedPlace, name_places
 from hyperslab.web.zarr_view import EncodedChunks
 
 if TYPE_CHECKING:
+    from hyperslab.web.application import Application
     from hyperslab.web.connections import HttpListener
 
 # Threads that read values. Those that wait for a server, or for a chunk that another one makes, take no processor.
@@ -31,8 +32,15 @@ CACHE_BYTES = 256 << 20
 class DataServer:
     """Datasets over HTTP until it is closed: ``url`` is the list of them, with the ``token`` in it."""
 
-    def __init__(self, places: Mapping[str, ServedPlace], listener: HttpListener, pool: ThreadPoolExecutor) -> None:
+    def __init__(
+        self,
+        places: Mapping[str, ServedPlace],
+        listener: HttpListener,
+        pool: ThreadPoolExecutor,
+        application: Application,
+    ) -> None:
         self._places = places
+        self._application = application
         self._listener = listener
         self._pool = pool
         self.token = listener.token
@@ -61,6 +69,7 @@ class DataServer:
         """Answer nobody any more, and let go of the datasets; closing twice is fine."""
         self._listener.close()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        self._application.close()
         for place in self._places.values():
             place.close()
 
@@ -105,5 +114,6 @@ def serve(
     places = name_places(targets, storage_options, chunks)
     admission = Admission(host, secrets.token_urlsafe(24) if token is None else token, origins)
     pool = ThreadPoolExecutor(_READERS, "hyperslab_web")
-    app = Guard(Application(places, admission, pool).app, admission, Limits())
-    return DataServer(places, HttpListener(app, host, port, admission.token), pool)
+    application = Application(places, admission, pool)
+    listener = HttpListener(Guard(application.app, admission, Limits()), host, port, admission.token)
+    return DataServer(places, listener, pool, application)

@@ -425,7 +425,7 @@ class ZarrView:
     def _versions(self, state: _OpenState, array: _ServedArray, box: Box) -> object:
         """Return what identifies the version of all that a box is made of; None where nothing does. Replaced when it
         is no longer what the documents of the state say."""
-        if self._file_stamp() != state.file or state.look_at(array.plan.source.origin) != array.stamp:
+        if file_stamp(self.where) != state.file or state.look_at(array.plan.source.origin) != array.stamp:
             raise Replaced("the documents have changed", url=self.where.url, node=array.path)
         stamps = array.source_stamps(box)
         return None if stamps is None and state.file is None else (state.file, stamps)
@@ -433,22 +433,9 @@ class ZarrView:
     def _tag(self, *parts: object) -> str:
         return tag_of(repr((self.where.url, *parts)).encode())
 
-    def _file_stamp(self) -> Stamp | None:
-        """Return the version of the file that the dataset is; None where it is none."""
-        path = self.where.path
-        if path is None or self.where.scheme == "reference":
-            return None
-        try:
-            status = os.stat(path)
-        except OSError:
-            return None
-        # a folder's own time says nothing of what lies deeper
-        is_file = self.where.scheme != "file" or self.where.is_file()
-        return (status.st_size, status.st_mtime_ns, status.st_ino) if is_file else None
-
     def _current(self) -> _OpenState:
         """Return the state of the dataset, opened anew when its documents have changed."""
-        state, file = self._state, self._file_stamp()
+        state, file = self._state, file_stamp(self.where)
         if state is not None and state.file == file:
             if time.monotonic() < self._next_look or not self._lock.acquire(blocking=False):
                 return state  # the state of a moment ago, while another thread looks
@@ -458,7 +445,7 @@ class ZarrView:
                 self._lock.release()
         with self._lock:
             state = self._state
-            if state is None or state.file != (file := self._file_stamp()):
+            if state is None or state.file != (file := file_stamp(self.where)):
                 self._state = None  # what is gone, or damaged by now, is not served from memory
                 state = self._state = _OpenState(self.where, file)
                 self._next_look = time.monotonic() + _LOOK_EVERY
@@ -470,7 +457,7 @@ class ZarrView:
         try:
             if state.look() != state.stamps:
                 self._state = None
-                state = self._state = _OpenState(self.where, self._file_stamp())
+                state = self._state = _OpenState(self.where, file_stamp(self.where))
         except NodeNotFound:
             self._state = None
             raise
@@ -478,6 +465,20 @@ class ZarrView:
             now = time.monotonic()
             self._next_look = now + max(_LOOK_EVERY, (now - began) / _LOOKING_SHARE)
         return state
+
+
+def file_stamp(where: Location) -> Stamp | None:
+    """Return the version of the file that a dataset is; None where it is none."""
+    path = where.path
+    if path is None or where.scheme == "reference":
+        return None
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    # a folder's own time says nothing of what lies deeper
+    is_file = where.scheme != "file" or where.is_file()
+    return (status.st_size, status.st_mtime_ns, status.st_ino) if is_file else None
 
 
 def _restless(where: Location) -> Conflict:

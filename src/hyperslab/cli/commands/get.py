@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from hyperslab.array import Array
+from hyperslab.array.plain_values import cell_text
 from hyperslab.cli import labelled_part
 from hyperslab.cli.arguments import (
     allow_option,
@@ -98,7 +99,7 @@ def give_out(
     # the one label of each dimension that the part no longer has
     labels = {dim: found.labels[()] for dim, found in part.coordinates.items() if dim not in part.dims}
     if nearest and labels:
-        texts = (f"{dim}={labelled_part.cell_text(label)}" for dim, label in labels.items())
+        texts = (f"{dim}={cell_text(label)}" for dim, label in labels.items())
         print_remark(f"taken: {', '.join(texts)}")
     if output:
         write(part, output, url)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from hyperslab.array import Array
+from hyperslab.array.plain_values import codec_text
 from hyperslab.chunks.plan import batched
 from hyperslab.cli.arguments import (
     allow_option,
@@ -45,18 +46,6 @@ _UNSAID = {"blosc": {"shuffle"}, "zstd": {"checksum"}, "shuffle": {"elementsize"
 """Parameters that a word may give ``--codec``, and that ``info`` leaves out: few choose them."""
 # Nodes that cannot be read and have a line each: ``check`` tells all of them.
 _SHOWN = 5
-
-
-def codec_text(codecs: tuple[Codec, ...]) -> str:
-    """Return the chain in a few words: ``bytes, zstd(level=3)``; a shard's inner chain in brackets."""
-    texts = []
-    for codec in codecs:
-        if codec.name == "sharding_indexed":
-            texts.append(f"sharding[{codec_text(tuple(codec.config['codecs']))}]")
-            continue
-        simple = [f"{name}={value}" for name, value in codec.config.items() if isinstance(value, str | int | float)]
-        texts.append(f"{codec.name}({', '.join(simple)})" if simple else codec.name)
-    return ", ".join(texts) or "none"
 
 
 def codec_word(codecs: Iterable[Codec]) -> str:

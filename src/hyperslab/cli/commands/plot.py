@@ -17,6 +17,7 @@ import numpy as np
 
 from hyperslab.array import Array, cf
 from hyperslab.array.attributes import with_missing
+from hyperslab.array.plain_values import cell_text
 from hyperslab.cli import labelled_part
 from hyperslab.cli.arguments import (
     allow_option,
@@ -408,7 +409,7 @@ def mask_missing(array: Array, values: Values, *, decoded: bool) -> Any:
 def _label_text(found: labelled_part.LabelledAxis) -> str:
     """Return the one label of a dimension that was chosen; of a time no more of the clock than says something."""
     label, units = found.labels[()], str(found.array.units or "")
-    text = labelled_part.cell_text(label)
+    text = cell_text(label)
     if isinstance(label, np.datetime64) or " since " in units:
         return text.replace("T", " ").removesuffix(" 00:00:00").removesuffix(":00")
     return f"{text} {units}" if found.cells.dtype.kind in "iuf" and units not in ("", "1") else text

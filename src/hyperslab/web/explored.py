@@ -1,0 +1,114 @@
+"""Datasets as the explorer has them open: each once for all requests, and anew where it has changed.
+
+They are open beside what ``zarr_view`` has of them: the explorer reads one node at a time, and a look at one of a
+million arrays must not read the documents of all.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from weakref import finalize
+
+from hyperslab.array import Array
+from hyperslab.array.session import LinkedDatasets, OpenDataset, open_session
+from hyperslab.chunks.settings import Settings
+from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.formats.base import Reader
+from hyperslab.group.links import follow
+from hyperslab.model.paths import normalize
+from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.base import Stamp
+from hyperslab.stores.location import Location
+from hyperslab.web.zarr_view import file_stamp
+
+# Of each open dataset chunks are kept of which a part was shown: the next frame of a film, or the next value under the
+# pointer, is mostly in them. A chunk larger than the limit is refused, so that one request cannot take all memory.
+_SETTINGS = Settings(cache_bytes=16 << 20, memory_limit=256 << 20)
+# Datasets that are kept open, those that were used last.
+_MOST_OPEN = 16
+# Seconds after which the documents of a node are read again, and after which the dataset is opened anew, so that
+# whatever else is remembered of it (coordinates, consolidated metadata) is never older.
+_LOOK_EVERY, _OPEN_EVERY = 2.0, 60.0
+# Nodes of which it is remembered when they were looked at.
+_MOST_LOOKS = 4096
+
+
+@dataclass(eq=False)
+class _Open:
+    """An open dataset, the version of its file, and when its nodes were looked at."""
+
+    session: OpenDataset
+    file: Stamp | None
+    opened: float
+    looks: dict[str, float] = field(default_factory=dict)
+
+
+class ExploredDatasets:
+    """The datasets that were looked at last, by their place."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+
+    def open(self, where: Location, *, listing: bool = False) -> OpenDataset:
+        """Return the dataset at a place. ``listing``: with the names that are there now. Errors as for ``hs.open``."""
+        return self._get(where, _LOOK_EVERY if listing else _OPEN_EVERY).session
+
+    def open_node(self, where: Location, path: str) -> tuple[OpenDataset, str, GroupSpec | ArraySpec]:
+        """Return what stands at a path, or behind a link there: its dataset, its path there, and its spec now.
+
+        NodeNotFound, Invalid for what is no path, BrokenLink.
+        """
+        path = normalize(path)
+        found = self._get(where, _OPEN_EVERY)
+        now = time.monotonic()
+        looked = found.looks.get(path, found.opened)
+        if now - looked > _LOOK_EVERY:
+            if len(found.looks) >= _MOST_LOOKS:
+                found.looks.clear()
+            found.looks[path] = now
+            found.session.refresh(path)
+        return follow(found.session, path)
+
+    def open_array(self, where: Location, path: str) -> Array:
+        """Return the array at a path; Invalid where that is a group."""
+        session, place, spec = self.open_node(where, path)
+        if not spec.is_array:
+            raise Invalid("this is a group", url=session.url, node=place, remedy="name an array")
+        return Array(session, place, spec)
+
+    def close(self) -> None:
+        """Let go of all; what is being read stays open until then."""
+        with self._mutex:
+            self._open = OrderedDict()
+
+    def _get(self, where: Location, oldest: float) -> _Open:
+        """Return a dataset that is open since ``oldest`` seconds at most, and whose file is the same still."""
+        target = where.target if isinstance(where.target, str) else id(where.target)
+        key, file = f"{where.scheme}:{target}", file_stamp(where)
+        with self._mutex:
+            found = self._open.get(key)
+            if found is not None and found.file == file and time.monotonic() - found.opened <= oldest:
+                self._open.move_to_end(key)
+                return found
+        # Of several threads each may open it: the last one stays, and those before are closed when nobody reads them.
+        opened = time.monotonic()
+        session = open_session(where, "r", None, _SETTINGS, {})
+        finalize(session, _close, session.reader, session.linked)
+        made = _Open(session, file, opened)
+        with self._mutex:
+            self._open[key] = made
+            self._open.move_to_end(key)
+            while len(self._open) > _MOST_OPEN:
+                self._open.popitem(last=False)
+        return made
+
+
+def _close(reader: Reader, linked: LinkedDatasets) -> None:
+    for each in (reader, linked):
+        with suppress(HyperslabError):  # what was only read has nothing to lose
+            each.close()

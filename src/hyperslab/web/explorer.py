@@ -1,0 +1,233 @@
+"""What the explorer in the browser asks for, under ``/api/``: JSON, and the cells of views as floats.
+
+All of it is read by threads of the pool, and bounded in bytes and time. Views are read by few threads at once, and no
+longer than their client waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from hyperslab.array import Array
+from hyperslab.errors import HyperslabError, Invalid, SelectionError
+from hyperslab.stores.credentials import redact_text
+from hyperslab.web.answers import PlainJson, error_answer
+from hyperslab.web.axes import axis_names, labels_of, parse_number
+from hyperslab.web.bounded_values import cut_text, plain
+from hyperslab.web.explored import ExploredDatasets
+from hyperslab.web.nodes import list_nodes, node_facts
+from hyperslab.web.pages import link_to
+from hyperslab.web.paths import split_path
+from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace, find_place
+from hyperslab.web.rows import MOST_ROWS, read_rows
+from hyperslab.web.views import ViewQuery, pack_view, read_view
+
+Work = Callable[[list[str], Mapping[str, list[str]], Callable[[], bool]], Response]
+# Seconds between two looks whether the client of a view still waits.
+_LOOK_EVERY = 0.2
+# Rows, and pixels along an axis, of who names no number.
+_ROWS, _PIXELS = 100, 512
+_HEADERS = {"cache-control": "no-cache"}
+# Dimensions that a request may choose positions of.
+_MOST_CHOICES = 64
+_NAME = re.compile(r"[^\x00-\x1f\x7f]*")
+
+
+class Explorer:
+    """The routes under ``/api/`` for the ``places``; ``run`` has a thread of the pool do something."""
+
+    def __init__(
+        self, places: Mapping[str, ServedPlace], run: Callable[[Callable[[], Response]], Awaitable[Response]]
+    ) -> None:
+        self._places = places
+        self._run = run
+        self._datasets = ExploredDatasets()
+        # As many views are read at once as there are processors: each of them takes one, and memory.
+        self._views = asyncio.Semaphore(os.cpu_count() or 1)
+
+    @property
+    def routes(self) -> list[Route]:
+        """The routes, all of them for GET."""
+        works: dict[str, Work] = {
+            "browse": self._browse,
+            "node": self._node,
+            "cell": self._cell,
+            "rows": self._rows,
+            "view": self._view,
+        }
+        answers = {name: partial(self._answer, work=work, is_view=name == "view") for name, work in works.items()}
+        return [
+            Route(f"/api/{name}{below}", answer) for name, answer in answers.items() for below in ("", "/{path:path}")
+        ]
+
+    def close(self) -> None:
+        """Let go of all datasets."""
+        self._datasets.close()
+
+    async def _answer(self, request: Request, *, work: Work, is_view: bool) -> Response:
+        """Answer a request by a thread; errors as JSON."""
+        gone = threading.Event()
+        try:
+            parts = split_path(request.scope["raw_path"], 3)
+            query = parse_query(request)
+            doing = partial(work, parts, query, lambda: not gone.is_set())
+            if not is_view:
+                return await self._run(doing)
+            async with self._views:
+                if await request.is_disconnected():
+                    gone.set()
+                return await self._run_while_awaited(request, doing, gone)
+        except HyperslabError as error:
+            return error_answer(error)
+
+    async def _run_while_awaited(
+        self, request: Request, doing: Callable[[], Response], gone: threading.Event
+    ) -> Response:
+        """Run something that ends soon once ``gone`` is set, which is when the client is."""
+        running = asyncio.ensure_future(self._run(doing))
+        running.add_done_callback(lambda done: done.cancelled() or done.exception())  # also where nobody waits any more
+        try:
+            while not running.done():
+                await asyncio.wait([running], timeout=_LOOK_EVERY)
+                if not running.done() and await request.is_disconnected():
+                    gone.set()
+            return running.result()
+        finally:
+            gone.set()
+
+    # -- what is answered, by a thread -----------------------------------------------------------------------------
+
+    def _find(self, parts: list[str]) -> FoundDataset:
+        found = find_place(self._places, parts)
+        if isinstance(found, FoundFolder):
+            raise Invalid("this is no dataset", node="/".join(parts), remedy="browse it")
+        return found
+
+    def _open_node(self, parts: list[str], query: Mapping[str, list[str]]) -> tuple[FoundDataset, str]:
+        """Return the dataset and the path of a node: what stands in the query, else behind the dataset."""
+        found = self._find(parts)
+        return found, one_of(query, "node") or found.key
+
+    def _open_array(self, parts: list[str], query: Mapping[str, list[str]]) -> Array:
+        found, path = self._open_node(parts, query)
+        return self._datasets.open_array(found.view.where, path)
+
+    def _browse(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
+        """Return what lies there: places, names in a folder or database, or the nodes of a dataset."""
+        if not parts:
+            names = list(self._places)
+            return PlainJson({"kind": "places", "names": names, "is_whole": True}, headers=_HEADERS)
+        found = find_place(self._places, parts)
+        if isinstance(found, FoundFolder):
+            facts = {"kind": "folder", "path": "/".join(parts), "names": found.names, "is_whole": found.is_whole}
+            return PlainJson(facts, headers=_HEADERS)
+        group = one_of(query, "node") or found.key
+        listed = list_nodes(self._datasets, found.view.where, group, one_of(query, "after"))
+        depth = len(found.key.split("/")) if found.key else 0
+        dataset = parts[: len(parts) - depth]
+        zarr = link_to("zarr", *dataset)
+        facts = {"kind": "dataset", "path": "/".join(dataset), "zarr": zarr, "losses": f"{zarr}/losses", **listed}
+        return PlainJson(facts, headers=_HEADERS)
+
+    def _node(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
+        found, path = self._open_node(parts, query)
+        return PlainJson(node_facts(self._datasets, found.view.where, path), headers=_HEADERS)
+
+    def _rows(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
+        found, path = self._open_node(parts, query)
+        start = parse_number(one_of(query, "start") or "0", "start")
+        count = min(parse_number(one_of(query, "count") or str(_ROWS), "count"), MOST_ROWS)
+        return PlainJson(read_rows(*self._datasets.open_node(found.view.where, path), start, count), headers=_HEADERS)
+
+    def _cell(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
+        array = self._open_array(parts, query)
+        text = one_of(query, "index") or ""
+        index = tuple(parse_number(each, "index") for each in text.split(",", _MOST_CHOICES)) if text else ()
+        return PlainJson(cell_facts(array, index), headers=_HEADERS)
+
+    def _view(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
+        head, cells = read_view(self._open_array(parts, query), view_query(query), goes_on)
+        return Response(pack_view(head, cells), media_type="application/octet-stream", headers=_HEADERS)
+
+
+def cell_facts(array: Array, index: tuple[int, ...]) -> dict[str, object]:
+    """Return one cell, decoded and as stored, with its labels. SelectionError for what is no cell, CorruptChunk."""
+    if len(index) != array.ndim or any(not at < size for at, size in zip(index, array.shape, strict=True)):
+        remedy = f"give {array.ndim} positions within {'x'.join(map(str, array.shape)) or 'no dimensions'}"
+        raise SelectionError("there is no such cell", node=array.path, url=array.url, remedy=remedy)
+    stored = array[index]
+    facts: dict[str, object] = {"path": f"/{array.path}", "index": list(index), "units": array.units}
+    value, problem = stored, None
+    try:
+        view = array.decoded()
+        value = np.asarray(view[index[: view.ndim]])[()]
+    except HyperslabError as error:
+        problem = redact_text(error.said)
+    names = axis_names(array.dims)
+    labels = [
+        (name, labels_of(array, axis, range(at, at + 1)))
+        for axis, (name, at) in enumerate(zip(names, index, strict=True))
+    ]
+    facts["labels"] = [
+        {"dim": name, "label": found.labels[0] if found.labels else None, "units": found.units}
+        for name, found in labels
+    ]
+    shown, cut = plain(value)
+    facts |= {"value": shown, "stored": plain(stored)[0], **({"cut": cut} if cut else {})}
+    return facts if problem is None else {**facts, "problem": cut_text(problem)[0]}
+
+
+# -- queries -----------------------------------------------------------------------------------------------------------
+
+
+def parse_query(request: Request) -> dict[str, list[str]]:
+    """Return what a query says, by name; Invalid for control characters."""
+    query: dict[str, list[str]] = {}
+    for name, value in request.query_params.multi_items():
+        if _NAME.fullmatch(value) is None:
+            raise Invalid("the query has control characters", remedy="leave them out")
+        query.setdefault(name, []).append(value)
+    return query
+
+
+def one_of(query: Mapping[str, list[str]], name: str) -> str | None:
+    """Return what a query says of a name, None where it says nothing; Invalid where it says several things."""
+    values = query.get(name, [])
+    if len(values) > 1:
+        raise Invalid(f"{name} is said {len(values)} times", remedy="say it once")
+    return values[0] if values else None
+
+
+def view_query(query: Mapping[str, list[str]]) -> ViewQuery:
+    """Return the view that a query asks for; Invalid."""
+    choices = query.get("at", [])
+    if len(choices) > _MOST_CHOICES:
+        raise Invalid("positions of so many dimensions", remedy=f"choose at most {_MOST_CHOICES}")
+    at = {}
+    for text in choices:
+        name, _, place = text.rpartition(":")
+        at[name] = parse_number(place, "a position (at=DIM:INDEX)")
+    decoded = one_of(query, "decoded") or "1"
+    if decoded not in ("0", "1"):
+        raise Invalid(f"decoded={cut_text(decoded, 40)[0]}", remedy="decoded is 0 or 1")
+    return ViewQuery(
+        x=one_of(query, "x"),
+        y=one_of(query, "y"),
+        at=at,
+        x_range=one_of(query, "x_range"),
+        y_range=one_of(query, "y_range"),
+        width=parse_number(one_of(query, "width") or str(_PIXELS), "width"),
+        height=parse_number(one_of(query, "height") or str(_PIXELS), "height"),
+        field=one_of(query, "field"),
+        decoded=decoded == "1",
+    )

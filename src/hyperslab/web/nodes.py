@@ -1,0 +1,218 @@
+"""What the explorer tells of a dataset's nodes, as JSON values of bounded size: lists of them, and one in full."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+from hyperslab.array import Array
+from hyperslab.array.html import is_quickly_sized
+from hyperslab.array.plain_values import codec_text
+from hyperslab.array.session import OpenDataset
+from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
+from hyperslab.formats.base import Node
+from hyperslab.model.dtypes import describe
+from hyperslab.model.paths import child, normalize
+from hyperslab.model.refs import Link
+from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
+from hyperslab.stores.credentials import redact, redact_text
+from hyperslab.stores.location import Location
+from hyperslab.web.axes import axis_names, labels_of
+from hyperslab.web.bounded_values import cut_text, plain
+from hyperslab.web.explored import ExploredDatasets
+from hyperslab.web.rows import count_rows, is_collection
+
+# Nodes of one list, and seconds after which a list ends early: on a server each node may be a request.
+MOST_NODES, _LIST_SECONDS = 2000, 5.0
+# Attributes of a node that are told, and what is not shown of a group, with the reason.
+_MOST_ATTRIBUTES, _MOST_OMITTED = 500, 100
+
+
+# -- lists -------------------------------------------------------------------------------------------------------------
+
+
+def list_nodes(datasets: ExploredDatasets, where: Location, group: str, after: str | None) -> dict[str, object]:
+    """Return the first nodes at and below a group, in the dataset's order; those behind ``after`` where that is named.
+
+    ``next``: what to name for more; None where these are all. NodeNotFound.
+    """
+    session = datasets.open(where, listing=True)
+    group, after = normalize(group), None if after is None else normalize(after)
+    found: list[dict[str, object]] = []
+    last, deadline = "", time.monotonic() + _LIST_SECONDS
+    is_whole = True
+    for path, node in _walk(session, group, after):
+        if len(found) == MOST_NODES or (found and time.monotonic() > deadline):
+            is_whole = False
+            break
+        last = path
+        found.append({"path": f"/{path}", **_facts_of(session, path, node)})
+    omitted = [str(problem) for problem in islice(session.reader.omitted(group), _MOST_OMITTED)]
+    return {
+        "url": session.url,
+        "format": session.format.name,
+        "group": f"/{group}",
+        "main": session.reader.main and f"/{session.reader.main}",
+        "nodes": found,
+        "is_whole": is_whole,
+        "next": None if is_whole else f"/{last}",
+        "not_shown": [cut_text(redact_text(text))[0] for text in omitted],
+    }
+
+
+def _walk(session: OpenDataset, group: str, after: str | None) -> Iterator[tuple[str, Node | HyperslabError]]:
+    """Yield path and node of a group and of all below it, or the error of one that cannot be read."""
+    if after is not None:
+        below = _resume(session, group, after)
+    else:
+        top = session.reader.node(group)
+        yield group, top
+        below = [_enter(session, group)] if top.is_group else []
+    while below:
+        path = next(below[-1], None)
+        if path is None:
+            below.pop()
+            continue
+        try:
+            node = session.reader.node(path)
+        except HyperslabError as error:
+            yield path, error
+            continue
+        yield path, node
+        if node.is_group and not is_collection(session, path):
+            below.append(_enter(session, path))
+
+
+def _enter(session: OpenDataset, group: str) -> Iterator[str]:
+    """Yield the paths right below a group; none of one whose names cannot be read."""
+    with suppress(HyperslabError):
+        for name in session.reader.children(group):
+            yield child(group, name)
+
+
+def _resume(session: OpenDataset, group: str, after: str) -> list[Iterator[str]]:
+    """Return what is left to walk behind a node. Invalid where it is gone, or is not below the group."""
+    below: list[Iterator[str]] = []
+    path = group
+    if after != group:
+        if group and not after.startswith(f"{group}/"):
+            raise Invalid(f"/{after} is not below /{group}", remedy="name the next of the list before")
+        for name in after[len(group) :].strip("/").split("/"):
+            names = _enter(session, path)
+            path = child(path, name)
+            if path not in names:  # which goes as far as the name
+                raise Invalid(f"/{path} is no longer there", remedy="list from the beginning")
+            below.append(names)
+    if session.reader.node(path).is_group and not is_collection(session, path):
+        below.append(_enter(session, path))
+    return below
+
+
+def _facts_of(session: OpenDataset, path: str, node: Node | HyperslabError) -> dict[str, object]:
+    """Return what a list tells of one node."""
+    if isinstance(node, HyperslabError):
+        return {"kind": "problem", "message": redact_text(node.said)}
+    if isinstance(node, Link):
+        return {"kind": "link", **link_facts(node)}
+    kind = node.attrs.get("neurodata_type", node.attrs.get("data_type"))
+    typed = {"type": cut_text(kind)[0]} if isinstance(kind, str) else {}
+    if isinstance(node, GroupSpec):
+        return {"kind": "collection" if is_collection(session, path) else "group", **typed}
+    return {
+        "kind": "array",
+        "dims": [None if dim is None else cut_text(dim)[0] for dim in node.dims],
+        "shape": node.shape,
+        "dtype": describe(node.dtype),
+        "units": node.units and cut_text(node.units)[0],
+        "nbytes": _nbytes(node),
+        **({"problem": cut_text(node.problem)[0]} if node.problem else {}),
+        **typed,
+    }
+
+
+def _nbytes(spec: ArraySpec) -> int:
+    cells = 1
+    for size in spec.shape:
+        cells *= size
+    return cells * spec.numpy_dtype.itemsize
+
+
+def link_facts(link: Link) -> dict[str, object]:
+    """Return where a link leads to: a path, in this dataset (``.``) or another one."""
+    return {"target": cut_text(link.target)[0], "source": cut_text(redact(link.source))[0]}
+
+
+# -- one node ----------------------------------------------------------------------------------------------------------
+
+
+def node_facts(datasets: ExploredDatasets, where: Location, path: str) -> dict[str, object]:
+    """Return all that is told of one node: of a link what it leads to, with where that is. Errors as for a look there.
+
+    The size where it is stored is told of arrays of few chunks at hand.
+    """
+    session, place, spec = datasets.open_node(where, path)
+    link: dict[str, object] = {}
+    with suppress(NodeNotFound):  # what stands behind a link to a group has none of its own
+        here = datasets.open(where).reader.node(normalize(path))
+        if isinstance(here, Link):
+            link = {"link": {**link_facts(here), "leads_to": f"/{place}", "url": session.url}}
+    head = {"url": session.url, "format": session.format.name, "path": f"/{normalize(path)}", **link}
+    facts = _facts_of(session, place, spec)
+    attributes, is_whole = attribute_list(spec.attrs)
+    tail: dict[str, object] = {"attributes": attributes, "attributes_are_all": is_whole}
+    rows = count_rows(session, place, spec)
+    if rows is not None:
+        tail["rows"] = rows
+    if isinstance(spec, ArraySpec):
+        facts |= _array_facts(Array(session, place, spec))
+    return {**head, **facts, **tail}
+
+
+def _array_facts(array: Array) -> dict[str, object]:
+    """Return how an array is stored, and the coordinates of its dimensions."""
+    spec, session = array.spec, array._session
+    storage: dict[str, object] = {}
+    stored = None
+    with suppress(HyperslabError):
+        storage = dict(session.reader.storage(array.path))
+        if is_quickly_sized(session.url, spec):
+            stored = array.nbytes_stored
+    return {
+        "chunks": _cut_facts(array.chunks),
+        "shards": None if array.shards is None else _cut_facts(array.shards),
+        "codec": cut_text(codec_text(array.codec))[0],
+        "fill_value": plain(spec.fill_value)[0],
+        "sparse": spec.sparse,
+        "nbytes_stored": stored,
+        "storage": plain(storage)[0],
+        "coordinates": [_coordinate_facts(array, axis) for axis in range(array.ndim)],
+    }
+
+
+def _cut_facts(chunks: Chunks) -> list[object]:
+    """Return the chunk length along each axis; where they vary their number, the least and the most."""
+    return [
+        cut if isinstance(cut, int) else {"count": len(cut), "least": min(cut, default=0), "most": max(cut, default=0)}
+        for cut in chunks
+    ]
+
+
+def _coordinate_facts(array: Array, axis: int) -> dict[str, object]:
+    """Return the coordinate of a dimension, with its first and last label."""
+    size = array.shape[axis]
+    labels = labels_of(array, axis, range(0, size, max(size - 1, 1)))
+    facts = labels.as_json()
+    texts = labels.labels or []
+    return {"dim": axis_names(array.dims)[axis], "size": size, **facts, "labels": None, "ends": texts}
+
+
+def attribute_list(attrs: Mapping[str, Any]) -> tuple[list[dict[str, object]], bool]:
+    """Return name and value of the first attributes, with ``cut`` where that is a part; True where these are all."""
+    found: list[dict[str, object]] = []
+    for name, value in islice(attrs.items(), _MOST_ATTRIBUTES):
+        shown, cut = plain(value)
+        found.append({"name": cut_text(str(name))[0], "value": shown, **({"cut": cut} if cut else {})})
+    return found, len(attrs) <= _MOST_ATTRIBUTES

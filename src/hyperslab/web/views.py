@@ -1,0 +1,388 @@
+"""A view of an array: the cells of one or two dimensions, reduced to the pixels that show them.
+
+However large an array is, a view reads so many chunks and bytes at most: all cells of its range where that is within
+the budget, else every so-many-th of a dimension. Nothing is left out without a word: the head of a view says what was
+done, and which cells could not be read.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from math import isfinite, prod
+from typing import Any
+
+import numpy as np
+
+from hyperslab.array import Array, cf
+from hyperslab.array.attributes import with_missing
+from hyperslab.conversion.source_nodes import DAMAGE
+from hyperslab.errors import Conflict, HyperslabError, Invalid
+from hyperslab.model.cells import Values
+from hyperslab.model.dtypes import describe, is_fixed
+from hyperslab.stores.credentials import redact_text
+from hyperslab.web.axes import AxisLabels, ViewAxis, axis_names, find_axis, grouped, labels_of, parse_range
+from hyperslab.web.bounded_values import cut_text
+from hyperslab.web.reduction import BlockMeans
+
+# Pixels along an axis, and in all: sums, counts and what is sent of so many take 40 MiB.
+MOST_PIXELS, MOST_CELLS = 4096, 1 << 20
+# Chunks, their decoded bytes, and the cells of them that a view reads, so that it takes a second or so. On a server
+# each chunk is a request.
+MOST_CHUNKS, MOST_REMOTE_CHUNKS, MOST_BYTES, MOST_CELLS_READ = 4096, 256, 256 << 20, 64 << 20
+# Cells that are read at a time.
+_BOX_CELLS = 1 << 19
+# Seconds after which the rest of a view is left out, as a gap.
+_SECONDS = 20.0
+# Gaps that are told one by one.
+_MOST_GAPS = 100
+# Floats of 32 bits tell 2**24 numbers apart: where cells are so close together for their size, they are sent without
+# what they have in common, so that 2**12 steps are left to see.
+_CLOSE = 2.0**-12
+Reads = Callable[[], bool]
+"""Returns True while somebody waits for the view."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewQuery:
+    """What is asked for: dimensions by name, a position for each of the others, ranges, and the size of the picture."""
+
+    x: str | None
+    y: str | None
+    at: Mapping[str, int]
+    x_range: str | None
+    y_range: str | None
+    width: int
+    height: int
+    field: str | None = None
+    decoded: bool = True
+
+
+@dataclass(eq=False)
+class _View:
+    """A view that is being made: the array, its axes (columns last; a line has no rows), and how cells are read."""
+
+    array: Array
+    axes: tuple[ViewAxis, ...]
+    fixed: dict[int, int]
+    field: str | None
+    how: cf.Decoding | None
+    is_unwritten: bool = False
+    """True where none of its chunks was ever written: all cells are the fill value."""
+
+    @property
+    def chunks(self) -> int:
+        """Chunks that the view reads."""
+        cuts = self.array.grid.axes
+        return prod(axis.chunks(cuts[axis.axis]) for axis in self.axes)
+
+    @property
+    def chunk_nbytes(self) -> int:
+        """Bytes of these chunks once they are decoded."""
+        return 0 if self.is_unwritten else self.chunks * self.array.grid.chunk_cells * self.array.dtype.itemsize
+
+    @property
+    def rows(self) -> ViewAxis:
+        """The axis of rows; of a line one of a single position, which is none of the array's."""
+        return self.axes[0] if len(self.axes) == 2 else ViewAxis(-1, 0, 1, 1)
+
+    @property
+    def columns(self) -> ViewAxis:
+        """The axis of columns."""
+        return self.axes[-1]
+
+    def key(self, rows: range, columns: range) -> tuple[Any, ...]:
+        """Return the key of the array for positions by their numbers."""
+        key: dict[int, Any] = {**self.fixed, self.columns.axis: self.columns.key(columns)}
+        if len(self.axes) == 2:
+            key[self.rows.axis] = self.rows.key(rows)
+        return tuple(key[axis] for axis in range(self.array.ndim))
+
+    def read(self, rows: range, columns: range) -> Values:
+        """Return cells as real numbers, rows by columns; missing ones are NaN where they are decoded."""
+        key = self.key(rows, columns)
+        numbers = self.decode(np.asarray(self.array[key if self.field is None else (self.field, *key)]))
+        if len(self.axes) == 1:
+            return numbers[np.newaxis]
+        return numbers.T if self.rows.axis > self.columns.axis else numbers
+
+    def decode(self, cells: Values) -> Values:
+        """Return stored cells as real numbers."""
+        return as_numbers(cells if self.how is None else cf.apply(self.how, cells))
+
+
+def as_numbers(cells: Values) -> Values:
+    """Return real cells as NumPy computes with them: times in seconds, missing ones as NaN."""
+    if cells.dtype.kind in "mM":
+        unit = np.dtype(f"{cells.dtype.kind}8[us]")
+        return np.where(np.isnat(cells), np.nan, cells.astype(unit).astype("i8") / 1e6)
+    return cells.astype("f4") if cells.dtype.kind == "V" else cells
+
+
+def read_view(array: Array, query: ViewQuery, goes_on: Reads) -> tuple[dict[str, Any], Values]:
+    """Return the head of a view, and its layers as floats of 32 bits: layers by rows by columns.
+
+    Damaged chunks are gaps, and so is what is not read in time. Invalid, SelectionError; MemoryLimit for chunks that
+    are too large, Conflict once nobody waits for it.
+    """
+    view = _fitted(_open_view(array, query))
+    rows, columns = view.rows, view.columns
+    is_line = len(view.axes) == 1
+    means = BlockMeans((rows.count, columns.count), (rows.block, columns.block), envelope=is_line)
+    gaps = [] if view.is_unwritten else _read_boxes(view, means, goes_on)
+    if view.is_unwritten:
+        fill = array.spec.fill_cell()
+        means.fill(float(view.decode((fill if view.field is None else fill[view.field])[np.newaxis])[0]))
+    layers = dict(means.layers())
+    (first, *more) = layers.values()
+    stack = np.stack([first, *more]) if more else first[np.newaxis]
+    least, greatest = _ends(stack)
+    offset = 0.0
+    if least is not None and greatest is not None and greatest - least < max(abs(least), abs(greatest)) * _CLOSE:
+        offset = least
+        stack = stack - offset
+    with np.errstate(over="ignore"):
+        cells = stack.astype("<f4")
+    head = {
+        "path": f"/{array.path}",
+        "kind": "line" if is_line else "image",
+        "layers": list(layers),
+        "shape": [len(layers), columns.count] if is_line else [len(layers), rows.count, columns.count],
+        "offset": offset,
+        "minimum": least,
+        "maximum": greatest,
+        "cell_minimum": _finite_or_none(means.least),
+        "cell_maximum": _finite_or_none(means.greatest),
+        "units": _units_of(array, view),
+        "decoded": query.decoded,
+        "reduction": reduction_text(view.axes, array),
+        "is_exact": all(axis.step == 1 for axis in view.axes),
+        "x": _axis_facts(array, columns),
+        "y": None if is_line else _axis_facts(array, rows),
+        "at": [_fixed_facts(array, axis, place) for axis, place in view.fixed.items()],
+        "cost": {"chunks": view.chunks, "chunk_nbytes": view.chunk_nbytes},
+        "gaps": gaps[:_MOST_GAPS],
+        "gap_count": len(gaps),
+    }
+    return head, cells
+
+
+def pack_view(head: Mapping[str, Any], cells: Values) -> bytes:
+    """Return the body of an answer: the length of the head (4 bytes, little-endian), the head as JSON, padded so that
+    the cells behind it begin at a multiple of 4."""
+    text = json.dumps(head, allow_nan=False, separators=(",", ":")).encode("ascii")
+    text += b" " * (-len(text) % 4)
+    return b"".join([len(text).to_bytes(4, "little"), text, cells.tobytes()])
+
+
+# -- what is read ------------------------------------------------------------------------------------------------------
+
+
+def _open_view(array: Array, query: ViewQuery) -> _View:
+    """Return the view that is asked for, with all of its cells; Invalid, SelectionError."""
+    with array._session.add_place_to_errors(array.path):
+        how = _decoding_of(array, query)
+        if not array.ndim:
+            raise Invalid("an array without dimensions has one cell", remedy="ask for the cell")
+        if 0 in array.shape or max(array.shape) >= 2**63:
+            raise Invalid("the array has no cells, or more than can be counted", remedy="look at another one")
+        if not (1 <= query.width <= MOST_PIXELS and 1 <= query.height <= MOST_PIXELS):
+            raise Invalid("a picture of this size", remedy=f"width and height are from 1 to {MOST_PIXELS}")
+        if query.y is not None and query.width * query.height > MOST_CELLS:
+            raise Invalid("a picture of so many pixels", remedy=f"ask for at most {MOST_CELLS:,}")
+        names = axis_names(array.dims)
+        x = find_axis(array, names[-1] if query.x is None else query.x)
+        axes = [ViewAxis(x, *parse_range(query.x_range, array.shape[x]), query.width)]
+        if query.y is not None:
+            y = find_axis(array, query.y)
+            if x == y:
+                raise Invalid("rows and columns are the same dimension", remedy="choose two")
+            axes.insert(0, ViewAxis(y, *parse_range(query.y_range, array.shape[y]), query.height))
+        shown = {axis.axis for axis in axes}
+        fixed = {axis: 0 for axis in range(array.ndim) if axis not in shown}
+        for name, place in query.at.items():
+            axis = find_axis(array, name)
+            if not 0 <= place < array.shape[axis]:
+                raise Invalid(f"{name} has no position {place}", remedy=f"it has {array.shape[axis]}, from 0 on")
+            if axis in fixed:
+                fixed[axis] = place
+    return _View(array, tuple(axes), fixed, query.field, how)
+
+
+def _decoding_of(array: Array, query: ViewQuery) -> cf.Decoding | None:
+    """Return how the cells are decoded, None where they are shown as stored; Invalid for what is no real number.
+
+    Times stay numbers of their unit: dates have no mean.
+    """
+    dtype = array.dtype
+    if query.field is not None:
+        if query.field not in (dtype.names or ()):
+            raise Invalid(f"there is no field {cut_text(query.field, 40)[0]!r}", remedy="take one of its type")
+        dtype = dtype[query.field]
+        if dtype.subdtype is not None:
+            raise Invalid("a field of several numbers per cell", remedy="ask for rows")
+    is_small = dtype.kind == "V" and dtype.type is not np.void  # the floats of ml_dtypes
+    if (not is_fixed(array.data_type) and query.field is None) or not (dtype.kind in "biufmM" or is_small):
+        raise Invalid(f"cells of type {describe(array.data_type)} are no real numbers", remedy="ask for rows")
+    if not query.decoded or query.field is not None or is_small:
+        return None
+    attrs = with_missing(array._session, array.spec)
+    return cf.decoding(dtype, {name: attrs[name] for name in attrs if name not in ("units", "calendar")})
+
+
+def _fitted(view: _View) -> _View:
+    """Return the view with steps so that what it reads is within the budget: of the axes that can be read whole as
+    many as possible, of the others one position for each pixel, or fewer."""
+    factor, may_be_unwritten = 1, True
+    while True:
+        wanted = [sorted({1, axis.pixel_step * factor}) for axis in view.axes]
+        trials = [tuple(map(ViewAxis.every, view.axes, steps)) for steps in product(*wanted)]
+        trials.sort(key=lambda axes: -prod(len(axis.positions) for axis in axes))
+        for axes in trials:
+            tried = replace(view, axes=axes)
+            if _is_within_budget(tried):
+                return tried
+            if may_be_unwritten and (found := _is_unwritten(tried)) is not None:
+                if found:
+                    return replace(tried, is_unwritten=True)
+                may_be_unwritten = False  # fewer of its chunks are not looked at again
+        factor *= 2
+
+
+def _most_chunks(array: Array) -> int:
+    """Return how many chunks of an array a view reads at the most."""
+    return MOST_CHUNKS if array._cells.source.traits.concurrency is None else MOST_REMOTE_CHUNKS
+
+
+def _is_within_budget(view: _View) -> bool:
+    """Return True where a view reads few enough chunks, bytes and cells, or a single chunk."""
+    count = view.chunks
+    cells = prod(len(axis.positions) for axis in view.axes)
+    is_small = view.chunk_nbytes <= MOST_BYTES and cells <= MOST_CELLS_READ
+    return count == 1 or (count <= _most_chunks(view.array) and is_small)
+
+
+def _is_unwritten(view: _View) -> bool | None:
+    """Return True where none of the chunks of a view was ever written; None where that is not known by looking at few
+    chunks at hand."""
+    if _most_chunks(view.array) != MOST_CHUNKS or view.chunks > MOST_CHUNKS:
+        return None
+    key = view.key(range(len(view.rows.positions)), range(len(view.columns.positions)))
+    return view.array.plan(key).stored_nbytes == 0
+
+
+def _boxes(view: _View) -> Iterator[tuple[list[range], list[range]]]:
+    """Yield the parts that are read at a time, as the spans of whole chunks that they are made of."""
+    cuts = view.array.grid.axes
+    columns = view.columns.spans(cuts[view.columns.axis])
+    rows = view.rows.spans(cuts[view.rows.axis]) if len(view.axes) == 2 else [range(1)]
+    tallest = max(map(len, rows))
+    column_groups = grouped(columns, max(_BOX_CELLS // tallest, 1))
+    widest = max(group[-1].stop - group[0].start for group in column_groups)
+    for row_group in grouped(rows, max(_BOX_CELLS // widest, 1)):
+        for column_group in column_groups:
+            yield row_group, column_group
+
+
+def _read_boxes(view: _View, means: BlockMeans, goes_on: Reads) -> list[dict[str, object]]:
+    """Read all boxes, those with damage once more chunk by chunk; returns the gaps."""
+    deadline = time.monotonic() + _SECONDS
+    gaps: list[dict[str, object]] = []
+
+    def read(rows: range, columns: range) -> HyperslabError | None:
+        try:
+            means.add(rows.start, columns.start, view.read(rows, columns))
+        except DAMAGE as error:
+            return error
+        return None
+
+    for row_group, column_group in _boxes(view):
+        rows, columns = (range(group[0].start, group[-1].stop) for group in (row_group, column_group))
+        if not goes_on():
+            raise Conflict("nobody waits for the view any more")
+        if time.monotonic() > deadline:
+            gaps.append(_gap(view, rows, columns, "Timeout", f"this was not read within {_SECONDS:g} seconds"))
+            continue
+        error = read(rows, columns)
+        parts = [] if error is None else list(product(row_group, column_group))
+        for part in parts:
+            error = read(*part) if len(parts) > 1 and time.monotonic() <= deadline else error
+            if error is not None:
+                gaps.append(_gap(view, *part, type(error).__name__, error.said))
+    return gaps
+
+
+def _gap(view: _View, rows: range, columns: range, kind: str, message: str) -> dict[str, object]:
+    """Return what is told of cells that could not be read."""
+    y = view.rows.range_of(rows) if len(view.axes) == 2 else None
+    facts = {"class": kind, "message": cut_text(redact_text(message), 500)[0]}
+    return {"x": view.columns.range_of(columns), "y": y, "error": facts}
+
+
+# -- what is told ------------------------------------------------------------------------------------------------------
+
+
+def reduction_text(axes: tuple[ViewAxis, ...], array: Array) -> str:
+    """Return in words what was done: ``mean of 16 x 16``, ``every 8th of time``."""
+    names = [cut_text(axis_names(array.dims)[axis.axis], 60)[0] for axis in axes]
+    blocks = [axis.block for axis in axes]
+    texts = []
+    if prod(blocks) > 1:
+        what = "mean" if len(axes) == 2 else "minimum, mean and maximum"
+        texts.append(f"{what} of {' x '.join(map(str, blocks))}")
+    texts += [f"every {_ordinal(axis.step)} of {name}" for axis, name in zip(axes, names, strict=True) if axis.step > 1]
+    return ", ".join(texts) or "every cell"
+
+
+def _ordinal(number: int) -> str:
+    last = number % 10 if number % 100 not in (11, 12, 13) else 0
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(last, "th")
+    return f"{number:,}{ending}"
+
+
+def _ends(cells: Values) -> tuple[float | None, float | None]:
+    """Return the least and the greatest cell that is finite."""
+    finite = cells[np.isfinite(cells)]
+    return (float(finite.min()), float(finite.max())) if finite.size else (None, None)
+
+
+def _finite_or_none(number: float) -> float | None:
+    return number if isfinite(number) else None
+
+
+def _units_of(array: Array, view: _View) -> str | None:
+    kinds = {"m": "seconds", "M": "seconds since 1970-01-01"}
+    dtype = array.dtype if view.field is None else array.dtype[view.field]
+    if dtype.kind in kinds:
+        return kinds[dtype.kind]
+    return None if array.units is None or view.field is not None else cut_text(array.units)[0]
+
+
+def _axis_facts(array: Array, axis: ViewAxis) -> dict[str, object]:
+    """Return which positions an axis of the picture shows, and the label of the first one of each of its cells."""
+    labels: AxisLabels = labels_of(array, axis.axis, axis.shown())
+    return {
+        "dim": axis_names(array.dims)[axis.axis],
+        "size": array.shape[axis.axis],
+        "start": axis.start,
+        "stop": axis.stop,
+        "step": axis.step,
+        "block": axis.block,
+        "count": axis.count,
+        **labels.as_json(),
+    }
+
+
+def _fixed_facts(array: Array, axis: int, place: int) -> dict[str, object]:
+    """Return the one position of a dimension that is not shown, with its label."""
+    labels = labels_of(array, axis, range(place, place + 1))
+    return {
+        "dim": axis_names(array.dims)[axis],
+        "size": array.shape[axis],
+        "index": place,
+        "label": labels.labels[0] if labels.labels else None,
+        "units": labels.units,
+    }
