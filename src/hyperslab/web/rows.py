@@ -47,7 +47,7 @@ def is_collection(session: OpenDataset, path: str) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class TableColumn:
     """A column of a table: its ``data``, and the arrays where each row of it ends (the outermost first)."""
 
     name: str
@@ -96,7 +96,7 @@ def count_rows(session: OpenDataset, path: str, spec: GroupSpec | ArraySpec) -> 
 # -- tables of HDMF ----------------------------------------------------------------------------------------------------
 
 
-def table_columns(session: OpenDataset, path: str, spec: GroupSpec) -> list[Column] | None:
+def table_columns(session: OpenDataset, path: str, spec: GroupSpec) -> list[TableColumn] | None:
     """Return the columns of a ``DynamicTable`` in its order; None for a group that is none."""
     names = spec.attrs.get("colnames")
     if isinstance(names, str):
@@ -108,7 +108,7 @@ def table_columns(session: OpenDataset, path: str, spec: GroupSpec) -> list[Colu
     return [column for column in found if column is not None]
 
 
-def _column(group: Group, name: str) -> Column | None:
+def _column(group: Group, name: str) -> TableColumn | None:
     """Return a column with its indexes; None where the group has no array of the name."""
     data = _array_in(group, name)
     if data is None:
@@ -121,7 +121,7 @@ def _column(group: Group, name: str) -> Column | None:
         if index is None or index.ndim != 1 or index.dtype.kind not in "iu":
             break
         indexes.insert(0, index)
-    return Column(name, data, tuple(indexes))
+    return TableColumn(name, data, tuple(indexes))
 
 
 def _array_in(group: Group, name: str) -> Array | None:
@@ -242,7 +242,7 @@ def _rows_of_array(array: Array, start: int, count: int) -> dict[str, Any]:
     return answer
 
 
-def _rows_of_table(columns: list[Column], start: int, count: int) -> dict[str, Any]:
+def _rows_of_table(columns: list[TableColumn], start: int, count: int) -> dict[str, Any]:
     """Return the rows of all columns; what cannot be read of a column is null, with the ``problem``."""
     total = max((column.length for column in columns), default=0)
     widest = max((column.row_nbytes for column in columns), default=1)
