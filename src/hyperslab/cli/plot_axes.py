@@ -14,7 +14,7 @@ import numpy as np
 
 from hyperslab.array import Array, cf, times
 from hyperslab.array.plain_values import cell_text
-from hyperslab.cli.labelled_part import LabelledAxis, LabelledPart
+from hyperslab.conversion.labelled_part import LabelledAxis, LabelledPart
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.group import Group
 from hyperslab.model.calendars import DAY, REAL, Moment, calendar_name, date_of, iso_text, parse_moment, unit_length

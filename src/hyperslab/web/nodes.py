@@ -34,17 +34,20 @@ _MOST_ATTRIBUTES, _MOST_OMITTED = 500, 100
 # -- lists -------------------------------------------------------------------------------------------------------------
 
 
-def list_nodes(datasets: ExploredDatasets, where: Location, group: str, after: str | None) -> dict[str, object]:
+def list_nodes(
+    datasets: ExploredDatasets, where: Location, group: str, after: str | None, depth: int | None = None
+) -> dict[str, object]:
     """Return the first nodes at and below a group, in the dataset's order; those behind ``after`` where that is named.
 
-    ``next``: what to name for more; None where these are all. NodeNotFound.
+    ``depth``: how many levels below the group, None for all. ``next``: what to name for more; None where these are
+    all. NodeNotFound.
     """
     session = datasets.open(where, listing=True)
     group, after = normalize(group), None if after is None else normalize(after)
     found: list[dict[str, object]] = []
     last, deadline = "", time.monotonic() + _LIST_SECONDS
     is_whole = True
-    for path, node in _walk(session, group, after):
+    for path, node in _walk(session, group, after, depth):
         if len(found) == MOST_NODES or (found and time.monotonic() > deadline):
             is_whole = False
             break
@@ -63,10 +66,12 @@ def list_nodes(datasets: ExploredDatasets, where: Location, group: str, after: s
     }
 
 
-def _walk(session: OpenDataset, group: str, after: str | None) -> Iterator[tuple[str, Node | HyperslabError]]:
+def _walk(
+    session: OpenDataset, group: str, after: str | None, depth: int | None
+) -> Iterator[tuple[str, Node | HyperslabError]]:
     """Yield path and node of a group and of all below it, or the error of one that cannot be read."""
     if after is not None:
-        below = _resume(session, group, after)
+        below = _resume(session, group, after)[:depth]
     else:
         top = session.reader.node(group)
         yield group, top
@@ -82,7 +87,7 @@ def _walk(session: OpenDataset, group: str, after: str | None) -> Iterator[tuple
             yield path, error
             continue
         yield path, node
-        if node.is_group and not is_collection(session, path):
+        if node.is_group and len(below) != depth and not is_collection(session, path):
             below.append(_enter(session, path))
 
 
@@ -159,7 +164,8 @@ def node_facts(datasets: ExploredDatasets, where: Location, path: str) -> dict[s
         here = datasets.open(where).reader.node(normalize(path))
         if isinstance(here, Link):
             link = {"link": {**link_facts(here), "leads_to": f"/{place}", "url": session.url}}
-    head = {"url": session.url, "format": session.format.name, "path": f"/{normalize(path)}", **link}
+    main = session.reader.main and f"/{session.reader.main}"
+    head = {"url": session.url, "format": session.format.name, "path": f"/{normalize(path)}", "main": main, **link}
     facts = _facts_of(session, place, spec)
     attributes, is_whole = attribute_list(spec.attrs)
     tail: dict[str, object] = {"attributes": attributes, "attributes_are_all": is_whole}

@@ -40,9 +40,9 @@ from hyperslab.cli.databases import (
     table,
 )
 from hyperslab.cli.exit_codes import verbosity_options
-from hyperslab.cli.labelled_part import read_part
 from hyperslab.cli.output import echo_rows, format_columns, json_option, print_json, print_remark
 from hyperslab.conversion import convert
+from hyperslab.conversion.labelled_part import read_part
 from hyperslab.database import Collection
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.integrity import check as check_dataset
