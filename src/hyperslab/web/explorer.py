@@ -67,7 +67,9 @@ class Explorer:
             "view": self._view,
             "export": self._export,
         }
-        answers = {name: partial(self._answer, work=work, is_view=name in ("view", "export")) for name, work in works.items()}
+        answers = {
+            name: partial(self._answer, work=work, is_view=name in ("view", "export")) for name, work in works.items()
+        }
         return [
             Route(f"/api/{name}{below}", answer) for name, answer in answers.items() for below in ("", "/{path:path}")
         ]
