@@ -1,5 +1,5 @@
-"""What is answered to a request: the page of the explorer, the losses of a dataset, and its values as Zarr v3, with lists
-of them. What the page asks for is answered by ``explorer``.
+"""What is answered to a request: the page of the explorer, the losses of a dataset, its values as Zarr v3, and lists of
+them. What the page asks for is answered by ``explorer``.
 
 Values are read by threads of a pool, since reading blocks. A large stored value is sent piece by piece, all pieces of
 one version; a client that is too late for the rest of it is cut off, and never gets two versions for one.

@@ -26,6 +26,7 @@ from hyperslab.web.axes import axis_names, labels_of, parse_number
 from hyperslab.web.bounded_values import cut_text, plain
 from hyperslab.web.explored import ExploredDatasets
 from hyperslab.web.exports import ExportQuery, export_part
+from hyperslab.web.matches import find_matches
 from hyperslab.web.nodes import list_nodes, node_facts
 from hyperslab.web.pages import link_to
 from hyperslab.web.paths import split_path
@@ -151,7 +152,10 @@ class Explorer:
         found, path = self._open_node(parts, query)
         start = parse_number(one_of(query, "start") or "0", "start")
         count = min(parse_number(one_of(query, "count") or str(_ROWS), "count"), MOST_ROWS)
-        return PlainJson(read_rows(*self._datasets.open_node(found.view.where, path), start, count), headers=_HEADERS)
+        where, conditions = found.view.where, query.get("where", [])
+        session, place, spec = self._datasets.open_node(where, path)
+        matches = partial(find_matches, where, place, conditions) if conditions else None
+        return PlainJson(read_rows(session, place, spec, start, count, matches), headers=_HEADERS)
 
     def _cell(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
         array = self._open_array(parts, query)

@@ -1,4 +1,4 @@
-"""The files of the explorer's page: under an address that holds their version, so that a browser keeps them for good."""
+"""The files of the explorer's page: under an address that holds their version, so that browsers keep them for good."""
 
 from __future__ import annotations
 

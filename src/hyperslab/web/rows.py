@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -197,22 +197,34 @@ def _shown(cell: Any) -> Any:
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def read_rows(session: OpenDataset, path: str, spec: GroupSpec | ArraySpec, start: int, count: int) -> dict[str, Any]:
+def read_rows(
+    session: OpenDataset,
+    path: str,
+    spec: GroupSpec | ArraySpec,
+    start: int,
+    count: int,
+    matches: Callable[[int, int], list[str]] | None = None,
+) -> dict[str, Any]:
     """Return rows of a node from ``start`` on, at most ``count``: fewer where the answer would be too long, with
     ``next`` where they go on. A cell of which the beginning is shown is ``{"value": …, "cut": true}``.
 
-    Invalid for what has no rows. Damage in one column leaves the others readable.
+    ``matches``: gives the ids of the arrays of a collection that are wanted, from one number to before another; all of
+    them without it. Invalid for what has no rows. Damage in one column leaves the others readable.
     """
     if not 1 <= count <= MOST_ROWS:
         raise Invalid(f"{count} rows at once", remedy=f"ask for 1 to {MOST_ROWS:,}")
     with session.add_place_to_errors(path):
+        if matches is not None and not is_collection(session, path):
+            raise Invalid("conditions on what is no collection", remedy="leave them out")
         if isinstance(spec, ArraySpec):
             return _rows_of_array(Array(session, path, spec), start, count)
         columns = table_columns(session, path, spec)
         if columns is not None:
             return _rows_of_table(columns, start, count)
         if is_collection(session, path):
-            return _records(session, path, start, count)
+            stop = start + count + 1
+            wanted = islice(session.reader.children(path), start, stop) if matches is None else matches(start, stop)
+            return _records(session, path, list(wanted), start, count)
         raise Invalid("a group without rows", remedy="name an array, a table or a collection")
 
 
@@ -261,9 +273,11 @@ def _rows_of_table(columns: list[TableColumn], start: int, count: int) -> dict[s
     return _answer(heads, (list(row) for row in zip(*found, strict=True)), start, stop, total)
 
 
-def _records(session: OpenDataset, path: str, start: int, count: int) -> dict[str, Any]:
-    """Return the arrays of a collection, with their attributes; their number is not known before the last one."""
-    ids = list(islice(session.reader.children(path), start, start + count + 1))
+def _records(session: OpenDataset, path: str, ids: list[str], start: int, count: int) -> dict[str, Any]:
+    """Return arrays of a collection, with their attributes; their number is not known before the last one.
+
+    ``ids``: those that are wanted, one more where they go on.
+    """
     total = None if len(ids) > count else start + len(ids)
     records: list[dict[str, Any]] = []
     for id in ids[:count]:

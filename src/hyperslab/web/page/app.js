@@ -271,7 +271,7 @@ function loneArray(item) {
 /** @param {any} node */
 function summaryOf(node) {
   const told = node.attributes?.find(({ name, value }) => ["long_name", "title", "description"].includes(name) && typeof value === "string");
-  const dims = node.dims?.length ? node.dims.map((dim) => dim ?? "?").join(" × ") : null;
+  const dims = node.dims?.length ? node.dims.map((dim) => dim ?? "?").join(" x ") : null;
   const parts = node.kind === "array" ? [told?.value, dims, formatShape(node.shape), node.dtype, node.units, formatBytes(Number(node.nbytes))] : [told?.value, node.type ?? node.kind, node.target && `→ ${node.target}`, node.message];
   const text = parts.filter(Boolean).join(" · ");
   return text.length > 300 ? `${text.slice(0, 300).toWellFormed()}…` : text;

@@ -170,7 +170,7 @@ function downloadBar(place, facts, chosen, view) {
 function sizeText(chosen) {
   const sizes = chosen.filter((each) => each.index === null).map((each) => each.stop - each.start);
   const cells = sizes.reduce((product, size) => product * size, 1);
-  return sizes.length > 1 ? `${sizes.map(formatNumber).join(" × ")} cells` : `${formatNumber(cells)} cell${cells === 1 ? "" : "s"}`;
+  return sizes.length > 1 ? `${sizes.map(formatNumber).join(" x ")} cells` : `${formatNumber(cells)} cell${cells === 1 ? "" : "s"}`;
 }
 
 /**

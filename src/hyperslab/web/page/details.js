@@ -65,7 +65,7 @@ function chunkText(chunks) {
   if (!chunks?.length) return null;
   return chunks
     .map((cut) => (typeof cut === "object" ? `${cut.count} of ${cut.least} to ${cut.most}` : formatNumber(cut)))
-    .join(" × ");
+    .join(" x ");
 }
 
 /** @param {any} facts */

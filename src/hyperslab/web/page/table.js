@@ -43,7 +43,7 @@ export class Table {
     this.element.dataset.state = "loading";
     this.rows.setAttribute("aria-busy", "true");
     try {
-      const query = { node: wanted.facts.path, start: wanted.start, count: PAGE, where: wanted.filter };
+      const query = { node: wanted.facts.path, start: wanted.start, count: PAGE, where: conditionsOf(wanted.filter) };
       const told = await fetchJson("rows", wanted.place, query, signal);
       this.#fill(told);
       this.element.dataset.state = "done";
@@ -88,7 +88,7 @@ export class Table {
 
   /** @param {string|null} filter */
   #filterBox(filter) {
-    const hint = "such as depth > 2 and name = 'n1'";
+    const hint = "depth>=2 and name^=n1";
     this.filter = make("input", { type: "search", id: "filter", placeholder: hint, value: filter ?? "", size: 40 });
     const form = make("form", { class: "bar", role: "search" }, make("label", { for: "filter" }, "Where"), this.filter, make("button", { type: "submit" }, "Filter"));
     form.addEventListener("submit", (event) => {
@@ -174,6 +174,11 @@ export class Table {
     }
     return [visible(valueText(value), true)];
   }
+}
+
+/** Return the conditions of a filter, which are written with "and" between them. @param {string|null} filter */
+function conditionsOf(filter) {
+  return (filter ?? "").split(/\s+and\s+/i).map((text) => text.trim()).filter(Boolean);
 }
 
 /** @param {any} head */

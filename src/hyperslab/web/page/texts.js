@@ -100,7 +100,7 @@ export function formatBytes(bytes) {
   return `${size < 10 ? size.toFixed(1) : Math.round(size)} ${units[unit]}`;
 }
 
-/** Return a shape in words: 4 × 600 × 800. @param {number[]} shape */
+/** Return a shape in words: 4 x 600 x 800. @param {number[]} shape */
 export function formatShape(shape) {
-  return shape.length ? shape.map(formatNumber).join(" × ") : "one cell";
+  return shape.length ? shape.map(formatNumber).join(" x ") : "one cell";
 }
