@@ -24,7 +24,9 @@ from hyperslab.stores.credentials import redact_text
 from hyperslab.web.answers import PlainJson, error_answer
 from hyperslab.web.axes import axis_names, labels_of, parse_number
 from hyperslab.web.bounded_values import cut_text, plain
+from hyperslab.web.cell_places import read_places
 from hyperslab.web.explored import ExploredDatasets
+from hyperslab.web.histogram import read_histogram
 from hyperslab.web.exports import ExportQuery, export_part
 from hyperslab.web.matches import find_matches
 from hyperslab.web.nodes import list_nodes, node_facts
@@ -37,8 +39,8 @@ from hyperslab.web.views import ViewQuery, pack_view, read_view
 Work = Callable[[list[str], Mapping[str, list[str]], Callable[[], bool]], Response]
 # Seconds between two looks whether the client of a view still waits.
 _LOOK_EVERY = 0.2
-# Rows, and pixels along an axis, of who names no number.
-_ROWS, _PIXELS = 100, 512
+# Rows, pixels along an axis, and bars, of who names no number.
+_ROWS, _PIXELS, _BINS = 100, 512, 64
 _HEADERS = {"cache-control": "no-cache"}
 # Dimensions that a request may choose positions of.
 _MOST_CHOICES = 64
@@ -164,12 +166,18 @@ class Explorer:
         return PlainJson(cell_facts(array, index), headers=_HEADERS)
 
     def _view(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
-        head, cells = read_view(self._open_array(parts, query), view_query(query), goes_on)
+        array, wanted = self._open_array(parts, query), view_query(query)
+        head, cells = read_places(array, wanted) if wanted.positions else read_view(array, wanted, goes_on)
         return Response(pack_view(head, cells), media_type="application/octet-stream", headers=_HEADERS)
 
     def _export(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
         file = export_part(self._open_array(parts, query), export_query(query))
         return Response(file.data, media_type=file.media_type, headers=file.headers)
+
+    def _histogram(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
+        bins = parse_number(one_of(query, "bins") or str(_BINS), "bins")
+        facts = read_histogram(self._open_array(parts, query), view_query(query), bins, goes_on)
+        return PlainJson(facts, headers=_HEADERS)
 
 
 def cell_facts(array: Array, index: tuple[int, ...]) -> dict[str, object]:
@@ -230,6 +238,40 @@ def parse_depth(text: str | None) -> int | None:
 
 def view_query(query: Mapping[str, list[str]]) -> ViewQuery:
     """Return the view that a query asks for; Invalid."""
+    return ViewQuery(
+        x=one_of(query, "x"),
+        y=one_of(query, "y"),
+        at=parse_positions(query),
+        x_range=one_of(query, "x_range"),
+        y_range=one_of(query, "y_range"),
+        width=parse_number(one_of(query, "width") or str(_PIXELS), "width"),
+        height=parse_number(one_of(query, "height") or str(_PIXELS), "height"),
+        field=one_of(query, "field"),
+        decoded=parse_decoded(query),
+    )
+
+
+def export_query(query: Mapping[str, list[str]]) -> ExportQuery:
+    """Return the file that a query asks for; Invalid."""
+    ranges = {}
+    for text in _choices(query, "range"):
+        name, _, rest = text.rpartition(":")
+        name, _, first = name.rpartition(":")
+        ranges[name] = f"{first}:{rest}"
+    return ExportQuery(one_of(query, "format") or "", parse_positions(query), ranges, parse_decoded(query))
+
+
+def parse_positions(query: Mapping[str, list[str]]) -> dict[str, int]:
+    """Return the positions that ``at=DIM:INDEX`` chooses, by dimension; Invalid."""
+    at = {}
+    for text in _choices(query, "at"):
+        name, _, place = text.rpartition(":")
+        at[name] = parse_number(place, "a position (at=DIM:INDEX)")
+    return at
+
+
+def parse_decoded(query: Mapping[str, list[str]]) -> bool:
+    """Return False where stored numbers are asked for; Invalid."""
     return ViewQuery(
         x=one_of(query, "x"),
         y=one_of(query, "y"),

@@ -22,6 +22,7 @@ from hyperslab.stores.credentials import redact, redact_text
 from hyperslab.stores.location import Location
 from hyperslab.web.axes import axis_names, labels_of
 from hyperslab.web.bounded_values import cut_text, plain
+from hyperslab.web.cell_places import find_places
 from hyperslab.web.explored import ExploredDatasets
 from hyperslab.web.rows import count_rows, is_collection
 
@@ -178,7 +179,7 @@ def node_facts(datasets: ExploredDatasets, where: Location, path: str) -> dict[s
 
 
 def _array_facts(array: Array) -> dict[str, object]:
-    """Return how an array is stored, and the coordinates of its dimensions."""
+    """Return how an array is stored, the coordinates of its dimensions, and where its cells lie on the earth."""
     spec, session = array.spec, array._session
     storage: dict[str, object] = {}
     stored = None
@@ -186,6 +187,7 @@ def _array_facts(array: Array) -> dict[str, object]:
         storage = dict(session.reader.storage(array.path))
         if is_quickly_sized(session.url, spec):
             stored = array.nbytes_stored
+    places = find_places(array)
     return {
         "chunks": _cut_facts(array.chunks),
         "shards": None if array.shards is None else _cut_facts(array.shards),
@@ -195,6 +197,7 @@ def _array_facts(array: Array) -> dict[str, object]:
         "nbytes_stored": stored,
         "storage": plain(storage)[0],
         "coordinates": [_coordinate_facts(array, axis) for axis in range(array.ndim)],
+        "map": places and places.as_json(),
     }
 
 

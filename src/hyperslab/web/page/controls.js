@@ -17,16 +17,25 @@ export class Controls {
     this.y = this.makeSelect("y", "y");
     this.colors = this.makeSelect("Colours", "colors");
     this.limits = this.makeLimits();
-    this.gain = this.makeGroup([this.makeButton("Smaller", "−", () => act("gain", 1 / 1.5)), this.makeButton("Larger", "+", () => act("gain", 1.5))]);
+    this.gain = this.makeGroup([
+      "Height ",
+      this.makeButton("Smaller", "−", () => act("gain", 1 / 1.5)),
+      this.makeButton("Larger", "+", () => act("gain", 1.5)),
+    ]);
     this.bins = this.makeSelect("Bins", "bins", Number);
     this.decoded = this.makeCheck("decoded", "decoded");
     this.coast = this.makeCheck("coastlines", "coast");
     this.pane = this.makeSelect("Compare with", "pane");
     this.operation = this.makeSelect("as", "operation");
-    const zoom = [["Zoom in", "+"], ["Zoom out", "−"], ["Show all", "⤢"]];
-    this.zoom = this.makeGroup(zoom.map(([name, sign], i) => this.makeButton(name, sign, () => act("zoom", [1 / 1.5, 1.5, 0][i]))));
-    this.files = this.makeGroup(["PNG", "SVG"].map((type) => this.makeButton(`Download as ${type}`, type, () => act("file", type))));
-    for (const button of this.files.querySelectorAll("button")) button.dataset.testid = `download-${button.textContent.toLowerCase()}`;
+    this.zoom = this.makeGroup([
+      "Zoom ",
+      this.makeButton("Zoom in", "+", () => act("zoom", 1 / 1.5)),
+      this.makeButton("Zoom out", "−", () => act("zoom", 1.5)),
+      this.makeButton("Show all", "all", () => act("zoom", 0)),
+    ]);
+    const files = ["PNG", "SVG"].map((type) => this.makeButton(`Download as ${type}`, type, () => act("file", type)));
+    for (const button of files) button.dataset.testid = `download-${button.textContent.toLowerCase()}`;
+    this.files = this.makeGroup(files);
     this.pane.select.addEventListener("focus", () => this.listOthers());
     this.pane.select.addEventListener("pointerdown", () => this.listOthers());
   }

@@ -115,7 +115,8 @@ export function settingsOf(details, view) {
   }
   made.x_range = rangeOf(view.x_range, names.get(made.x));
   made.y_range = made.y === null ? null : rangeOf(view.y_range, names.get(made.y));
-  made.extent = isNumbers(view.extent, 4) && view.extent[0] < view.extent[2] && view.extent[1] < view.extent[3] ? view.extent : null;
+  const [west, south, east, north] = isNumbers(view.extent, 4) ? view.extent : [];
+  made.extent = west < east && south < north && north - south <= 180 && east - west <= 720 ? view.extent : null;
   made.colors = COLOR_MAPS.includes(view.colors) ? view.colors : null;
   made.limits = isNumbers(view.limits, 2) && view.limits[0] < view.limits[1] ? view.limits : null;
   made.decoded = view.decoded !== false;
@@ -130,20 +131,18 @@ export function settingsOf(details, view) {
   return made;
 }
 
-/** Return what of the settings an address has to hold: null for the defaults. */
+/** Return what of the settings an address has to hold: the dimensions, and what is not as at first. */
 export function viewOf(details, settings) {
   const defaults = defaultsOf(details);
-  const axes = settings.kind === defaults.kind ? defaults : { ...defaults, ...axesFor(details, settings.kind) };
-  const view = {};
-  if (settings.kind !== defaults.kind) view.kind = settings.kind;
+  const view = { x: settings.x, ...(settings.y === null ? {} : { y: settings.y }) };
   for (const [name, value] of Object.entries(settings)) {
-    if (name === "kind" || name === "at" || JSON.stringify(value) === JSON.stringify(axes[name])) continue;
-    view[name] = value;
+    if (name in view || name === "at" || JSON.stringify(value) === JSON.stringify(defaults[name])) continue;
+    if (name !== "y") view[name] = value;
   }
-  const hidden = (dim) => dim !== settings.x && dim !== settings.y;
-  const at = Object.entries(settings.at).filter(([dim, index]) => index !== 0 && hidden(dim));
+  const isShown = (dim) => dim === settings.x || dim === settings.y;
+  const at = Object.entries(settings.at).filter(([dim, index]) => index !== 0 && !isShown(dim));
   if (at.length) view.at = Object.fromEntries(at);
-  return Object.keys(view).length ? view : null;
+  return view;
 }
 
 /** Return the positions that are seen: of traces the first channels, else all. */
