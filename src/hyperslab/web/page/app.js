@@ -41,7 +41,9 @@ class App {
       byId("permalink").textContent = isCopied ? "Copied" : "It is in the address bar";
       setTimeout(() => (byId("permalink").textContent = "Copy link"), 2000);
     });
-    byId("tree-switch").addEventListener("click", () => this.#showSide(byId("tree-switch").getAttribute("aria-expanded") !== "true"));
+    byId("tree-switch").addEventListener("click", () =>
+      this.#showSide(byId("tree-switch").getAttribute("aria-expanded") !== "true"),
+    );
     byId("side").addEventListener("keydown", (event) => event.key === "Escape" && this.#showSide(false));
     return this.#follow();
   }
@@ -176,7 +178,12 @@ class App {
   #fillNames(names) {
     byId("names").replaceChildren(
       ...names.map(([label, facts, address]) =>
-        make("li", {}, make("a", { href: address }, visible(label)), facts ? make("span", { class: "muted" }, visible(facts)) : null),
+        make(
+          "li",
+          {},
+          make("a", { href: address }, visible(label)),
+          facts ? make("span", { class: "muted" }, visible(facts)) : null,
+        ),
       ),
     );
   }
@@ -200,7 +207,12 @@ class App {
     this.#showSections([]);
     const notice = byId("notice");
     const remedy = error.remedy ? make("p", {}, visible(error.remedy)) : null;
-    notice.replaceChildren(make("strong", {}, visible(error.errorClass ?? "Error")), " ", visible(error.message), ...(remedy ? [remedy] : []));
+    notice.replaceChildren(
+      make("strong", {}, visible(error.errorClass ?? "Error")),
+      " ",
+      visible(error.message),
+      ...(remedy ? [remedy] : []),
+    );
     notice.hidden = false;
   }
 
@@ -270,9 +282,14 @@ function loneArray(item) {
 
 /** @param {any} node */
 function summaryOf(node) {
-  const told = node.attributes?.find(({ name, value }) => ["long_name", "title", "description"].includes(name) && typeof value === "string");
+  const told = node.attributes?.find(
+    ({ name, value }) => ["long_name", "title", "description"].includes(name) && typeof value === "string",
+  );
   const dims = node.dims?.length ? node.dims.map((dim) => dim ?? "?").join(" x ") : null;
-  const parts = node.kind === "array" ? [told?.value, dims, formatShape(node.shape), node.dtype, node.units, formatBytes(Number(node.nbytes))] : [told?.value, node.type ?? node.kind, node.target && `→ ${node.target}`, node.message];
+  const parts =
+    node.kind === "array"
+      ? [told?.value, dims, formatShape(node.shape), node.dtype, node.units, formatBytes(Number(node.nbytes))]
+      : [told?.value, node.type ?? node.kind, node.target && `→ ${node.target}`, node.message];
   const text = parts.filter(Boolean).join(" · ");
   return text.length > 300 ? `${text.slice(0, 300).toWellFormed()}…` : text;
 }

@@ -36,7 +36,12 @@ export function showCode(element, place, facts, view) {
 /** @param {string} title @param {string} text */
 function codeBlock(title, text) {
   const code = make("code", { "data-testid": title.toLowerCase() }, text);
-  const head = make("div", { class: "bar" }, make("h3", {}, title), makeCopyButton(() => text, title));
+  const head = make(
+    "div",
+    { class: "bar" },
+    make("h3", {}, title),
+    makeCopyButton(() => text, title),
+  );
   return make("div", { class: "code" }, head, make("pre", { tabindex: 0, role: "region", "aria-label": title }, code));
 }
 
@@ -104,7 +109,9 @@ function keyCode(chosen, field) {
 }
 
 const KEYWORDS = new Set(
-  "False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield indexers self".split(" "),
+  "False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield indexers self".split(
+    " ",
+  ),
 );
 
 /** @param {string} name */
@@ -139,9 +146,12 @@ function shellText(text) {
 
 /** @param {string} text */
 function escapeUnseen(text) {
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, (letter) => {
-    return `\\u${letter.codePointAt(0).toString(16).padStart(4, "0")}`;
-  });
+  return text.replace(
+    /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,
+    (letter) => {
+      return `\\u${letter.codePointAt(0).toString(16).padStart(4, "0")}`;
+    },
+  );
 }
 
 // -- downloads ----------------------------------------------------------------------------------------------------------
@@ -170,7 +180,9 @@ function downloadBar(place, facts, chosen, view) {
 function sizeText(chosen) {
   const sizes = chosen.filter((each) => each.index === null).map((each) => each.stop - each.start);
   const cells = sizes.reduce((product, size) => product * size, 1);
-  return sizes.length > 1 ? `${sizes.map(formatNumber).join(" x ")} cells` : `${formatNumber(cells)} cell${cells === 1 ? "" : "s"}`;
+  return sizes.length > 1
+    ? `${sizes.map(formatNumber).join(" x ")} cells`
+    : `${formatNumber(cells)} cell${cells === 1 ? "" : "s"}`;
 }
 
 /**

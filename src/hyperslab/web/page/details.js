@@ -120,12 +120,16 @@ function attributeValue(name, value, cut, linkTo) {
   if (short === text) return [make("span", { class: "value" }, text), note].filter(Boolean);
   count += 1;
   const shown = make("span", { class: "value", id: `attribute-${count}` }, short);
-  const button = makeButton("more", () => {
-    const isWhole = button.getAttribute("aria-expanded") === "true";
-    shown.textContent = isWhole ? short : text;
-    button.textContent = isWhole ? "more" : "less";
-    button.setAttribute("aria-expanded", String(!isWhole));
-  }, { class: "small", "aria-expanded": "false", "aria-controls": shown.id, "aria-label": `more of ${name}` });
+  const button = makeButton(
+    "more",
+    () => {
+      const isWhole = button.getAttribute("aria-expanded") === "true";
+      shown.textContent = isWhole ? short : text;
+      button.textContent = isWhole ? "more" : "less";
+      button.setAttribute("aria-expanded", String(!isWhole));
+    },
+    { class: "small", "aria-expanded": "false", "aria-controls": shown.id, "aria-label": `more of ${name}` },
+  );
   return [shown, " ", button, note].filter(Boolean);
 }
 
@@ -149,13 +153,16 @@ export function valueText(value) {
 
 /** @param {unknown} value */
 export function isReference(value) {
-  return value !== null && typeof value === "object" && typeof value.path === "string" && "source" in value && "object_id" in value;
+  return (
+    value !== null && typeof value === "object" && typeof value.path === "string" && "source" in value && "object_id" in value
+  );
 }
 
 /** Return a link to what a reference leads to. @param {any} reference @param {(node: string) => string} linkTo */
 export function referenceLink(reference, linkTo) {
   const region = reference.region ? ` ${regionText(reference.region)}` : "";
-  if (reference.source && reference.source !== ".") return make("span", {}, visible(`${reference.source} ${reference.path}${region}`));
+  if (reference.source && reference.source !== ".")
+    return make("span", {}, visible(`${reference.source} ${reference.path}${region}`));
   return make("a", { href: linkTo(reference.path) }, visible(`${reference.path}${region}`));
 }
 

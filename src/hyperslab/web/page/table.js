@@ -50,7 +50,9 @@ export class Table {
       say(this.place.textContent);
     } catch (error) {
       if (error.name === "AbortError") return;
-      this.rows.replaceChildren(make("p", { class: "problem" }, visible([error.message, error.remedy].filter(Boolean).join("; "))));
+      this.rows.replaceChildren(
+        make("p", { class: "problem" }, visible([error.message, error.remedy].filter(Boolean).join("; "))),
+      );
       this.element.dataset.state = "error";
     }
     this.rows.removeAttribute("aria-busy");
@@ -78,6 +80,7 @@ export class Table {
     this.number.addEventListener("change", () => this.#go(Number.parseInt(this.number.value, 10) || 0));
     this.bar.replaceChildren(this.first, this.before, this.after, this.last, this.number, this.place);
     this.rows.replaceChildren();
+    this.rows.style.setProperty("--count", String(Math.min(PAGE, Number(facts.rows ?? PAGE))));
     this.element.replaceChildren(
       make("h2", {}, facts.kind === "collection" ? "Arrays" : "Rows"),
       ...(facts.kind === "collection" ? [this.#filterBox(filter)] : []),
@@ -90,7 +93,13 @@ export class Table {
   #filterBox(filter) {
     const hint = "depth>=2 and name^=n1";
     this.filter = make("input", { type: "search", id: "filter", placeholder: hint, value: filter ?? "", size: 40 });
-    const form = make("form", { class: "bar", role: "search" }, make("label", { for: "filter" }, "Where"), this.filter, make("button", { type: "submit" }, "Filter"));
+    const form = make(
+      "form",
+      { class: "bar", role: "search" },
+      make("label", { for: "filter" }, "Where"),
+      this.filter,
+      make("button", { type: "submit" }, "Filter"),
+    );
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.onChange(0, this.filter.value.trim() || null);
@@ -111,15 +120,23 @@ export class Table {
     this.next = told.next ?? this.shown.start;
     const stop = told.start + told.rows.length;
     const total = told.total === null ? "many" : formatNumber(told.total);
-    this.place.textContent = told.rows.length ? `rows ${told.start} to ${stop - 1} of ${total}` : `no rows of ${total}`;
+    const spread = spreadColumns(told);
+    const columns =
+      spread && spread.length < told.columns[0].shape[0]
+        ? `, columns 0 to ${spread.length - 1} of ${formatNumber(told.columns[0].shape[0])}`
+        : "";
+    this.place.textContent = told.rows.length ? `rows ${told.start} to ${stop - 1} of ${total}${columns}` : `no rows of ${total}`;
     for (const button of [this.first, this.before]) button.disabled = told.start === 0;
     this.after.disabled = told.next === null;
     this.last.disabled = told.next === null || told.total === null;
     this.number.value = String(told.start);
-    const spread = spreadColumns(told);
     const heads = spread ?? told.columns;
     const rows = told.rows.map((row, place) => this.#row(told, spread ? itemsOf(row[0]) : row, place, heads));
-    const labelled = make("th", { scope: "col" }, told.labels ? visible(this.shown.facts.coordinates?.[0]?.dim ?? "label") : "row");
+    const labelled = make(
+      "th",
+      { scope: "col" },
+      told.labels ? visible(this.shown.facts.coordinates?.[0]?.dim ?? "label") : "row",
+    );
     const head = make("tr", {}, labelled, ...heads.map(headCell));
     const caption = make("caption", { class: "unseen" }, visible(`Rows of ${this.shown.facts.path}`));
     const table = make("table", { class: "cells" }, caption, make("thead", {}, head), make("tbody", {}, ...rows));
@@ -159,14 +176,22 @@ export class Table {
     const isCut = cell !== null && typeof cell === "object" && cell.cut === true && "value" in cell;
     const value = isCut ? cell.value : cell;
     const isNumber = typeof value === "number" || (value === null && /^(u?int|float)/.test(head.dtype ?? ""));
-    return make("td", { class: isNumber ? "number" : null }, ...this.#parts(value, head), isCut ? make("span", { class: "muted", title: "this is the beginning" }, " …") : null);
+    return make(
+      "td",
+      { class: isNumber ? "number" : null },
+      ...this.#parts(value, head),
+      isCut ? make("span", { class: "muted", title: "this is the beginning" }, " …") : null,
+    );
   }
 
   /** @param {any} value @param {any} head */
   #parts(value, head) {
     if (isReference(value)) return [referenceLink(value, this.linkTo)];
     if (Array.isArray(value) && value.some(isReference)) {
-      return value.flatMap((each, place) => [place ? ", " : "", isReference(each) ? referenceLink(each, this.linkTo) : valueText(each)]);
+      return value.flatMap((each, place) => [
+        place ? ", " : "",
+        isReference(each) ? referenceLink(each, this.linkTo) : valueText(each),
+      ]);
     }
     if (this.shown.facts.kind === "collection" && head.name === "id") {
       const base = this.shown.facts.path;
@@ -178,7 +203,10 @@ export class Table {
 
 /** Return the conditions of a filter, which are written with "and" between them. @param {string|null} filter */
 function conditionsOf(filter) {
-  return (filter ?? "").split(/\s+and\s+/i).map((text) => text.trim()).filter(Boolean);
+  return (filter ?? "")
+    .split(/\s+and\s+/i)
+    .map((text) => text.trim())
+    .filter(Boolean);
 }
 
 /** @param {any} head */

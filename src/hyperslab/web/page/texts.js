@@ -55,11 +55,15 @@ export function makeButton(text, act, attributes = {}) {
  * @param {string} label what is copied, for who does not see it
  */
 export function makeCopyButton(read, label) {
-  const button = makeButton("Copy", async () => {
-    const isCopied = await copyText(read());
-    button.textContent = isCopied ? "Copied" : "Press Ctrl-C";
-    setTimeout(() => (button.textContent = "Copy"), 2000);
-  }, { class: "small", "aria-label": `Copy ${label}` });
+  const button = makeButton(
+    "Copy",
+    async () => {
+      const isCopied = await copyText(read());
+      button.textContent = isCopied ? "Copied" : "Press Ctrl-C";
+      setTimeout(() => (button.textContent = "Copy"), 2000);
+    },
+    { class: "small", "aria-label": `Copy ${label}` },
+  );
   return button;
 }
 

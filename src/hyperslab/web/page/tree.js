@@ -52,7 +52,8 @@ export class Tree {
     await this.#fetchChildren(item);
     const parts = place ? place.split("/") : [];
     for (const [depth, name] of parts.entries()) {
-      const child = findChild(item, name) ?? this.#addChild(item, newItem("name", name, joined(item.place, name), null, item, {}));
+      const child =
+        findChild(item, name) ?? this.#addChild(item, newItem("name", name, joined(item.place, name), null, item, {}));
       await this.#fetchChildren(child);
       this.#open(item);
       item = child;
@@ -78,7 +79,9 @@ export class Tree {
       const isLast = depth === parts.length - 1;
       const below = joined(item.node ?? "/", name);
       const known = findChild(item, name);
-      item = known ?? this.#addChild(item, newItem(isLast ? facts.kind : "group", name, dataset.place, below, item, isLast ? facts : {}));
+      item =
+        known ??
+        this.#addChild(item, newItem(isLast ? facts.kind : "group", name, dataset.place, below, item, isLast ? facts : {}));
     }
     this.select(item);
   }
