@@ -27,7 +27,7 @@ _RADIANS = ("radian", "radians", "rad")
 
 @dataclass(frozen=True)
 class CellPlaces:
-    """Longitude and latitude of all cells along ``dims`` of an array, one or two of them."""
+    """Longitude and latitude of all cells along ``dims`` of an array, one or two of them, in its order."""
 
     dims: tuple[str, ...]
     longitude: Array
@@ -52,9 +52,10 @@ def find_places(array: Array) -> CellPlaces | None:
             sizes = [array.shape[names.index(str(dim))] for dim in dims]
             if sizes == list(coordinate.shape):
                 found.setdefault(role, coordinate)
-    if len(found) < 2 or found["longitude"].dims != found["latitude"].dims:
+    if len(found) < 2 or set(found["longitude"].dims) != set(found["latitude"].dims):
         return None
-    return CellPlaces(tuple(map(str, found["longitude"].dims)), found["longitude"], found["latitude"])
+    dims = sorted(map(str, found["longitude"].dims), key=names.index)
+    return CellPlaces(tuple(dims), found["longitude"], found["latitude"])
 
 
 def _coordinates(array: Array) -> Iterator[Array]:

@@ -26,8 +26,8 @@ from hyperslab.web.axes import axis_names, labels_of, parse_number
 from hyperslab.web.bounded_values import cut_text, plain
 from hyperslab.web.cell_places import read_places
 from hyperslab.web.explored import ExploredDatasets
-from hyperslab.web.histogram import read_histogram
 from hyperslab.web.exports import ExportQuery, export_part
+from hyperslab.web.histogram import read_histogram
 from hyperslab.web.matches import find_matches
 from hyperslab.web.nodes import list_nodes, node_facts
 from hyperslab.web.pages import link_to
@@ -68,11 +68,11 @@ class Explorer:
             "cell": self._cell,
             "rows": self._rows,
             "view": self._view,
+            "histogram": self._histogram,
             "export": self._export,
         }
-        answers = {
-            name: partial(self._answer, work=work, is_view=name in ("view", "export")) for name, work in works.items()
-        }
+        views = ("view", "histogram", "export")
+        answers = {name: partial(self._answer, work=work, is_view=name in views) for name, work in works.items()}
         return [
             Route(f"/api/{name}{below}", answer) for name, answer in answers.items() for below in ("", "/{path:path}")
         ]
@@ -247,7 +247,10 @@ def view_query(query: Mapping[str, list[str]]) -> ViewQuery:
         width=parse_number(one_of(query, "width") or str(_PIXELS), "width"),
         height=parse_number(one_of(query, "height") or str(_PIXELS), "height"),
         field=one_of(query, "field"),
-        decoded=parse_decoded(query),
+        decoded=is_said(query, "decoded", "1"),
+        envelope=is_said(query, "envelope"),
+        positions=is_said(query, "positions"),
+        quick=is_said(query, "quick"),
     )
 
 
@@ -258,7 +261,7 @@ def export_query(query: Mapping[str, list[str]]) -> ExportQuery:
         name, _, rest = text.rpartition(":")
         name, _, first = name.rpartition(":")
         ranges[name] = f"{first}:{rest}"
-    return ExportQuery(one_of(query, "format") or "", parse_positions(query), ranges, parse_decoded(query))
+    return ExportQuery(one_of(query, "format") or "", parse_positions(query), ranges, is_said(query, "decoded", "1"))
 
 
 def parse_positions(query: Mapping[str, list[str]]) -> dict[str, int]:
@@ -270,46 +273,12 @@ def parse_positions(query: Mapping[str, list[str]]) -> dict[str, int]:
     return at
 
 
-def parse_decoded(query: Mapping[str, list[str]]) -> bool:
-    """Return False where stored numbers are asked for; Invalid."""
-    return ViewQuery(
-        x=one_of(query, "x"),
-        y=one_of(query, "y"),
-        at=parse_positions(query),
-        x_range=one_of(query, "x_range"),
-        y_range=one_of(query, "y_range"),
-        width=parse_number(one_of(query, "width") or str(_PIXELS), "width"),
-        height=parse_number(one_of(query, "height") or str(_PIXELS), "height"),
-        field=one_of(query, "field"),
-        decoded=parse_decoded(query),
-    )
-
-
-def export_query(query: Mapping[str, list[str]]) -> ExportQuery:
-    """Return the file that a query asks for; Invalid."""
-    ranges = {}
-    for text in _choices(query, "range"):
-        name, _, rest = text.rpartition(":")
-        name, _, first = name.rpartition(":")
-        ranges[name] = f"{first}:{rest}"
-    return ExportQuery(one_of(query, "format") or "", parse_positions(query), ranges, parse_decoded(query))
-
-
-def parse_positions(query: Mapping[str, list[str]]) -> dict[str, int]:
-    """Return the positions that ``at=DIM:INDEX`` chooses, by dimension; Invalid."""
-    at = {}
-    for text in _choices(query, "at"):
-        name, _, place = text.rpartition(":")
-        at[name] = parse_number(place, "a position (at=DIM:INDEX)")
-    return at
-
-
-def parse_decoded(query: Mapping[str, list[str]]) -> bool:
-    """Return False where stored numbers are asked for; Invalid."""
-    decoded = one_of(query, "decoded") or "1"
-    if decoded not in ("0", "1"):
-        raise Invalid(f"decoded={cut_text(decoded, 40)[0]}", remedy="decoded is 0 or 1")
-    return decoded == "1"
+def is_said(query: Mapping[str, list[str]], name: str, otherwise: str = "0") -> bool:
+    """Return True for 1 and False for 0; Invalid for any other text."""
+    text = one_of(query, name) or otherwise
+    if text not in ("0", "1"):
+        raise Invalid(f"{name}={cut_text(text, 40)[0]}", remedy=f"{name} is 0 or 1")
+    return text == "1"
 
 
 def _choices(query: Mapping[str, list[str]], name: str) -> list[str]:

@@ -118,7 +118,8 @@ def _edges(ends: _Extremes, bins: int) -> Values:
         low, high = low - 0.5, high + 0.5
     if not np.isfinite(high - low):
         raise Invalid("the cells are too far apart for a histogram", remedy="look at a part of them")
-    edges: Values = np.histogram_bin_edges(np.empty(0), bins, (low, high))
-    if not (np.diff(edges) > 0).all():
-        raise Invalid("the cells are too close together for so many bars", remedy="ask for fewer")
+    try:
+        edges: Values = np.histogram_bin_edges(np.empty(0), bins, (low, high))
+    except ValueError:  # no numbers are left between two of them
+        raise Invalid("the cells are too close together for so many bars", remedy="ask for fewer") from None
     return edges

@@ -60,6 +60,8 @@ export class Frame {
     context.setTransform(scale, 0, 0, scale, 0, 0);
     context.clearRect(0, 0, size.width, size.height);
     this.projection = this.drawing.paint(new CanvasPen(context), size, this.theme());
+    const { box, a, b, c, d } = this.projection;
+    this.element.dataset.box = JSON.stringify({ ...box, x: [a, b], y: [c, d] }); // for who looks at pixels
     this.placeMark();
   }
 

@@ -33,17 +33,18 @@ export class LineDrawing {
     this.isTurned = false;
     this.isUpward = true;
     const { numbers } = picture.x;
-    this.falls = numbers !== null && numbers.length > 1 && numbers[numbers.length - 1] < numbers[0];
+    this.hasNumbers = numbers !== null && numbers.length > 1;
+    this.falls = this.hasNumbers && numbers[numbers.length - 1] < numbers[0];
   }
 
   /** Return where a position stands along the axis: its number, or itself. */
   placeOf(position) {
-    return this.picture.x.numbers ? this.picture.x.numberAt(position) : position;
+    return this.hasNumbers ? this.picture.x.numberAt(position) : position;
   }
 
   /** Return the position at a place along the axis. */
   positionOf(place) {
-    return this.picture.x.numbers ? this.picture.x.positionOf(place) : place;
+    return this.hasNumbers ? this.picture.x.positionOf(place) : place;
   }
 
   /** Return the ends of the axis, the lower one first. */
@@ -204,6 +205,8 @@ export class LineFrame {
     const scale = globalThis.devicePixelRatio || 1;
     const { ctx, bbox } = chart;
     const box = { left: bbox.left / scale, top: bbox.top / scale, width: bbox.width / scale, height: bbox.height / scale };
+    const y = this.drawing.heights();
+    this.element.dataset.box = JSON.stringify({ ...box, x: this.drawing.range(), y: [y[1], y[0]] });
     ctx.save();
     ctx.setTransform(scale, 0, 0, scale, 0, 0);
     drawGaps(new CanvasPen(ctx), theme, this.drawing.gapProjection(box), this.drawing.picture.head.gaps);

@@ -2,6 +2,8 @@
 
 import { Scale } from "./scale.js";
 
+export const NOT_ALIKE = "the two were not reduced alike; zoom in to compare them";
+
 /** The answer to a view. A line has one row. */
 export class Picture {
   /** @param {{head: any, cells: Float32Array}} answer */
@@ -41,7 +43,7 @@ export function subtract(first, second) {
   for (const axis of ["x", "y"]) {
     const [one, other] = [first.head[axis], second.head[axis]];
     for (const fact of ["start", "stop", "step", "block"]) {
-      if (one?.[fact] !== other?.[fact]) throw new Error("The two were not reduced alike: zoom in to see their difference.");
+      if (one?.[fact] !== other?.[fact]) throw new Error(NOT_ALIKE);
     }
   }
   const [a, b] = [first.layer(), second.layer()];

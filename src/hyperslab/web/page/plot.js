@@ -10,7 +10,7 @@ import { HistogramDrawing } from "./histogram.js";
 import { ImageDrawing } from "./image.js";
 import { LineDrawing, LineFrame, loadLines } from "./line.js";
 import { Places, loadCoast } from "./map.js";
-import { Picture, subtract } from "./picture.js";
+import { NOT_ALIKE, Picture, subtract } from "./picture.js";
 import { Readout } from "./readout.js";
 import { formatNumber } from "./scale.js";
 import { MapDrawing } from "./scatter.js";
@@ -82,6 +82,7 @@ export class Plot {
     this.themes.disconnect();
     this.sizes.disconnect();
     this.dark.removeEventListener("change", this.recolor);
+    this.panes = [];
     this.element.replaceChildren();
     delete this.element.dataset.state;
   }
@@ -95,7 +96,7 @@ export class Plot {
   show(details, view) {
     const settings = settingsOf(details, view);
     const isSame = this.details && this.details.path === details.path && same(this.details.shape, details.shape);
-    if (isSame && same(this.settings, settings)) return;
+    if (isSame && same(this.view, viewOf(details, settings))) return;
     if (!isSame) {
       this.sliders.stop();
       this.pictures = null;
@@ -121,7 +122,7 @@ export class Plot {
     Object.assign(this.settings, changes);
     this.showSettings();
     this.onChange(this.view);
-    this.draw();
+    this.redrawNow();
   }
 
   act(name, value) {
@@ -242,7 +243,7 @@ export class Plot {
       if (!signal.aborted) this.take([facts], null, false);
       return;
     }
-    if (settings.kind === "map") this.whole ??= await this.fetchPlaces({ x: null, y: null }, signal);
+    if (settings.kind === "map") await this.fetchWhole(signal);
     if (signal.aborted) return;
     const passes = this.isLarge() && this.sliders.playing === null ? [true, false] : [false];
     for (const isCoarse of passes) {
@@ -272,6 +273,14 @@ export class Plot {
     }
     const { y } = windowOf(this.details, settings);
     return { x: settings.x_range, y: settings.kind === "traces" ? y : settings.y_range };
+  }
+
+  /** Fetch where all cells lie, which says what of them is seen in a part of the map. */
+  async fetchWhole(signal) {
+    const size = this.pixels();
+    if (this.whole && same(this.whole.size, size)) return;
+    const whole = await this.fetchPlaces({ x: null, y: null }, signal);
+    this.whole = Object.assign(whole, { size });
   }
 
   fetchPlaces(ranges, signal, isCoarse = false) {
@@ -329,7 +338,15 @@ export class Plot {
     if (isCoarse) this.element.dataset.state = "coarse";
   }
 
-  /** Draw the pictures that are there. */
+  /** Draw the pictures that are there, with the settings that are there now. */
+  redrawNow() {
+    try {
+      this.draw();
+    } catch (error) {
+      this.showError(error);
+    }
+  }
+
   draw() {
     const { settings, pictures } = this;
     if (!pictures || pictures.length > this.panes.length) return;
@@ -359,6 +376,7 @@ export class Plot {
     const ends = isDifference ? picture.head : common;
     const limits = limitsOf(ends, isDifference ? null : settings.limits, colors === "difference");
     if (settings.kind === "image") return new ImageDrawing({ picture, colors, limits, window, coast });
+    if (picture.columns !== this.places.columns || picture.rows !== this.places.rows) throw new Error(NOT_ALIKE);
     const { bounds } = this.whole;
     const [west, south, east, north] = settings.extent ?? [];
     const extent = settings.extent ? { x: [west, east], y: [south, north] } : bounds;
@@ -382,7 +400,7 @@ export class Plot {
   /** Return the coastlines where they are wanted and there; they are drawn once they have come. */
   coastOf(picture) {
     if (!this.settings.coast || !this.isMap(picture)) return null;
-    if (!this.coast) loadCoast().then((lines) => ((this.coast = lines), this.draw()), () => null);
+    if (!this.coast) loadCoast().then((lines) => ((this.coast = lines), this.redrawNow()), () => null);
     return this.coast ?? null;
   }
 

@@ -87,7 +87,7 @@ export function axesFor(details, kind) {
     return details.map.kind === "grid" ? { kind, x: column, y: row } : { kind, x: row, y: null };
   }
   if (kind === "traces") return { kind, x: long[0], y: long[1] };
-  if (kind === "line") return { kind, x: role("time") && !role("longitude") ? role("time") : last[0], y: null };
+  if (kind === "line") return { kind, x: role("time") ?? role("series") ?? last[0], y: null };
   const [x, y] = [role("longitude") ?? role("x"), role("latitude") ?? role("y")];
   return { kind, x: x && y ? x : last[0], y: x && y ? y : last[1] };
 }
