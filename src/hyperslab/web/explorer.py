@@ -10,7 +10,7 @@ import asyncio
 import os
 import re
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -29,7 +29,7 @@ from hyperslab.web.nodes import list_nodes, node_facts
 from hyperslab.web.pages import link_to
 from hyperslab.web.paths import split_path
 from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace, find_place
-from hyperslab.web.rows import MOST_ROWS, read_rows
+from hyperslab.web.rows import MOST_ROWS, read_found, read_objects, read_rows
 from hyperslab.web.views import ViewQuery, pack_view, read_view
 
 Work = Callable[[list[str], Mapping[str, list[str]], Callable[[], bool]], Response]
@@ -144,9 +144,18 @@ class Explorer:
         return PlainJson(node_facts(self._datasets, found.view.where, path), headers=_HEADERS)
 
     def _rows(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
-        found, path = self._open_node(parts, query)
+        """Return rows of a node, of the arrays of a collection that conditions choose, or of the objects of a database."""
         start = parse_number(one_of(query, "start") or "0", "start")
         count = min(parse_number(one_of(query, "count") or str(_ROWS), "count"), MOST_ROWS)
+        conditions, order = query.get("where", [])[:_MOST_CHOICES], one_of(query, "order")
+        found = find_place(self._places, parts)
+        if isinstance(found, FoundFolder):
+            objects = self._places[parts[0]].describe_objects(start, count + 1, parse_equalities(conditions))
+            return PlainJson(read_objects(objects, start, count), headers=_HEADERS)
+        path = one_of(query, "node") or found.key
+        if conditions or order:
+            arrays = self._datasets.find_arrays(found.view.where, path, conditions, order)
+            return PlainJson(read_found(arrays, start, count), headers=_HEADERS)
         return PlainJson(read_rows(*self._datasets.open_node(found.view.where, path), start, count), headers=_HEADERS)
 
     def _cell(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
@@ -206,6 +215,14 @@ def one_of(query: Mapping[str, list[str]], name: str) -> str | None:
     if len(values) > 1:
         raise Invalid(f"{name} is said {len(values)} times", remedy="say it once")
     return values[0] if values else None
+
+
+def parse_equalities(texts: Sequence[str]) -> dict[str, str]:
+    """Return the values of conditions ``NAME=TEXT`` by name; Invalid for other ones."""
+    found = dict(text.partition("=")[::2] for text in texts if not text.startswith("="))
+    if len(found) < len(texts) or not all("=" in text for text in texts):
+        raise Invalid("objects are chosen by NAME=TEXT", remedy="give each name once, such as where=name=wind")
+    return found
 
 
 def view_query(query: Mapping[str, list[str]]) -> ViewQuery:
