@@ -14,8 +14,8 @@ from hyperslab.array.plain_values import to_json_value
 from hyperslab.cli.arguments import parse_options
 from hyperslab.cli.output import print_json
 from hyperslab.database import Array, Client, Collection
-from hyperslab.database.condition_texts import is_condition, parse_conditions
 from hyperslab.database.dimensions import labels_text
+from hyperslab.database.typed_conditions import is_condition, parse_conditions
 from hyperslab.errors import CollectionNotFound, HyperslabError, Invalid, NodeNotFound, Problem, Unsupported
 from hyperslab.formats import SCHEMES
 from hyperslab.formats.metadata_json.records import value_to_json
@@ -263,11 +263,14 @@ def find_collection(client: Client, name: str) -> Collection:
     return found
 
 
+# -- arrays --------------------------------------------------------------------------------------------------------
+
+
 def find_database_array(collection: Collection, wanted: Sequence[str]) -> Array:
     """Return the one array that an id, or conditions, name. NodeNotFound; Invalid where there are several."""
     if len(wanted) == 1 and not is_condition(wanted[0]):
         return collection[wanted[0]]
-    found = list(collection.query(parse_conditions(collection.schema, wanted), limit=2))
+    found = list(collection.query(parse_conditions(collection, wanted), limit=2))
     if not found:
         said = f"no array of {collection.name!r} has {', '.join(wanted) or 'been made'}"
         raise NodeNotFound(said, remedy="hyperslab db arrays lists those that are there")

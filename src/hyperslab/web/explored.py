@@ -20,7 +20,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.database import Array as DatabaseArray
 from hyperslab.database import Collection
 from hyperslab.database.collection import collection_of
-from hyperslab.database.condition_texts import parse_conditions
+from hyperslab.database.typed_conditions import parse_conditions
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.base import Reader
 from hyperslab.group.links import follow
@@ -102,7 +102,7 @@ class ExploredDatasets:
             if collection is None:
                 raise Invalid("this is no collection", url=found.session.url, node=path, remedy="filter a collection")
             found.collections[path] = collection
-        return collection.query(parse_conditions(collection.schema, conditions), order=order)
+        return collection.query(parse_conditions(collection, conditions), order=order)
 
     def close(self) -> None:
         """Let go of all; what is being read stays open until then."""

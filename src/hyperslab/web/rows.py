@@ -34,6 +34,8 @@ _MOST_READ = _ITEMS + 1
 _COLUMN_BYTES = 32 << 20
 # Cells of a ragged column that are read by one read; of more each row is read by itself.
 _RAGGED_CELLS = 50_000
+# Arrays of a query that are leafed through: the records of those before are read, and thrown away.
+_MOST_FOUND = 10_000
 # Indexes of indexes: HDMF has two of them.
 _MOST_LEVELS = 4
 _RECORD = ("id", "primary_attributes", "custom_attributes")
@@ -288,8 +290,10 @@ def _records(session: OpenDataset, path: str, start: int, count: int) -> dict[st
 
 def read_found(found: Sequence[DatabaseArray], start: int, count: int) -> dict[str, Any]:
     """Return arrays that a query of a collection found, with their attributes, from ``start`` on, at most ``count``.
-    Invalid for another number of rows at once."""
+    Invalid for another number of rows at once, and far behind the first."""
     _require_count(count)
+    if start > _MOST_FOUND:
+        raise Invalid(f"rows beyond the first {_MOST_FOUND:,} that were found", remedy="give further conditions")
     some = list(islice(found[start : start + count + 1], count + 1))
     total = None if len(some) > count else start + len(some)
     records = [

@@ -39,11 +39,11 @@ from hyperslab.cli.databases import (
     table,
 )
 from hyperslab.cli.exit_codes import verbosity_options
-from hyperslab.cli.labelled_part import read_part
 from hyperslab.cli.output import echo_rows, format_columns, json_option, print_json, print_remark
 from hyperslab.conversion import convert
+from hyperslab.conversion.labelled_part import read_part
 from hyperslab.database import Collection
-from hyperslab.database.condition_texts import parse_conditions
+from hyperslab.database.typed_conditions import parse_conditions
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.integrity import check as check_dataset
 from hyperslab.model.amounts import size_text
@@ -70,7 +70,7 @@ def show_arrays(
     refuse_server(url, verb)
     with open_client(url, storage) as client:
         collection = find_collection(client, name)
-        wanted = parse_conditions(collection.schema, conditions)
+        wanted = parse_conditions(collection, conditions)
         found = (describe_array(array) for array in collection.query(wanted, order=order, limit=limit))
         if as_json:
             print_json("db-query", url=url, collection=name, arrays=list(found))

@@ -1,4 +1,4 @@
-"""Conditions as text, such as ``station^=K`` and ``dt>=2023-01-01``: on the command line, in an address."""
+"""Conditions of queries as people type them: ``depth>=2``, ``station=K``, each value of its attribute's type."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Iterable
 
+from hyperslab.database.collection import Collection
 from hyperslab.database.conditions import Prefix
 from hyperslab.errors import Invalid
 from hyperslab.model.guessing import meant
-from hyperslab.model.schemas import ArraySchema, AttributeSchema, VArraySchema
+from hyperslab.model.schemas import AttributeSchema
 from hyperslab.model.schemas.attributes import type_name
 
 _CONDITION = re.compile(r"(.*?)(:=|>=|<=|\^=|=)(.*)", re.DOTALL)
@@ -18,14 +19,13 @@ _NUMBERS = {int: int, float: float, complex: complex}
 
 
 def is_condition(text: str) -> bool:
-    """Return True for a text that spells a condition, rightly or not."""
+    """Return True for what is written as a condition, whatever it names."""
     return _CONDITION.fullmatch(text) is not None
 
 
-def parse_conditions(schema: ArraySchema | VArraySchema, texts: Iterable[str]) -> dict[str, object]:
-    """Return the conditions that texts spell, as ``Collection.query`` takes them; several equalities of one attribute
-    mean any of them. Invalid."""
-    known = {attribute.name: attribute for attribute in schema.attributes}
+def parse_conditions(collection: Collection, texts: Iterable[str]) -> dict[str, object]:
+    """Return what a query asks of attributes; several equalities of one attribute mean any of them. Invalid."""
+    known = {attribute.name: attribute for attribute in collection.schema.attributes}
     equal: dict[str, list[object]] = {}
     ranges: dict[str, list[object]] = {}
     prefixes: dict[str, Prefix] = {}
