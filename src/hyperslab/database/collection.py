@@ -24,6 +24,8 @@ from hyperslab.model.schemas.attributes import type_name
 def collection_of(session: OpenDataset, name: str, memory_limit: int) -> Collection | None:
     """Return a collection of a dataset that is open, None where it has none of this name. ``memory_limit``: bytes that
     one subset may take."""
+    if not session.format.traits.has_collections:
+        return None
     connection = connection_of(session.url, "r", memory_limit, session)
     store = connection.find_collection(name)
     return None if store is None else Collection(OpenCollection(connection, store.document, (session, store)))
