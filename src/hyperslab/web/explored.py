@@ -32,7 +32,8 @@ from hyperslab.web.zarr_view import file_stamp
 
 # Of each open dataset chunks are kept of which a part was shown: the next frame of a film, or the next value under the
 # pointer, is mostly in them. A chunk larger than the limit is refused, so that one request cannot take all memory.
-_SETTINGS = Settings(cache_bytes=16 << 20, memory_limit=256 << 20)
+_MEMORY_LIMIT = 256 << 20
+_SETTINGS = Settings(cache_bytes=16 << 20, memory_limit=_MEMORY_LIMIT)
 # Datasets that are kept open, those that were used last.
 _MOST_OPEN = 16
 # Seconds after which the documents of a node are read again, and after which the dataset is opened anew, so that
@@ -98,7 +99,7 @@ class ExploredDatasets:
         found = self._get(where, _OPEN_EVERY)
         collection = found.collections.get(path)
         if collection is None:
-            collection = collection_of(found.session, path.strip("/"), _SETTINGS.memory_limit)
+            collection = collection_of(found.session, path.strip("/"), _MEMORY_LIMIT)
             if collection is None:
                 raise Invalid("this is no collection", url=found.session.url, node=path, remedy="filter a collection")
             found.collections[path] = collection
