@@ -291,6 +291,20 @@ def test_records_of_collections(tmp_path: Path, layout: Any) -> None:
         far = client.get("/api/rows/store", params={"node": "/weather", "where": "depth>=0", "start": 10**9})
         assert far.status_code == 400 and "first 10,000" in far.json()["error"]["message"]
 
+        def found(**query: Any) -> tuple[list[Any], int | None]:
+            part = get(client, "rows/store", node="/weather", **query)
+            at = [column["name"] for column in part["columns"]].index("name") if part["rows"] else 0
+            return [row[at] for row in part["rows"]], part["next"]
+
+        assert found(where=["depth>=0.5", "depth<=1.5"], order="-depth") == (["n3", "n2", "n1"], None)
+        assert found(where="name^=n", order="name", start=1, count=2) == (["n1", "n2"], 3)
+        assert found(where=["name=n4", "name=n0", "name=x"]) == (["n0", "n4"], None)
+        assert found(where="depth>=9") == ([], None)
+        for wrong in ({"where": "depth"}, {"where": "length=1"}, {"where": "depth=a"}, {"order": "length"}):
+            answer = client.get("/api/rows/store", params={"node": "/weather", **wrong})
+            assert answer.status_code == 400, wrong
+        assert client.get("/api/rows/store", params={"node": "/", "where": "depth=1"}).status_code == 400
+
 
 def test_objects_of_a_database(mongo: Mongo) -> None:
     database = f"{mongo.url}/{mongo.database()}"
@@ -303,6 +317,13 @@ def test_objects_of_a_database(mongo: Mongo) -> None:
             "names": ["two & <b>"],
             "is_whole": True,
         }
+        found = get(client, f"rows/{place}", count=1)
+        row = dict(zip([column["name"] for column in found["columns"]], found["rows"][0], strict=True))
+        assert (row["name"], row["kind"], found["total"]) == ("two & <b>", "Dataset", 1)
+        assert "air" in row["variables"]
+        assert get(client, f"rows/{place}", where="name=two & <b>")["total"] == 1
+        assert get(client, f"rows/{place}", where=["name=two & <b>", "source=none"])["total"] == 0
+        assert client.get(f"/api/rows/{place}", params={"where": "name"}).status_code == 400
         path = f"{place}/{quote('two & <b>')}"
         assert get(client, f"node/{path}", node="/air")["shape"] == [4, 2, 3]
 

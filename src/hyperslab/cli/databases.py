@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -21,7 +21,7 @@ from hyperslab.formats import SCHEMES
 from hyperslab.formats.metadata_json.records import value_to_json
 from hyperslab.integrity.report import as_line
 from hyperslab.model.amounts import size_text
-from hyperslab.model.guessing import meant
+from hyperslab.model.guessing import meant, values_of_text
 from hyperslab.model.schemas.attributes import type_name
 from hyperslab.stores.location import Location
 
@@ -44,10 +44,7 @@ def _attributes(context: click.Context, parameter: click.Parameter, texts: Itera
             is_query = isinstance(value, dict) and any(key.startswith("$") for key in value)
             if name.endswith(_OPERATORS) or is_query:
                 raise Invalid(f"--attr {text!r} is no NAME=VALUE: objects are compared alone", remedy=_COMPARED)
-            found[name] = value
-            for kind in () if is_json else (float, int):  # int last, which has the more exact value
-                with suppress(ValueError):
-                    found[name] = {value, kind(str(value))}
+            found[name] = value if is_json else values_of_text(str(value))
     return found
 
 

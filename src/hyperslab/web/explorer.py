@@ -10,7 +10,7 @@ import asyncio
 import os
 import re
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -28,12 +28,11 @@ from hyperslab.web.cell_places import read_places
 from hyperslab.web.explored import ExploredDatasets
 from hyperslab.web.exports import ExportQuery, export_part
 from hyperslab.web.histogram import read_histogram
-from hyperslab.web.matches import find_matches
 from hyperslab.web.nodes import list_nodes, node_facts
 from hyperslab.web.pages import link_to
 from hyperslab.web.paths import split_path
 from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace, find_place
-from hyperslab.web.rows import MOST_ROWS, read_rows
+from hyperslab.web.rows import MOST_ROWS, read_found, read_objects, read_rows
 from hyperslab.web.views import ViewQuery, pack_view, read_view
 
 Work = Callable[[list[str], Mapping[str, list[str]], Callable[[], bool]], Response]
@@ -151,13 +150,21 @@ class Explorer:
         return PlainJson(node_facts(self._datasets, found.view.where, path), headers=_HEADERS)
 
     def _rows(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
-        found, path = self._open_node(parts, query)
+        """Return rows of a node, of the arrays of a collection that are chosen, or of the objects of a database."""
         start = parse_number(one_of(query, "start") or "0", "start")
         count = min(parse_number(one_of(query, "count") or str(_ROWS), "count"), MOST_ROWS)
-        where, conditions = found.view.where, query.get("where", [])
-        session, place, spec = self._datasets.open_node(where, path)
-        matches = partial(find_matches, where, place, conditions) if conditions else None
-        return PlainJson(read_rows(session, place, spec, start, count, matches), headers=_HEADERS)
+        conditions, order = query.get("where", []), one_of(query, "order")
+        if len(conditions) > _MOST_CHOICES:
+            raise Invalid("so many conditions", remedy=f"give at most {_MOST_CHOICES}")
+        found = find_place(self._places, parts)
+        if isinstance(found, FoundFolder):
+            objects = self._places[parts[0]].describe_objects(start, count + 1, parse_equalities(conditions))
+            return PlainJson(read_objects(objects, start, count), headers=_HEADERS)
+        path = one_of(query, "node") or found.key
+        if conditions or order:
+            arrays = self._datasets.find_arrays(found.view.where, path, conditions, order)
+            return PlainJson(read_found(arrays, start, count), headers=_HEADERS)
+        return PlainJson(read_rows(*self._datasets.open_node(found.view.where, path), start, count), headers=_HEADERS)
 
     def _cell(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
         array = self._open_array(parts, query)
@@ -234,6 +241,14 @@ def parse_depth(text: str | None) -> int | None:
     if depth == 0:
         raise Invalid("a list of no levels", remedy="give a depth from 1 on")
     return depth
+
+
+def parse_equalities(texts: Sequence[str]) -> dict[str, str]:
+    """Return the values of conditions ``NAME=TEXT`` by name; Invalid for other ones."""
+    found = dict(text.partition("=")[::2] for text in texts if not text.startswith("="))
+    if len(found) < len(texts) or not all("=" in text for text in texts):
+        raise Invalid("objects are chosen by NAME=TEXT", remedy="give each name once, such as where=name=wind")
+    return found
 
 
 def view_query(query: Mapping[str, list[str]]) -> ViewQuery:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import islice
 from urllib.parse import quote
@@ -71,6 +71,14 @@ class ServedPlace:
         if self.where.path is None:
             return self._find_object(parts)
         return self._find_in_folder(parts)
+
+    def describe_objects(self, start: int, count: int, wanted: Mapping[str, str]) -> Sequence[Mapping[str, object]]:
+        """Return what is known of the objects of a database, as :meth:`.Reader.describe_datasets` does. Invalid for
+        another place."""
+        if self.where.scheme not in SCHEMES:
+            raise Invalid("a folder without rows", url=self.where.url, remedy="browse it")
+        with closing(open_session(self.where, "r", None, Settings(cache_bytes=0), {})) as session:
+            return session.reader.describe_datasets(start, count, wanted)
 
     def close(self) -> None:
         """Let go of all datasets."""
@@ -192,12 +200,9 @@ def _has_objects(where: Location) -> bool:
 
 def _names_of(where: Location) -> list[str] | None:
     """Return the names of the datasets in a database, one more than are shown; None for a place that is one dataset."""
-    session = open_session(where, "r", None, Settings(cache_bytes=0), {})
-    try:
+    with closing(open_session(where, "r", None, Settings(cache_bytes=0), {})) as session:
         names = session.reader.some_names(MOST_NAMES + 1)
         return None if names is None else list(names)
-    finally:
-        session.close()
 
 
 # -- names -------------------------------------------------------------------------------------------------------------
