@@ -157,15 +157,28 @@ def show(page: Page, server: Any, place: str, **query: Any) -> None:
     wait(page)
 
 
+def until(page: Page, expression: str, argument: Any = None) -> None:
+    """Wait until an expression is true: Playwright's own waiting evaluates text, which the page's policy forbids."""
+    for _ in range(300):
+        if page.evaluate(expression, argument):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"never true: {expression} ({argument}); {page.inner_text('main')[:500]}")
+
+
 def wait(page: Page) -> None:
-    page.wait_for_function("document.getElementById('main').getAttribute('aria-busy') === null")
+    until(page, "document.getElementById('main').getAttribute('aria-busy') === null")
 
 
 def item(page: Page, label: str) -> Any:
-    """The item of the tree whose name this is."""
-    return page.get_by_test_id("tree").locator(
-        '[role="treeitem"]', has=page.locator(f':scope > .row > .name:text-is("{label}")')
-    )
+    """The row of the tree whose name this is."""
+    return page.locator("#tree .row", has=page.locator(f':scope > .name:text-is("{label}")'))
+
+
+def focused(page: Page) -> str:
+    """The text of what has the focus."""
+    text: str = page.evaluate("document.activeElement.querySelector('.name').textContent")
+    return text
 
 
 def cells_of(page: Page) -> list[list[str]]:
@@ -194,18 +207,18 @@ def test_the_tree_is_unfolded_level_by_level(page: Page, server: Any) -> None:
         page.locator('[role="treeitem"]').all_inner_texts() == ["▤\ndata", "▤\nstore"]
         or page.locator('[role="treeitem"]').count() == 2
     )
-    item(page, "data").locator("> .row").click()
-    item(page, "air.zarr").locator("> .row").click()
-    air = item(page, "air").locator("> .row")
+    item(page, "data").click()
+    item(page, "air.zarr").click()
+    air = item(page, "air")
     air.wait_for()
     assert air.locator(".facts").inner_text() == "6 x 10 x 12 · K · 5.6 KiB"
-    item(page, "deep").locator("> .row > .fold").click()
-    item(page, "deeper").locator("> .row > .fold").click()
+    item(page, "deep").locator("> .fold").click()
+    item(page, "deeper").locator("> .fold").click()
     item(page, "cells").wait_for()
-    names = item(page, "deeper").locator('[role="group"] .name').all_inner_texts()
+    names = item(page, "deeper").locator("xpath=following-sibling::ul").locator(".name").all_inner_texts()
     assert sorted(names) == ["cells", "large", "records", "words"]
     assert item(page, "deep").get_attribute("aria-expanded") == "true"
-    item(page, "deep").locator("> .row > .fold").click()
+    item(page, "deep").locator("> .fold").click()
     assert not item(page, "cells").is_visible()
 
 
@@ -227,7 +240,7 @@ def test_attributes_dimensions_and_storage(page: Page, server: Any, folder: Path
         "/time",
     ] or ("2013-01-01" in rows[0] and "2013-01-06" in rows[0])
     details.get_by_role("link", name="/lat").click()
-    page.wait_for_function("document.getElementById('title').textContent === 'lat'")
+    until(page, "document.getElementById('title').textContent === 'lat'")
     assert "node=/lat" in page.url
 
 
@@ -244,10 +257,10 @@ def test_long_attributes_are_unfolded(page: Page, server: Any) -> None:
 def test_links_and_references_lead_to_their_nodes(page: Page, server: Any) -> None:
     show(page, server, "data/lab.nwb.zarr", node="/shortcut")
     page.get_by_test_id("details").get_by_role("link", name="/units/id").first.click()
-    page.wait_for_function("location.hash.includes('node=/units/id')")
+    until(page, "location.hash.includes('node=/units/id')")
     show(page, server, "data/lab.nwb.zarr")
     page.get_by_test_id("details").get_by_role("link", name="/units/times").click()
-    page.wait_for_function("document.getElementById('title').textContent === 'times'")
+    until(page, "document.getElementById('title').textContent === 'times'")
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
@@ -258,18 +271,18 @@ def test_cells_of_an_array_page_by_page(page: Page, server: Any) -> None:
     page.wait_for_selector('[data-testid="table"][data-state="done"]')
     np.testing.assert_array_equal(np.array(cells_of(page), int), CELLS[:50])
     page.get_by_role("button", name="Rows after").click()
-    page.wait_for_function("document.querySelector('[data-testid=row-range]').textContent.startsWith('rows 50')")
+    until(page, "document.querySelector('[data-testid=row-range]').textContent.startsWith('rows 50')")
     np.testing.assert_array_equal(np.array(cells_of(page), int), CELLS[50:100])
     box = page.get_by_role("region", name="Rows")
     box.focus()
     box.evaluate("box => box.scrollTo(0, box.scrollHeight)")
     page.keyboard.press("PageDown")
-    page.wait_for_function("document.querySelector('[data-testid=row-range]').textContent.startsWith('rows 100')")
+    until(page, "document.querySelector('[data-testid=row-range]').textContent.startsWith('rows 100')")
     np.testing.assert_array_equal(np.array(cells_of(page), int), CELLS[100:])
     assert "rows=100" in page.url
     page.get_by_role("textbox", name="Go to row").fill("7")
     page.keyboard.press("Enter")
-    page.wait_for_function("document.querySelector('[data-testid=row-range]').textContent.startsWith('rows 7 ')")
+    until(page, "document.querySelector('[data-testid=row-range]').textContent.startsWith('rows 7 ')")
     np.testing.assert_array_equal(np.array(cells_of(page), int), CELLS[7:57])
     assert page.get_by_test_id("row-range").inner_text() == "rows 7 to 56 of 120"
 
@@ -302,12 +315,12 @@ def test_arrays_of_a_collection(page: Page, server: Any, folder: Path) -> None:
     assert len(names) == 50 and page.get_by_role("button", name="Last rows").is_disabled()
     page.get_by_role("searchbox", name="Where").fill("depth>=10 and name^=n02")
     page.keyboard.press("Enter")
-    page.wait_for_function("document.querySelector('[data-testid=row-range]').textContent.startsWith('rows 0 to 9 ')")
+    until(page, "document.querySelector('[data-testid=row-range]').textContent.startsWith('rows 0 to 9 ')")
     place = page.get_by_test_id("table").locator("thead th").all_inner_texts().index("name") - 1
     assert sorted(row[place] for row in cells_of(page)) == [f"n02{number}" for number in range(10)]
     assert "filter=" in page.url
     page.get_by_test_id("table").locator("tbody a").first.click()
-    page.wait_for_function("location.hash.includes('/weather/')")
+    until(page, "location.hash.includes('/weather/')")
     wait(page)
     assert "3" in page.get_by_test_id("details").inner_text()
 
@@ -317,11 +330,11 @@ def test_arrays_of_a_collection(page: Page, server: Any, folder: Path) -> None:
 
 def test_the_address_holds_what_is_shown(browser: Browser, page: Page, server: Any) -> None:
     wait(page)
-    item(page, "data").locator("> .row").click()
-    item(page, "air.zarr").locator("> .row").click()
-    item(page, "deep").locator("> .row > .fold").click()
-    item(page, "deeper").locator("> .row > .fold").click()
-    item(page, "records").locator("> .row").click()
+    item(page, "data").click()
+    item(page, "air.zarr").click()
+    item(page, "deep").locator("> .fold").click()
+    item(page, "deeper").locator("> .fold").click()
+    item(page, "records").click()
     page.wait_for_selector('[data-testid="table"][data-state="done"]')
     page.get_by_test_id("permalink").click()
     address = page.evaluate("navigator.clipboard.readText()")
@@ -330,15 +343,15 @@ def test_the_address_holds_what_is_shown(browser: Browser, page: Page, server: A
         other.goto(address)
         other.wait_for_selector('[data-testid="table"][data-state="done"]')
         assert cells_of(other) == cells_of(page) and other.title() == page.title()
-        selected = other.locator('[role="treeitem"][aria-selected="true"] > .row > .name').all_inner_texts()
+        selected = other.locator('[role="treeitem"][aria-selected="true"] > .name').all_inner_texts()
         assert selected == ["records"]
     page.go_back()
-    page.wait_for_function("document.getElementById('title').textContent === 'air.zarr'")
+    until(page, "document.getElementById('title').textContent === 'air.zarr'")
     page.go_back()
-    page.wait_for_function("document.getElementById('title').textContent === 'data'")
+    until(page, "document.getElementById('title').textContent === 'data'")
     page.go_forward()
     page.go_forward()
-    page.wait_for_function("document.getElementById('title').textContent === 'records'")
+    until(page, "document.getElementById('title').textContent === 'records'")
     assert page.url == address
 
 
@@ -408,16 +421,15 @@ def test_files_hold_what_is_shown(page: Page, server: Any, tmp_path: Path) -> No
 
 def test_texts_of_strangers_are_texts(page: Page, server: Any) -> None:
     show(page, server, "data/strange.zarr")
-    before = page.locator("script, img, iframe, object, embed, base, form").count()
     seen = []
     for name in page.locator("#names a").all_inner_texts():
         page.get_by_role("link", name=name, exact=True).last.click()
-        page.wait_for_function("name => document.getElementById('title').textContent === name", arg=name)
+        until(page, "name => document.getElementById('title').textContent === name", name)
         wait(page)
         seen.append(page.inner_text("body"))
-        assert page.locator("script, img, iframe, object, embed, base, form").count() == before
+        assert page.locator("script:not([src]), [onerror], img[src='x'], iframe, object, embed, base").count() == 0
         page.go_back()
-        page.wait_for_function("document.getElementById('title').textContent === 'strange.zarr'")
+        until(page, "document.getElementById('title').textContent === 'strange.zarr'")
         wait(page)
     assert len(seen) == 3
     assert page.evaluate("window.canary") is None
@@ -435,24 +447,24 @@ def test_the_tree_by_keys(page: Page, server: Any) -> None:
     for key in ("ArrowRight", "ArrowDown"):
         page.keyboard.press(key)
         page.wait_for_timeout(300)
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("air.zarr")
+    assert focused(page).startswith("air.zarr")
     page.keyboard.press("Enter")
-    page.wait_for_function("document.getElementById('title').textContent === 'air.zarr'")
+    until(page, "document.getElementById('title').textContent === 'air.zarr'")
     item(page, "air").wait_for()
     page.keyboard.press("d")
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("deep")
+    assert focused(page).startswith("deep")
     page.keyboard.press("ArrowRight")
     item(page, "deeper").wait_for()
     page.keyboard.press("ArrowRight")
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("deeper")
+    assert focused(page).startswith("deeper")
     assert page.evaluate("document.activeElement.getAttribute('aria-level')") == "4"
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
     assert item(page, "deep").get_attribute("aria-expanded") == "false"
     page.keyboard.press("Home")
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("data")
+    assert focused(page).startswith("data")
     assert page.locator('[role="tree"] [tabindex="0"]').count() == 1
-    outline = item(page, "data").locator("> .row").evaluate("row => getComputedStyle(row).outlineStyle")
+    outline = item(page, "data").evaluate("row => getComputedStyle(row).outlineStyle")
     assert outline == "solid"
 
 
@@ -475,7 +487,8 @@ def test_pages_fit_their_screen_and_do_not_jump(browser: Browser, server: Any, w
     with opened(browser, server, width=width) as page:
         page.add_init_script(
             "window.shifts = []; new PerformanceObserver(list => list.getEntries().forEach(e => "
-            "e.hadRecentInput || window.shifts.push(e.value))).observe({type: 'layout-shift', buffered: true})"
+            "e.hadRecentInput || window.shifts.push([e.value, ...e.sources.map(s => s.node?.id || s.node?.className)])"
+            ")).observe({type: 'layout-shift', buffered: true})"
         )
         for place, query in (
             ("data", {}),
@@ -490,7 +503,8 @@ def test_pages_fit_their_screen_and_do_not_jump(browser: Browser, server: Any, w
             wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
             inside = page.evaluate("(m => m.scrollWidth - m.clientWidth)(document.getElementById('main'))")
             assert (wide, inside) == (0, 0), (place, query)
-            assert sum(page.evaluate("window.shifts")) < 0.1, (place, query, page.evaluate("window.shifts"))
+            shifts = page.evaluate("window.shifts")
+            assert sum(value for value, *_ in shifts) < 0.1, (place, query, shifts)
 
 
 def test_the_tree_of_a_narrow_screen_is_behind_a_button(browser: Browser, server: Any) -> None:
@@ -498,8 +512,8 @@ def test_the_tree_of_a_narrow_screen_is_behind_a_button(browser: Browser, server
         wait(page)
         assert not page.get_by_test_id("tree").is_visible()
         page.get_by_role("button", name="Datasets").click()
-        item(page, "data").locator("> .row").click()
-        page.wait_for_function("document.getElementById('title').textContent === 'data'")
+        item(page, "data").click()
+        until(page, "document.getElementById('title').textContent === 'data'")
         assert not page.get_by_test_id("tree").is_visible()
 
 

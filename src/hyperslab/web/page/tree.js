@@ -17,9 +17,11 @@ import { formatBytes, formatShape, make, say, visible } from "./texts.js";
  * @property {Promise<void>|null} fetching
  * @property {boolean} isOpen
  * @property {HTMLElement} element
+ * @property {HTMLElement} row
  * @property {HTMLElement} list
  */
 
+let count = 0;
 const FOLDED = new Set(["name", "folder", "dataset", "group"]);
 const SIGNS = { folder: "▤", name: "▤", dataset: "◆", group: "▣", collection: "☰", array: "▦", link: "↪", problem: "!" };
 
@@ -89,12 +91,12 @@ export class Tree {
   /** Mark an item, and unfold what it lies in. @param {Item} item */
   select(item) {
     for (let above = item.parent; above; above = above.parent) this.#open(above);
-    this.selected?.element?.setAttribute("aria-selected", "false");
+    this.selected?.row?.setAttribute("aria-selected", "false");
     this.selected = item;
     if (item === this.root) return;
-    item.element.setAttribute("aria-selected", "true");
+    item.row.setAttribute("aria-selected", "true");
     if (!this.element.contains(document.activeElement)) this.#makeReachable(item);
-    item.element.firstElementChild.scrollIntoView({ block: "nearest" });
+    item.row.scrollIntoView({ block: "nearest" });
   }
 
   /** Unfold an item once its children are there. @param {Item} item */
@@ -123,7 +125,7 @@ export class Tree {
 
   /** Fetch the children of an item, or those behind `after`. @param {Item} item @param {string|null} after */
   async #browse(item, after) {
-    item.element?.setAttribute("aria-busy", "true");
+    item.row?.setAttribute("aria-busy", "true");
     try {
       const query = item.kind === "group" ? { node: item.node, depth: 1, after } : { depth: 1, after };
       const told = await fetchJson("browse", item.place, query);
@@ -138,7 +140,7 @@ export class Tree {
       item.next = told.next ?? null;
       this.#draw(item);
     } finally {
-      item.element?.removeAttribute("aria-busy");
+      item.row?.removeAttribute("aria-busy");
     }
   }
 
@@ -160,8 +162,8 @@ export class Tree {
 
   /** Draw the children of an item that are not drawn yet. @param {Item} item */
   #draw(item) {
-    item.list ??= item.element.appendChild(make("ul", { role: "group", hidden: !item.isOpen }));
-    const level = item === this.root ? 1 : Number(item.element.getAttribute("aria-level")) + 1;
+    item.list ??= makeList(item);
+    const level = item === this.root ? 1 : Number(item.row.getAttribute("aria-level")) + 1;
     item.list.querySelector(":scope > .more")?.remove();
     const added = document.createDocumentFragment();
     for (const child of item.children.filter((each) => !each.element)) added.append(elementOf(child, level));
@@ -171,7 +173,7 @@ export class Tree {
       added.append(more);
     }
     item.list.append(added);
-    if (!item.children.length && item !== this.root) item.element.removeAttribute("aria-expanded");
+    if (!item.children.length && item !== this.root) item.row.removeAttribute("aria-expanded");
     if (!this.element.querySelector('[tabindex="0"]')) this.#makeReachable(null);
   }
 
@@ -188,14 +190,14 @@ export class Tree {
     if (item === this.root || item.children === null || !item.children.length || item.isOpen) return;
     item.isOpen = true;
     item.list.hidden = false;
-    item.element.setAttribute("aria-expanded", "true");
+    item.row.setAttribute("aria-expanded", "true");
   }
 
   /** @param {Item} item */
   #close(item) {
     item.isOpen = false;
     if (item.list) item.list.hidden = true;
-    item.element.setAttribute("aria-expanded", "false");
+    item.row.setAttribute("aria-expanded", "false");
   }
 
   // -- keys and clicks ------------------------------------------------------------------------------------------------
@@ -261,13 +263,13 @@ export class Tree {
   #focus(item) {
     if (!item || item === this.root) return;
     this.#makeReachable(item);
-    item.element.focus();
+    item.row.focus();
   }
 
   /** Let the tabulator key lead to one item of the tree. @param {Item|null} item */
   #makeReachable(item) {
     const present = this.element.querySelector('[tabindex="0"]');
-    const wanted = item?.element ?? present ?? this.element.querySelector('[role="treeitem"]');
+    const wanted = item?.row ?? present ?? this.element.querySelector('[role="treeitem"]');
     present?.setAttribute("tabindex", "-1");
     wanted?.setAttribute("tabindex", "0");
   }
@@ -304,30 +306,40 @@ function joined(path, name) {
   return path === "/" ? `/${name}` : path ? `${path}/${name}` : name;
 }
 
-/** @param {Item} item @param {number} level */
+/**
+ * Make the element of an item: its row, which is what has the focus, and the list of its children beside that.
+ * @param {Item} item @param {number} level
+ */
 function elementOf(item, level) {
-  item.element = make("li", { role: "treeitem", tabindex: -1, "aria-level": level, "aria-selected": "false" });
-  item.element.style.setProperty("--level", level);
-  item.element.append(make("div", { class: "row" }));
-  ITEMS.set(item.element, item);
-  if (FOLDED.has(item.kind)) item.element.setAttribute("aria-expanded", "false");
+  item.row = make("div", { class: "row", role: "treeitem", tabindex: -1, "aria-level": level, "aria-selected": "false" });
+  item.row.style.setProperty("--level", level);
+  item.element = make("li", { role: "none" }, item.row);
+  for (const element of [item.row, item.element]) ITEMS.set(element, item);
+  if (FOLDED.has(item.kind)) item.row.setAttribute("aria-expanded", "false");
   fillRow(item);
   return item.element;
 }
 
+/** Make the list of the children of an item. @param {Item} item */
+function makeList(item) {
+  count += 1;
+  item.row.setAttribute("aria-owns", `tree-${count}`);
+  return item.element.appendChild(make("ul", { role: "group", id: `tree-${count}`, hidden: !item.isOpen }));
+}
+
 /** Write what stands beside an item. @param {Item} item */
 function fillRow(item) {
-  if (!item.element) return;
+  const { row } = item;
+  if (!row) return;
   const facts = summaryOf(item);
-  const row = item.element.firstElementChild;
   row.dataset.kind = item.kind;
   row.title = visible(facts ? `${item.label}: ${facts}` : item.label);
-  item.element.setAttribute("aria-label", visible([item.label || "/", wordOf(item), facts].filter(Boolean).join(", ")));
   row.replaceChildren(
     make("span", { class: "fold", "aria-hidden": "true" }),
     make("span", { class: "sign", "aria-hidden": "true" }, SIGNS[item.kind] ?? ""),
     make("span", { class: "name" }, visible(item.label || "/")),
     make("span", { class: "facts" }, visible(facts)),
+    make("span", { class: "unseen" }, wordOf(item)),
   );
 }
 
@@ -356,6 +368,6 @@ function summaryOf({ kind, facts }) {
 /** @param {Item} item @param {string} message */
 function markProblem(item, message) {
   item.facts = { ...item.facts, problem: message };
-  item.element.removeAttribute("aria-expanded");
+  item.row.removeAttribute("aria-expanded");
   fillRow(item);
 }
