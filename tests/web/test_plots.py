@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import re
 import shutil
@@ -41,8 +43,8 @@ DAMAGED = np.arange(1200.0).reshape(30, 40)
 LINE = np.sin(np.arange(100_000) / 3000).astype("f4")
 LINE[40_000] = 9
 SPIKES = RANDOM.normal(0, 1, (20_000, 6)).astype("f4")
+SPIKES[:, :2] = 0
 SPIKES[7000, 2] = 60
-MISSING = None
 
 
 def make_data(folder: Path) -> None:
@@ -62,9 +64,9 @@ def make_data(folder: Path) -> None:
         root.create_array(
             "curved", data=np.arange(192.0).reshape(12, 16), dims=("y", "x"), attrs={"coordinates": "nav_lat nav_lon"}
         )
-        root.create_array("clat", data=np.linspace(-60, 60, 200), dims=("place",), units="degrees_north")
-        root.create_array("clon", data=np.linspace(-170, 170, 200), dims=("place",), units="degrees_east")
-        root.create_array("points", data=np.arange(200.0), dims=("place",), attrs={"coordinates": "clat clon"})
+        root.create_array("clat", data=np.linspace(-60, 60, 40), dims=("place",), units="degrees_north")
+        root.create_array("clon", data=np.linspace(-170, 170, 40), dims=("place",), units="degrees_east")
+        root.create_array("points", data=np.arange(40.0), dims=("place",), attrs={"coordinates": "clat clon"})
     with hs.create(folder / "big.zarr", durable=False) as root:
         root.create_array("plane", data=BIG, dims=("row", "column"), chunks=(200, 300))
         root.create_array("line", data=LINE, chunks=(10_000,))
@@ -128,15 +130,21 @@ def is_wrong(said: Any) -> bool:
     return said.type == "error" and "Failed to load resource" not in said.text
 
 
-def show(page: Page, server: Any, dataset: str, node: str, view: dict[str, Any] | None = None, *, at: str = "") -> None:
+def show(page: Page, server: Any, dataset: str, node: str, view: dict[str, Any] | None = None) -> None:
     """Go to an array, and wait for its plot."""
     told = f"&view={quote(json.dumps(view))}" if view else ""
-    page.goto(f"{server.address}/{at}#/data/{dataset}?node={node}{told}")
+    page.goto("about:blank")
+    page.goto(f"{server.address}/#/data/{dataset}?node={node}{told}")
     wait(page)
 
 
 def wait(page: Page, state: str = "done") -> None:
     page.wait_for_selector(f'[data-testid="plot"][data-state="{state}"]')
+
+
+def until(page: Page, expression: str) -> None:
+    """Wait until an expression is true; as a function, for the page forbids to make code of texts."""
+    page.wait_for_function(f"() => {expression}")
 
 
 def box_of(page: Page, pane: int = 0) -> dict[str, Any]:
@@ -153,13 +161,14 @@ def place_of(box: dict[str, Any], x: float, y: float) -> tuple[float, float]:
 
 def pixels_of(page: Page, pane: int = 0) -> np.ndarray:
     """The pixels of a pane: rows by columns by red, green, blue."""
-    script = """(pane) => {
-        const canvas = document.querySelector(`[data-testid="pane-${pane}"] canvas`);
-        const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-        return [canvas.height, canvas.width, Array.from(data.data)];
-    }"""
-    height, width, found = page.evaluate(script, pane)
-    return np.array(found, "i4").reshape(height, width, 4)[..., :3]
+    link: str = page.get_by_test_id(f"pane-{pane}").locator("canvas").evaluate("canvas => canvas.toDataURL()")
+    return read_png(io.BytesIO(base64.b64decode(link.partition(",")[2])))
+
+
+def read_png(file: Any) -> np.ndarray:
+    from matplotlib.image import imread
+
+    return np.asarray((imread(file, format="png")[..., :3] * 255).round().astype("i4"))
 
 
 def colors_of(cells: np.ndarray, name: str = "viridis", limits: tuple[float, float] | None = None) -> np.ndarray:
@@ -181,7 +190,7 @@ def drawn_cells(page: Page, columns: np.ndarray, rows: np.ndarray, pane: int = 0
 def point(page: Page, x: float, y: float, pane: int = 0) -> None:
     """Put the pointer over a position."""
     left, top = place_of(box_of(page, pane), x, y)
-    page.get_by_test_id(f"pane-{pane}").hover(position={"x": left, "y": top})
+    page.get_by_test_id(f"pane-{pane}").hover(position={"x": float(left), "y": float(top)})
 
 
 def told(page: Page, index: str) -> tuple[str, str]:
@@ -268,18 +277,18 @@ def test_curved_grids_lie_where_their_coordinates_say(page: Page, server: Any) -
         left, top = place_of(box, lon, lat)
         wanted = colors_of(cells)[row, column]
         assert np.abs(pixels[int(top), int(left)] - wanted).max() <= 2, (row, column)
-        page.get_by_test_id("pane-0").hover(position={"x": left, "y": top})
+        page.get_by_test_id("pane-0").hover(position={"x": float(left), "y": float(top)})
         assert told(page, f"{row},{column}")[0] == str(16 * row + column)
 
 
 def test_cells_of_no_grid_are_points(page: Page, server: Any) -> None:
     show(page, server, "maps.zarr", "/points", {"coast": False})
     box, pixels = box_of(page), pixels_of(page)
-    lat, lon = np.linspace(-60, 60, 200), np.linspace(-170, 170, 200)
-    for cell in (0, 60, 199):
+    lat, lon = np.linspace(-60, 60, 40), np.linspace(-170, 170, 40)
+    for cell in (0, 12, 39):
         left, top = place_of(box, lon[cell], lat[cell])
-        assert np.abs(pixels[int(top), int(left)] - colors_of(np.arange(200.0))[cell]).max() <= 2
-        page.get_by_test_id("pane-0").hover(position={"x": left, "y": top})
+        assert np.abs(pixels[int(top), int(left)] - colors_of(np.arange(40.0))[cell]).max() <= 2
+        page.get_by_test_id("pane-0").hover(position={"x": float(left), "y": float(top)})
         assert told(page, str(cell))[0] == str(cell)
 
 
@@ -310,14 +319,14 @@ def test_a_slider_moves_and_plays(page: Page, server: Any) -> None:
     slider.press("ArrowRight")
     slider.press("ArrowRight")
     wait(page)
-    page.wait_for_function("document.querySelector('.plot-slider-label').textContent === '2000-02-30'")
-    assert '"time":2' in page.evaluate("decodeURIComponent(location.hash)")
+    until(page, "document.querySelector('.plot-slider-label').textContent === '2000-02-30'")
+    until(page, "decodeURIComponent(location.hash).includes('\"time\":2')")
     wanted = colors_of(T2M[2])
-    page.wait_for_function("document.querySelector('[data-testid=plot]').dataset.state === 'done'")
+    until(page, "document.querySelector('[data-testid=plot]').dataset.state === 'done'")
     assert np.abs(drawn_cells(page, np.arange(36) + 0.5, np.arange(18) + 0.5) - wanted).max() <= 2
     page.locator(".plot-slider .plot-number").fill("1")
     page.locator(".plot-slider .plot-number").press("Enter")
-    page.wait_for_function("document.querySelector('.plot-slider-label').textContent === '2000-02-29'")
+    until(page, "document.querySelector('.plot-slider-label').textContent === '2000-02-29'")
     seen = set()
     page.get_by_test_id("play-time").click()
     for _ in range(60):
@@ -402,7 +411,7 @@ def test_lines_show_the_least_and_the_greatest(page: Page, server: Any) -> None:
     column = pixels[int(top), int(left) - 3 : int(left) + 4]
     assert (np.abs(column - ground).max(axis=-1) > 20).any()
     point(page, 25_000.5, 0)
-    page.wait_for_function("Math.abs(document.querySelector('[data-testid=readout]').dataset.index - 25000) < 60")
+    until(page, "Math.abs(document.querySelector('[data-testid=readout]').dataset.index - 25000) < 300")
     index = int(page.get_by_test_id("readout").get_attribute("data-index") or 0)
     assert float(told(page, str(index))[0]) == pytest.approx(float(LINE[index]), rel=1e-6)
 
@@ -435,7 +444,7 @@ def test_traces_keep_spikes(page: Page, server: Any) -> None:
     differs = np.abs(pixels[top, int(box["left"]) + 3 : int(box["left"] + box["width"]) - 3] - ground).max(axis=-1) > 40
     assert 0 < differs.sum() < 8 and abs(int(np.flatnonzero(differs)[0]) + box["left"] + 3 - left) < 4
     point(page, 7000.5, 2.5)
-    page.wait_for_function("document.querySelector('[data-testid=readout]').dataset.index?.endsWith(',2')")
+    until(page, "document.querySelector('[data-testid=readout]').dataset.index?.endsWith(',2')")
     assert "dim_0 9.5" in page.get_by_test_id("readout-labels").inner_text()
 
 
@@ -448,7 +457,7 @@ def test_a_histogram_counts_the_cells(page: Page, server: Any) -> None:
         left, top = place_of(box, (edges[bin_] + edges[bin_ + 1]) / 2, counts[bin_])
         bar, above = pixels[int(top) + 3, int(left)], pixels[int(top) - 3, int(left)]
         assert np.abs(bar - above).max() > 40
-        page.get_by_test_id("pane-0").hover(position={"x": left, "y": top})
+        page.get_by_test_id("pane-0").hover(position={"x": float(left), "y": float(top)})
         assert page.get_by_test_id("readout-value").inner_text() == f"{counts[bin_]} cells"
 
 
@@ -458,7 +467,7 @@ def test_a_histogram_counts_the_cells(page: Page, server: Any) -> None:
 def test_two_arrays_and_their_difference(page: Page, server: Any) -> None:
     show(page, server, "maps.zarr", "/t2m", {"at": {"time": 2}, "coast": False})
     page.get_by_test_id("plot-pane").focus()
-    page.wait_for_function("document.querySelector('[data-testid=plot-pane]').options.length > 1")
+    until(page, "document.querySelector('[data-testid=plot-pane]').options.length > 1")
     page.get_by_test_id("plot-pane").select_option("/other")
     page.get_by_test_id("pane-2").wait_for()
     wait(page)
@@ -503,7 +512,7 @@ def test_ten_to_the_ten_cells(page: Page, server: Any) -> None:
     text = page.get_by_test_id("reduction").inner_text()
     assert "every" in text and "not read" in text
     point(page, 50_005.5, 50_005.5)
-    page.wait_for_function("document.querySelector('[data-testid=readout]').dataset.index?.startsWith('5')")
+    until(page, "document.querySelector('[data-testid=readout]').dataset.index?.startsWith('5')")
     with counted_views(page) as views:
         show(page, server, "huge.zarr", "/cells", {"x": "dim_1", "y": "dim_0", "x_range": [49_990, 50_020]})
         show(page, server, "huge.zarr", "/cells", {"x_range": [49_990, 50_020], "y_range": [49_990, 50_020]})
@@ -515,14 +524,12 @@ def test_ten_to_the_ten_cells(page: Page, server: Any) -> None:
 
 
 def test_files_of_what_is_shown(page: Page, server: Any, tmp_path: Path) -> None:
-    import matplotlib.image as mpl_image
-
     show(page, server, "maps.zarr", "/t2m", {"at": {"time": 2}, "coast": False})
     with page.expect_download() as found:
         page.get_by_test_id("download-png").click()
     assert found.value.suggested_filename == "t2m.png"
     found.value.save_as(tmp_path / "t2m.png")
-    picture = (mpl_image.imread(tmp_path / "t2m.png")[..., :3] * 255).round().astype("i4")
+    picture = read_png(tmp_path / "t2m.png")
     box = box_of(page)
     x, y = place_of(box, 9.5, 3.5)
     assert np.abs(picture[int(2 * (y + 26)), int(2 * x)] - colors_of(T2M[2])[3, 9]).max() <= 2
@@ -552,6 +559,7 @@ def test_a_view_of_a_stranger_is_taken_with_care(page: Page, server: Any) -> Non
         show(page, server, "maps.zarr", "/t2m", view)
         assert page.get_by_test_id("reduction").inner_text()
     show(page, server, "maps.zarr", "/t2m")
+    page.goto("about:blank")
     page.goto(f"{server.address}/#/data/maps.zarr?node=/t2m&view={quote(json.dumps({'pane': {'node': '/nowhere'}}))}")
     wait(page, "error")
     assert "NodeNotFound" in page.get_by_test_id("gaps").inner_text()

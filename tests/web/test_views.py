@@ -56,6 +56,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         root.create_array("curved", data=CURVED, dims=("time", "y", "x"), attrs={"coordinates": "nav_lon nav_lat gone"})
         root.create_array("clat", data=np.radians(NAV_LAT[:, 0]), dims=("cell",), units="radian", attrs=LATITUDE)
         root.create_array("clon", data=np.radians(NAV_LON[:, 0]), dims=("cell",), units="radian", attrs=LONGITUDE)
+        root.create_array("fill_lat", data=np.r_[10.0, np.nan, 9.96921e36], dims=("spot",), units="degrees_north")
+        root.create_array("fill_lon", data=np.r_[9.96921e36, 5.0, 5.0], dims=("spot",), units="degrees_east")
+        root.create_array("spots", data=np.arange(3.0), dims=("spot",), attrs={"coordinates": "fill_lat fill_lon"})
         root.create_array("points", data=np.arange(20.0), dims=("cell",), attrs={"coordinates": "clat clon"})
     with hs.create(place / "b.nwb.zarr", "hdmf") as root:
         for name in ("rate", "stamps"):
@@ -256,6 +259,7 @@ def test_cells_of_curved_grids_have_places(client: httpx.Client) -> None:
 def test_cells_of_no_grid_have_places(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     _, found = view(client, "/points", x="cell", positions=1)
     np.testing.assert_allclose(found, [NAV_LON[:, 0], NAV_LAT[:, 0]], rtol=1e-5)
+    assert np.isnan(view(client, "/spots", positions=1)[1]).all()
     for node, query in [("/air", {"x": "lon"}), ("/curved", {"x": "time"}), ("/points", {"positions": "yes"})]:
         refused = client.get("/api/view/a.zarr", params={"node": node, "positions": 1, **query})
         assert refused.status_code == 400, refused.text

@@ -23,6 +23,8 @@ from hyperslab.web.views import ViewQuery, as_numbers, axis_facts, fit_view, is_
 # Names that are looked up of the attribute ``coordinates``.
 _MOST_NAMES = 20
 _RADIANS = ("radian", "radians", "rad")
+# Degrees beyond which a longitude is none, but a number for missing ones.
+_FARTHEST = 1080.0
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def _coordinates(array: Array) -> Iterator[Array]:
 
 def read_places(array: Array, query: ViewQuery) -> tuple[dict[str, object], Values]:
     """Return the head of a view, and for each of its cells the longitude and latitude, in degrees, as two layers of
-    floats of 32 bits: those of the position in the middle of its block. NaN is nowhere.
+    floats of 32 bits: those of the position in the middle of its block. NaN is nowhere, as are impossible degrees.
 
     Invalid where there are none along the dimensions of the view, or so many that reading them takes too long.
     """
@@ -91,8 +93,10 @@ def read_places(array: Array, query: ViewQuery) -> tuple[dict[str, object], Valu
         is_turned = len(view.axes) == 2 and coordinate.dims != tuple(names[axis.axis] for axis in view.axes)
         layers.append(cells.T if is_turned else cells)
     columns, rows = view.columns, view.rows
+    longitude, latitude = layers
+    is_nowhere = ~((np.abs(longitude) <= _FARTHEST) & (np.abs(latitude) <= 90 + 1e-6))
     is_line = len(view.axes) == 1
-    stack = np.stack(layers).astype("<f4")
+    stack = np.where(is_nowhere, np.nan, layers).astype("<f4")
     head = {
         "path": f"/{array.path}",
         "kind": "positions",

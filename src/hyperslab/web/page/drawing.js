@@ -52,7 +52,7 @@ export class Projection {
   /** Return the position under a pixel; null outside of the box. */
   back(x, y) {
     const { left, top, width, height } = this.box;
-    if (x < left || y < top || x >= left + width || y >= top + height) return null;
+    if (!(x >= left && y >= top && x < left + width && y < top + height)) return null;
     return { x: this.a + ((x - left) / width) * (this.b - this.a), y: this.c + ((y - top) / height) * (this.d - this.c) };
   }
 }
@@ -103,7 +103,7 @@ export function drawGaps(pen, theme, projection, gaps) {
     const [top, bottom] = [Math.max(y0, box.top), Math.min(y1, box.top + box.height)];
     if (right <= left || bottom <= top) continue;
     pen.rect(left, top, right - left, bottom - top, { fill: theme.panel });
-    hatch(pen, left, top, right - left, bottom - top, theme.error, 7, 1.5);
+    hatch(pen, left, top, right - left, bottom - top, theme.error, { gap: 7, thickness: 1.5 });
     pen.rect(left, top, right - left, bottom - top, { stroke: theme.error });
   }
   pen.unclip();

@@ -109,7 +109,7 @@ export function legendWidth(size, box) {
 export function hatchVisible(pen, box, left, top, right, bottom, color) {
   const [x0, y0] = [Math.max(left, box.left), Math.max(top, box.top)];
   const [x1, y1] = [Math.min(right, box.left + box.width), Math.min(bottom, box.top + box.height)];
-  hatch(pen, x0, y0, x1 - x0, y1 - y0, color, 6, 1);
+  hatch(pen, x0, y0, x1 - x0, y1 - y0, color, { opacity: 0.45 });
 }
 
 function turnRows(pixels, columns, rows) {

@@ -52,6 +52,8 @@ export class Places {
     this.east = cells.subarray(0, size);
     this.north = cells.subarray(size, 2 * size);
     this.bounds = boundsOf(this.east, this.north);
+    /** True where at least one cell lies anywhere. */
+    this.isSomewhere = this.east.some(Number.isFinite);
   }
 
   /** Return the corners of all cells, as longitudes and latitudes, four of each per cell. */

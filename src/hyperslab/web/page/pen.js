@@ -36,11 +36,10 @@ export class CanvasPen {
       else if (isPoint) context.moveTo(points[i], points[i + 1]);
       isDown = isPoint;
     }
+    context.globalAlpha = opacity;
     if (fill) {
-      context.globalAlpha = opacity;
       context.fillStyle = fill;
       context.fill();
-      context.globalAlpha = 1;
     }
     if (stroke) {
       context.strokeStyle = stroke;
@@ -48,6 +47,7 @@ export class CanvasPen {
       context.lineJoin = "round";
       context.stroke();
     }
+    context.globalAlpha = 1;
   }
 
   /** @param {TextStyle} style */
@@ -110,7 +110,7 @@ export class SvgPen {
       if (isPoint) steps += `${isDown ? "L" : "M"}${round(points[i])} ${round(points[i + 1])}`;
       isDown = isPoint;
     }
-    const inside = `fill="${escape(fill)}"${opacity < 1 ? ` fill-opacity="${opacity}"` : ""}`;
+    const inside = `fill="${escape(fill)}"${opacity < 1 ? ` opacity="${opacity}"` : ""}`;
     this.parts.push(`<path d="${steps}" ${inside} stroke="${escape(stroke)}" stroke-width="${round(width)}"/>`);
   }
 
@@ -158,15 +158,15 @@ export class SvgPen {
   }
 }
 
-/** Fill a rectangle with slanted lines: `gap` pixels between them. */
-export function hatch(pen, x, y, width, height, color, gap = 6, thickness = 1) {
+/** Fill a rectangle with slanted lines, `gap` pixels between them. */
+export function hatch(pen, x, y, width, height, color, { gap = 6, thickness = 1, opacity = 1 } = {}) {
   if (width <= 0 || height <= 0) return;
   const lines = [];
   for (let start = x - height - (((x - height) % gap) + gap) % gap; start < x + width; start += gap) {
     lines.push(start, y + height, start + height, y, NaN, NaN);
   }
   pen.clip(x, y, width, height);
-  pen.path(lines, { stroke: color, width: thickness });
+  pen.path(lines, { stroke: color, width: thickness, opacity });
   pen.unclip();
 }
 

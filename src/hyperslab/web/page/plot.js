@@ -245,6 +245,11 @@ export class Plot {
     }
     if (settings.kind === "map") await this.fetchWhole(signal);
     if (signal.aborted) return;
+    if (settings.kind === "map" && !this.whole.isSomewhere) {
+      Object.assign(settings, axesFor(this.details, settings.y === null ? "line" : "image"));
+      this.showSettings();
+      return this.fetchAll(signal);
+    }
     const passes = this.isLarge() && this.sliders.playing === null ? [true, false] : [false];
     for (const isCoarse of passes) {
       const nodes = [this.details.path, ...(settings.pane ? [settings.pane.node] : [])];
