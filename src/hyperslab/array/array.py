@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from math import prod
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from hyperslab.selection.keys import split_fields
 from hyperslab.selection.labels import resolve_key, resolve_sel
 from hyperslab.selection.positional import outer, select, select_basic, vectorised
 from hyperslab.selection.region import Selection
+
+if TYPE_CHECKING:
+    from hyperslab.web.notebook import NotebookExplorer
 
 _INTS = {int}
 
@@ -485,6 +488,15 @@ class Array(Closable, StoredArray):
         dims = shape_text(self.dims, self.shape)
         kind = f"{self.dtype} sparse" if self._spec.sparse else str(self.dtype)
         return f"<hyperslab Array /{self._path} ({dims}) {kind}>"
+
+    def explore(self, *, proxy: str | None = None, height: int = 640) -> NotebookExplorer:
+        """Return the explorer of the array, which a notebook shows in a frame; its ``url`` is for a browser.
+
+        ``proxy``, ``height``: as for :func:`hyperslab.web.notebook.explore`. MissingLibrary without ``hyperslab[web]``.
+        """
+        from hyperslab.web.notebook import explore
+
+        return explore(self, proxy=proxy, height=height)
 
     def _repr_html_(self) -> str:
         from hyperslab.array.html import array_html, is_quickly_sized

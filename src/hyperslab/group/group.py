@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hyperslab.array import Array
 from hyperslab.array.attributes import Attributes
@@ -23,6 +23,9 @@ from hyperslab.model.dtypes import Extension
 from hyperslab.model.paths import child, join, split
 from hyperslab.model.refs import Link, ObjectReference, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec
+
+if TYPE_CHECKING:
+    from hyperslab.web.notebook import NotebookExplorer
 
 
 class Group(Closable, MutableMapping[str, "Group | Array"]):
@@ -316,6 +319,15 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
         return open_lazy_tree(self, **options)
 
     # -- looking ----------------------------------------------------------------------------------------------------
+
+    def explore(self, *, proxy: str | None = None, height: int = 640) -> NotebookExplorer:
+        """Return the explorer of the group, which a notebook shows in a frame; its ``url`` is for a browser.
+
+        ``proxy``, ``height``: as for :func:`hyperslab.web.notebook.explore`. MissingLibrary without ``hyperslab[web]``.
+        """
+        from hyperslab.web.notebook import explore
+
+        return explore(self, proxy=proxy, height=height)
 
     def tree(self) -> str:
         """Return the tree of groups, arrays and links below, as text."""

@@ -2,6 +2,21 @@
 
 import { escapePath } from "./state.js";
 
+/**
+ * The token of a page in a frame, whose browser keeps no cookies of it: it stood in the address, behind `#`, which no
+ * server sees.
+ * @type {string|null}
+ */
+let token = null;
+
+/** Take the token out of the address, `#token=TOKEN&/place…`, before anything is asked of the server. */
+export function takeToken() {
+  const found = /^#token=([^&]*)&?/.exec(location.hash);
+  if (!found) return;
+  token = decodeURIComponent(found[1]);
+  history.replaceState(null, "", `#${location.hash.slice(found[0].length)}`);
+}
+
 /** An error of the server, or that it does not answer. */
 export class ApiError extends Error {
   /**
@@ -86,7 +101,8 @@ export async function fetchView(place, query, signal) {
 export async function fetchAnswer(what, place, query, signal) {
   let answer;
   try {
-    answer = await fetch(apiUrl(what, place, query), { signal, credentials: "same-origin" });
+    const headers = token === null ? {} : { authorization: `Bearer ${token}` };
+    answer = await fetch(apiUrl(what, place, query), { signal, headers, credentials: "same-origin" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     const facts = { class: "Unreachable", message: "the server does not answer", remedy: "start hyperslab serve again" };

@@ -1,6 +1,6 @@
 /** The page: what the address says is shown, and what is chosen is written into the address. */
 
-import { fetchJson } from "./api.js";
+import { fetchJson, takeToken } from "./api.js";
 import { showCode } from "./code.js";
 import { showDetails } from "./details.js";
 import { hashOf, NOWHERE, stateOf } from "./state.js";
@@ -30,6 +30,7 @@ class App {
   }
 
   start() {
+    takeToken();
     startTheme(byId("theme"));
     for (const event of ["popstate", "hashchange"]) window.addEventListener(event, () => this.#follow());
     byId("skip").addEventListener("click", (event) => {
