@@ -1,0 +1,180 @@
+"""``explore()``: what a notebook shows, in real Chromium: the page in a frame, also behind a proxy, else a picture."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import unescape
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import numpy as np
+import pytest
+
+import hyperslab as hs
+from hyperslab.stores.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CELLS = np.arange(12.0).reshape(3, 4)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> hs.Group:
+    """A dataset with an array in a group."""
+    with hs.create(tmp_path / "a b.zarr") as made:
+        made.create_array("one/air", data=CELLS, dims=("y", "x"), units="K")
+    return hs.open(tmp_path / "a b.zarr")
+
+
+def shown_by(explorer: Any) -> tuple[str, str]:
+    """The address of the frame, and what stands within it."""
+    html = explorer._repr_mimebundle_()["text/html"]
+    found = re.fullmatch(r'<object type="text/html" data="([^"]*)" style="[^"]*">(.*)</object>', html, re.DOTALL)
+    assert found is not None
+    return unescape(found[1]), found[2]
+
+
+def test_what_a_notebook_is_given(root: hs.Group) -> None:
+    explorer = root["one/air"].explore(height=300)
+    try:
+        url, still = shown_by(explorer)
+        assert url == explorer.url
+        assert still == root["one/air"]._repr_html_()
+        assert "height:300px" in explorer._repr_mimebundle_()["text/html"]
+        address, _, rest = url.partition("/#token=")
+        token, _, place = rest.partition("&/")
+        assert place == "a%20b.zarr?node=/one/air"
+        # the page holds nothing of the data; all else takes the token, whatever the host is called
+        assert httpx.get(f"{address}/").status_code == 200
+        facts = httpx.get(f"{address}/api/browse", headers={"authorization": f"Bearer {token}", "host": "hub.example"})
+        assert facts.json()["names"] == ["a b.zarr"]
+        for path in ("api/browse", "api/node/a%20b.zarr", "zarr/", "zarr/a%20b.zarr/zarr.json", "page/../api/browse"):
+            assert httpx.get(f"{address}/{path}").status_code == 403, path
+        assert root.explore().url.startswith(f"{address}/#token={token}&")  # the same server
+        assert repr(explorer) == f"<explorer of {root.url} at {url}>"
+    finally:
+        explorer.close()
+        explorer.close()
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(address)
+    again = root.explore()
+    assert again.url != explorer.url
+    again.close()
+
+
+def test_addresses_of_proxies(root: hs.Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    explorer = root.explore(proxy="/lab/proxy/{port}/")
+    port = root.explore().url.split("/#")[0].rpartition(":")[2]
+    assert explorer.url.startswith(f"/lab/proxy/{port}/#token=")
+    monkeypatch.setenv("JUPYTERHUB_SERVICE_PREFIX", "/user/me/")
+    assert root.explore().url.startswith(f"/user/me/proxy/{port}/#token=")
+    explorer.close()
+
+
+def test_a_dataset_in_memory() -> None:
+    root = hs.create(MemoryStore())
+    root.create_array("a", data=CELLS)
+    explorer = root.explore()
+    address, _, rest = explorer.url.partition("/#token=")
+    headers = {"authorization": f"Bearer {rest.partition('&')[0]}"}
+    (name,) = httpx.get(f"{address}/api/browse", headers=headers).json()["names"]
+    nodes = httpx.get(f"{address}/api/browse/{name}", headers=headers).json()["nodes"]
+    assert [node["path"] for node in nodes] == ["/", "/a"]
+    explorer.close()
+
+
+# -- in a browser ------------------------------------------------------------------------------------------------------
+
+MARKS = (
+    pytest.mark.interop,
+    pytest.mark.skipif(find_spec("playwright") is None, reason="needs playwright (make interop brings it)"),
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: apt-get install chromium)"),
+)
+
+
+def in_chromium(test: Any) -> Any:
+    """Mark a test that needs a browser."""
+    return functools.reduce(lambda marked, mark: mark(marked), MARKS, test)
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser.new_page()
+        browser.close()
+
+
+@contextmanager
+def notebook_of(folder: Path, html: str) -> Iterator[str]:
+    """A page of another site with the output of a cell in it, as a notebook is; gives its address."""
+    folder.mkdir(exist_ok=True)
+    (folder / "notebook.html").write_text(f"<!doctype html><meta charset=utf-8><h1>Notebook</h1><div>{html}</div>")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://localhost:{server.server_port}/notebook.html"  # another site than 127.0.0.1
+        server.shutdown()
+        thread.join()
+
+
+@in_chromium
+def test_a_frame_in_a_page_of_another_site(root: hs.Group, page: Page, tmp_path: Path) -> None:
+    explorer = root["one/air"].explore()
+    html = explorer._repr_mimebundle_()["text/html"]
+    with notebook_of(tmp_path / "site", html) as address:
+        page.goto(address)
+        frame = page.frame_locator("object")
+        frame.locator("#title", has_text="air").wait_for()
+        assert "K" in frame.locator("#summary").inner_text()
+        frame.locator('[data-state="done"]').first.wait_for()
+        assert "token" not in page.frames[1].url
+        explorer.close()
+        page.reload()
+        page.locator("object >> text=air").first.wait_for()  # the picture in place of a page that does not come
+        assert len(page.frames) == 1 or page.frames[1].url.startswith("chrome-error")
+
+
+@in_chromium
+def test_behind_the_proxy_of_jupyter(root: hs.Group, page: Page, tmp_path: Path) -> None:
+    pytest.importorskip("jupyter_server_proxy")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = [f"--ServerApp.port={port}", "--ServerApp.token=secret", "--no-browser", "--allow-root"]
+    program = [sys.executable, "-m", "jupyter_server", *options, f"--ServerApp.root_dir={tmp_path}"]
+    jupyter = subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    explorer = root["one/air"].explore(proxy=f"http://127.0.0.1:{port}/proxy/{{port}}/")
+    try:
+        deadline = time.monotonic() + 60
+        while True:  # it takes seconds to begin
+            try:
+                page.goto(f"http://127.0.0.1:{port}/api/status?token=secret")  # which gives the browser its cookie
+                break
+            except Exception:
+                assert time.monotonic() < deadline and jupyter.poll() is None
+                time.sleep(0.5)
+        page.goto(explorer.url)
+        page.locator("#title", has_text="air").wait_for()
+        page.locator('[data-state="done"]').first.wait_for()
+    finally:
+        jupyter.terminate()
+        jupyter.wait(20)
+        explorer.close()
