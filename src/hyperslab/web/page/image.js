@@ -4,6 +4,7 @@ import { LEGEND, drawLegend, paintCells } from "./colors.js";
 import { Projection, boxOf, drawFrame, drawGaps, drawX, drawY } from "./drawing.js";
 import { drawCoast } from "./map.js";
 import { hatch } from "./pen.js";
+import { boundedAspect } from "./settings.js";
 
 /** A picture drawn in positions, one cell beside the other. */
 export class ImageDrawing {
@@ -67,7 +68,7 @@ export class ImageDrawing {
       if (!isPlane) return null;
       found = length(ends(x, window.x)) / length(ends(y, window.y));
     } else if (x.labels || y.labels) return null;
-    return found >= 0.2 && found <= 6 ? found : null;
+    return boundedAspect(found);
   }
 
   /** Return the cells as a canvas, a pixel for each, turned as they are drawn. */
