@@ -30,7 +30,7 @@ export class ImageDrawing {
   paint(pen, size, theme) {
     const { picture, window } = this;
     const { x, y, head } = picture;
-    const rows = y.ticks(...window.y, Math.max(Math.floor((size.height - 90) / 40), 2));
+    const rows = y.ticks(...window.y, Math.max(Math.floor((size.height - 90) / 32), 2));
     const box = boxOf(pen, size, rows, { below: LEGEND, aspect: this.aspect() });
     const projection = new Projection(box, window, this);
     pen.rect(box.left, box.top, box.width, box.height, { fill: theme.panel });

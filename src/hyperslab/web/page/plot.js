@@ -326,7 +326,8 @@ export class Plot {
     const width = Math.min(Math.max(Math.round(frame.width) - 40, 64), MOST_SIDE);
     if (settings.kind === "map" && settings.y === null) return { width: MOST_SIDE, height: 1 };
     if (settings.kind !== "traces") {
-      return { width, height: Math.min(Math.max(Math.round(frame.height) - 40, 64), Math.floor(MOST_PIXELS / width)) };
+      const most = MOST_PIXELS / (settings.kind === "map" ? 2 : 1); // longitudes and latitudes are two layers
+      return { width, height: Math.min(Math.max(Math.round(frame.height) - 40, 64), Math.floor(most / width)) };
     }
     const { y } = windowOf(this.details, settings);
     const height = Math.min(y[1] - y[0], 256);
