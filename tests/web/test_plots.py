@@ -281,6 +281,21 @@ def test_curved_grids_lie_where_their_coordinates_say(page: Page, server: Any) -
         assert told(page, f"{row},{column}")[0] == str(16 * row + column)
 
 
+def test_zoom_of_a_map_fetches_its_part(page: Page, server: Any) -> None:
+    page.set_viewport_size({"width": 2560, "height": 1440})
+    with counted_views(page) as views:
+        show(page, server, "maps.zarr", "/curved", {"coast": False, "extent": [-15, 45, -8, 50]})
+    whole, *parts = views
+    assert "positions" in whole and "x_range" not in whole
+    assert len(parts) == 2 and parts[0]["x_range"] == parts[1]["x_range"]
+    first, last = map(int, parts[0]["x_range"][0].split(":"))
+    assert 0 < first and last < 16
+    y, x = np.meshgrid(np.linspace(40, 60, 12), np.linspace(-15, 20, 16), indexing="ij")
+    left, top = place_of(box_of(page), (x - y / 10)[4, 3], (y + x / 10)[4, 3])
+    page.get_by_test_id("pane-0").hover(position={"x": float(left), "y": float(top)})
+    assert told(page, "4,3")[0] == str(4 * 16 + 3)
+
+
 def test_cells_of_no_grid_are_points(page: Page, server: Any) -> None:
     show(page, server, "maps.zarr", "/points", {"coast": False})
     box, pixels = box_of(page), pixels_of(page)

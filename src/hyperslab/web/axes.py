@@ -177,8 +177,10 @@ def _labels_of_series(array: Array, positions: range) -> AxisLabels:
     if isinstance(stamps, Array) and stamps.shape == array.shape[:1]:
         return replace(_labels_of_coordinate(stamps, positions), role="series")
     start = root.get(child(folder, "starting_time"))
-    rate = start.attrs.get("rate") if isinstance(start, Array) and start.shape == () else None
-    if start is None or not isinstance(rate, int | float | np.number) or not rate > 0:
+    if not isinstance(start, Array) or start.shape != ():
+        return AxisLabels()
+    rate = start.attrs.get("rate")
+    if not isinstance(rate, int | float | np.number) or not rate > 0:
         return AxisLabels()
     first = float(np.asarray(start[()]))
     seconds = [to_json_value(np.float64(first + place / float(rate))) for place in positions]

@@ -56,8 +56,8 @@ def find_places(array: Array) -> CellPlaces | None:
                 found.setdefault(role, coordinate)
     if len(found) < 2 or set(found["longitude"].dims) != set(found["latitude"].dims):
         return None
-    dims = sorted(map(str, found["longitude"].dims), key=names.index)
-    return CellPlaces(tuple(dims), found["longitude"], found["latitude"])
+    along = sorted(map(str, found["longitude"].dims), key=names.index)
+    return CellPlaces(tuple(along), found["longitude"], found["latitude"])
 
 
 def _coordinates(array: Array) -> Iterator[Array]:

@@ -94,7 +94,7 @@ export function drawLegend(pen, theme, x, y, width, { name, limits, units }) {
     const [from, to] = [Math.round((step * width) / steps), Math.round(((step + 1) * width) / steps)];
     pen.rect(x + from, y, to - from, 10, { fill: colorAt(name, (step + 0.5) / steps) });
   }
-  const most = Math.max(Math.floor(width / 80), 2);
+  const most = Math.max(Math.floor(width / 60), 3);
   for (const { at, text } of niceTicks(low, high, most)) {
     const place = x + ((at - low) / (high - low)) * width;
     pen.path([place, y + 10, place, y + 14], { stroke: theme.muted });

@@ -1,6 +1,7 @@
 // What is shown as a file: PNG, or SVG with axes and lines as paths.
 
 import { CanvasPen, SvgPen } from "./pen.js";
+import { formatNumber, shortTime } from "./scale.js";
 
 // Pixels of a PNG per pixel of the page.
 const SCALE = 2;
@@ -58,6 +59,7 @@ function paintAll(pen, plot, sizes, width, height, place) {
 
 function noteOf({ pictures, parts }) {
   const at = (pictures[0].head ?? pictures[0]).at ?? [];
-  const places = at.map(({ dim, index, label }) => `${dim} ${label ?? `[${index}]`}`);
+  const text = (label) => (typeof label === "number" ? formatNumber(label) : shortTime(label));
+  const places = at.map(({ dim, index, label }) => `${dim} ${label === null ? `[${index}]` : text(label)}`);
   return [...places, parts.reduction.textContent].join(" · ");
 }

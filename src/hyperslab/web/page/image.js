@@ -4,6 +4,7 @@ import { LEGEND, drawLegend, paintCells } from "./colors.js";
 import { Projection, boxOf, drawFrame, drawGaps, drawX, drawY } from "./drawing.js";
 import { drawCoast } from "./map.js";
 import { hatch } from "./pen.js";
+import { boundedAspect } from "./settings.js";
 
 /** A picture drawn in positions, one cell beside the other. */
 export class ImageDrawing {
@@ -29,7 +30,7 @@ export class ImageDrawing {
   paint(pen, size, theme) {
     const { picture, window } = this;
     const { x, y, head } = picture;
-    const rows = y.ticks(...window.y, Math.max(Math.floor((size.height - 90) / 40), 2));
+    const rows = y.ticks(...window.y, Math.max(Math.floor((size.height - 90) / 32), 2));
     const box = boxOf(pen, size, rows, { below: LEGEND, aspect: this.aspect() });
     const projection = new Projection(box, window, this);
     pen.rect(box.left, box.top, box.width, box.height, { fill: theme.panel });
@@ -67,7 +68,7 @@ export class ImageDrawing {
       if (!isPlane) return null;
       found = length(ends(x, window.x)) / length(ends(y, window.y));
     } else if (x.labels || y.labels) return null;
-    return found >= 0.2 && found <= 6 ? found : null;
+    return boundedAspect(found);
   }
 
   /** Return the cells as a canvas, a pixel for each, turned as they are drawn. */

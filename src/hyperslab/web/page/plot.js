@@ -14,7 +14,7 @@ import { NOT_ALIKE, Picture, subtract } from "./picture.js";
 import { Readout } from "./readout.js";
 import { formatNumber } from "./scale.js";
 import { MapDrawing } from "./scatter.js";
-import { axesFor, canPlot, coordinateOf, settingsOf, viewOf, windowOf } from "./settings.js";
+import { aspectOf, axesFor, canPlot, coordinateOf, settingsOf, viewOf, windowOf } from "./settings.js";
 import { Sliders } from "./sliders.js";
 import { TraceDrawing } from "./traces.js";
 
@@ -23,6 +23,8 @@ const REST = { window: 120, slider: 25 };
 // Cells in a window from which on a coarse picture comes first, and pixels that a view may have.
 const [MANY_CELLS, MOST_PIXELS, MOST_SIDE] = [1 << 22, 1 << 20, 4096];
 const GAPS = 3;
+// Pixels above and below the cells of an image: ticks, titles and the legend.
+const AROUND = 10 + 36 + 42;
 const PARTS = ["controls", "panes", "readout", "reduction", "gaps", "sliders", "probe"];
 
 const styleIsThere = new Promise((resolve) => {
@@ -69,6 +71,7 @@ export class Plot {
     this.dark.addEventListener("change", recolor);
     this.recolor = recolor;
     this.sizes = new ResizeObserver(() => {
+      this.setHeight();
       this.repaint();
       if (this.settings && this.width && Math.abs(this.parts.panes.clientWidth / this.width - 1) > 0.2) this.load(REST.window);
     });
@@ -323,7 +326,8 @@ export class Plot {
     const width = Math.min(Math.max(Math.round(frame.width) - 40, 64), MOST_SIDE);
     if (settings.kind === "map" && settings.y === null) return { width: MOST_SIDE, height: 1 };
     if (settings.kind !== "traces") {
-      return { width, height: Math.min(Math.max(Math.round(frame.height) - 40, 64), Math.floor(MOST_PIXELS / width)) };
+      const most = MOST_PIXELS / (settings.kind === "map" ? 2 : 1); // longitudes and latitudes are two layers
+      return { width, height: Math.min(Math.max(Math.round(frame.height) - 40, 64), Math.floor(most / width)) };
     }
     const { y } = windowOf(this.details, settings);
     const height = Math.min(y[1] - y[0], 256);
@@ -423,7 +427,7 @@ export class Plot {
     if (second) names.push(second);
     if (second && settings.pane.operation === "difference") names.push("difference");
     const key = JSON.stringify([isLine, names]);
-    if (key === this.paneKey && this.panes.length) return;
+    if (key === this.paneKey && this.panes.length) return this.setHeight();
     this.paneKey = key;
     this.pictures = null;
     this.readout.clear();
@@ -431,6 +435,15 @@ export class Plot {
     this.panes = titles.map((title, i) => this.makePane(title, i, names.length > 1, isLine));
     this.parts.panes.replaceChildren(...this.panes.map(({ figure }) => figure));
     this.parts.panes.dataset.count = String(names.length);
+    this.setHeight();
+  }
+
+  /** Make the plot no higher than its shape needs, before any cell is there: nothing moves when they come. */
+  setHeight() {
+    const stage = this.panes[0]?.frame.element;
+    const aspect = this.settings && aspectOf(this.details, this.settings);
+    const height = aspect && stage ? Math.round((stage.clientWidth - 70) / aspect + AROUND) : null;
+    this.parts.panes.style.setProperty("--plot-height", height ? `${height}px` : "100vh");
   }
 
   makePane(title, number, hasTitle, isLine) {

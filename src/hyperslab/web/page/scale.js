@@ -17,8 +17,9 @@ export class Scale {
     this.count = facts.count;
     this.role = facts.role ?? null;
     const labels = facts.labels ?? null;
-    const numbers = facts.values ?? (labels && labels.every((label) => typeof label === "number") ? labels : null);
-    /** Numbers of the cells where these rise or fall all along; NaN nowhere. */
+    const told = facts.values ?? (labels && labels.every((label) => typeof label === "number") ? labels : null);
+    const numbers = told && this.role === "longitude" ? goAround(told) : told;
+    /** Numbers of the cells where these rise or fall all along. */
     this.numbers = numbers && isMonotonic(numbers) ? numbers : null;
     const isText = typeof labels?.[0] === "string";
     this.isTime = isText && Boolean(facts.values || DATE.test(labels[0]));
@@ -92,9 +93,8 @@ export class Scale {
         .filter(({ at }) => at >= from && at <= to);
     }
     if (!this.labels) {
-      const whole = (at) => Number.isInteger(at) && at + 0.5 >= from && at + 0.5 <= to;
-      const found = niceTicks(from - 0.5, to - 0.5, most).filter(({ at }) => whole(at));
-      return found.map(({ at, text }) => ({ at: at + 0.5, text }));
+      const found = niceTicks(from - 0.5, to - 0.5, Math.min(most, to - from));
+      return found.filter(({ at }) => at + 0.5 >= from && at + 0.5 <= to).map(({ at, text }) => ({ at: at + 0.5, text }));
     }
     const cells = this.cellsBetween(from, to);
     const every = Math.max(Math.ceil(cells.length / most), 1);
@@ -118,7 +118,7 @@ export class Scale {
     const every = Math.max(Math.ceil(found.length / most), 1);
     const isFirst = new Set(found.slice(0, 1));
     return found
-      .filter((_, i) => i % every === 0)
+      .filter(level === 1 && every > 1 ? roundYears(found, this.labels, most) : (_, i) => i % every === 0)
       .map((cell) => ({ at: this.middleOf(cell), text: dateText(this.labels[cell] ?? "", level, isFirst.has(cell)) }));
   }
 
@@ -133,6 +133,15 @@ export class Scale {
 
 function headOf(date, level) {
   return date ? date.slice(1, level + 1).join("-") : "";
+}
+
+/** Return a filter for cells whose years are round numbers. */
+function roundYears(cells, labels, most) {
+  const years = new Map(cells.map((cell) => [cell, Number(DATE.exec(labels[cell])[1])]));
+  const span = Math.abs(years.get(cells[cells.length - 1]) - years.get(cells[0]));
+  const power = 10 ** Math.floor(Math.log10(span / most));
+  const step = Math.max([1, 2, 5, 10].find((unit) => unit * power * most >= span) * power, 1);
+  return (cell) => years.get(cell) % step === 0;
 }
 
 /** Return as much of a time as its tick tells: `2013`, `2013-02`, `2013-02-01`, `12:00`. */
@@ -153,6 +162,17 @@ export function shortTime(label) {
 
 function shorten(text) {
   return text.length > 16 ? `${text.slice(0, 15)}…` : text;
+}
+
+/** Return longitudes that go on beyond 360 where the next one is nearer that way: 350, 0 becomes 350, 360. */
+function goAround(degrees) {
+  if (degrees.every((number, i) => i === 0 || Math.abs(number - degrees[i - 1]) <= 180)) return degrees;
+  const found = [degrees[0]];
+  for (const number of degrees.slice(1)) {
+    const last = found[found.length - 1];
+    found.push(number + 360 * Math.round((last - number) / 360));
+  }
+  return found;
 }
 
 function isMonotonic(numbers) {

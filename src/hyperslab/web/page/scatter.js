@@ -24,7 +24,7 @@ export class MapDrawing {
 
   paint(pen, size, theme) {
     const { window, picture } = this;
-    const rows = niceTicks(...window.y, Math.max(Math.floor((size.height - 90) / 45), 2), DEGREES);
+    const rows = niceTicks(...window.y, Math.max(Math.floor((size.height - 90) / 32), 2), DEGREES);
     const aspect = (window.x[1] - window.x[0]) / (window.y[1] - window.y[0]);
     const box = boxOf(pen, size, rows, { below: LEGEND, aspect: Math.min(Math.max(aspect, 0.4), 4) });
     const projection = new Projection(box, window, this);

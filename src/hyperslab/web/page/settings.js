@@ -155,6 +155,22 @@ export function windowOf(details, settings) {
   return { x: settings.x_range ?? all(settings.x), y: settings.y === null ? null : (settings.y_range ?? y()) };
 }
 
+/** Return width by height of a plot as far as the facts of an array tell, before any cell is there; null for any. */
+export function aspectOf(details, { kind, x, y }) {
+  if (kind === "map") return 2;
+  if (kind !== "image") return null;
+  const [columns, rows] = [coordinateOf(details, x), coordinateOf(details, y)];
+  const length = ({ ends, size }) => (Math.abs(ends[ends.length - 1] - ends[0]) * size) / (size - 1);
+  const isPlane = ["longitude latitude", "x y"].includes(`${columns.role} ${rows.role}`);
+  if (isPlane) return boundedAspect(length(columns) / length(rows));
+  return columns.coordinate || rows.coordinate ? null : boundedAspect(columns.size / rows.size);
+}
+
+/** Return width by height that is not too narrow or too flat to be seen; null for others. */
+export function boundedAspect(aspect) {
+  return aspect >= 0.2 && aspect <= 6 ? aspect : null;
+}
+
 function rangeOf(range, size) {
   const isRange = Array.isArray(range) && range.length === 2 && isIndex(range[0], size) && isIndex(range[1] - 1, size);
   return isRange && range[0] < range[1] ? [range[0], range[1]] : null;
