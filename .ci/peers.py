@@ -31,7 +31,8 @@ class Peer:
 
     Where ``tests`` are named, they alone are run, ``needs`` is a command that they call, and the peer reads no matrix.
     One that is ``alone`` has hyperslab not beside it: its tests run in this Python, and call the peer's. ``extra``:
-    what of hyperslab stands beside it; as little as will do, for most of the time goes into installing.
+    what of hyperslab stands beside it; as little as will do, for most of the time goes into installing. ``packages``:
+    those of a peer in JavaScript, which is alone and has no Python: its tests are told the folder of them.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Peer:
     needs: tuple[str, ...] = ()
     alone: bool = False
     extra: str = "interop"
+    packages: tuple[str, ...] = ()
 
 
 PEERS = (  # the longest run first: two go at a time
@@ -122,6 +124,14 @@ PEERS = (  # the longest run first: two go at a time
         tests=("tests/interop/test_bloscpack.py",),
         alone=True,
     ),
+    Peer(
+        "zarrita",
+        (),
+        tests=("tests/interop/test_zarrita.py",),
+        needs=("npm",),
+        alone=True,
+        packages=("zarrita@0.7.5", "numcodecs@0.3.2"),
+    ),
 )
 
 
@@ -166,8 +176,12 @@ def interpreters() -> list[Interpreter]:
 
 
 def prepare(peer: Peer, interpreter: Interpreter) -> Path:
-    """The peer's environment, made or brought up to date; returns its Python."""
+    """The peer's environment, made or brought up to date; returns its Python, or the folder of its packages."""
     home = ROOT / ".venvs" / peer.name
+    if peer.packages:
+        npm = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(home)]
+        subprocess.run([*npm, *peer.packages], check=True, timeout=300)
+        return home / "node_modules"
     python, stamp = home / "bin" / "python", home / ".made"
     beside = () if peer.alone else ("--editable", f"{ROOT}[{peer.extra}]")
     wanted = "\n".join((*peer.requirements, *beside, (ROOT / "pyproject.toml").read_text()))
@@ -213,7 +227,7 @@ def run(peer: Peer, available: list[Interpreter]) -> str:
     runs = sys.executable if peer.alone else str(python)
     spoken = {peer.name: str(python)} if peer.alone else {}
     return _tested(
-        f"{peer.name}: {', '.join(peer.requirements) or peer.extra} on Python {interpreter.version}",
+        f"{peer.name}: {', '.join(peer.requirements or peer.packages) or peer.extra} on Python {interpreter.version}",
         runs,
         spoken,
         *peer.tests,

@@ -6,6 +6,16 @@
 from __future__ import annotations
 
 import platform
+import shutil
+import subprocess
+
+
+def _nginx() -> str:
+    """The version of nginx, which is no package of Python."""
+    program = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
+    said = "" if program is None else subprocess.run([program, "-v"], capture_output=True, text=True).stderr
+    return f"nginx=={said.rpartition('/')[2].split()[0] if said else 'none'}"
+
 
 _KERNEL = f"kernel=={platform.release()}"
 SETTINGS = {
@@ -20,6 +30,9 @@ SETTINGS = {
     "engine zarr": ("xarray", "xarray's own engine, over zarr-python as above, consolidated metadata"),
     "zarr + obstore": ("obstore", "zarr-python's ObjectStore, else defaults"),
     "zarr + s3fs": ("s3fs", "zarr-python's FsspecStore, else defaults"),
+    "nginx": (_nginx(), "sendfile, as many workers as cores, no log"),
+    "http.server": (f"http.server=={platform.python_version()}", "Python's own, --protocol HTTP/1.1"),
+    "xpublish": ("xpublish", "defaults, over xarray.open_zarr"),
     "bloscpack": ("bloscpack", "as the row says, by python-blosc with as many threads as cores"),
     "np.save": ("numpy", "np.save and np.load"),
     "blosc2 .b2nd": ("blosc2", "blosc2.open, as many threads as cores"),

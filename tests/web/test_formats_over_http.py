@@ -75,7 +75,7 @@ def test_zarr_python_and_xarray_read_it(served: Any, name: str) -> None:
         assert (found["time"].values == dataset(name)["time"].values).all()
 
 
-@pytest.mark.parametrize("name", ["zarr3", "netcdf", "b2nd"])
+@pytest.mark.parametrize("name", VARIANTS)
 def test_tensorstore_reads_it(served: Any, name: str) -> None:
     tensorstore = pytest.importorskip("tensorstore")
     server, _ = served
@@ -83,6 +83,21 @@ def test_tensorstore_reads_it(served: Any, name: str) -> None:
     store = {"driver": "http", "base_url": f"{address(served, name)}/", "path": "air/", "headers": headers}
     array = tensorstore.open({"driver": "zarr3", "kvstore": store}, open=True).result()
     np.testing.assert_array_equal(array.read().result(), dataset(name)["air"])
+
+
+def test_serving_writes_nothing(tmp_path: Path) -> None:
+    urls = {name: Places(tmp_path, "").new(name) for name in VARIANTS if name != "mongo"}
+    for name, url in urls.items():
+        save(name, url, dataset(name))
+    before = {path: (path.lstat().st_mtime_ns, path.lstat().st_ino) for path in sorted(tmp_path.rglob("*"))}
+    with hs.serve(tmp_path, *urls.values(), token="") as server, httpx.Client(base_url=server.address) as client:
+        for url in list(server.zarr_urls.values())[1:]:
+            place = url.rpartition("/")[2]
+            for key in ("zarr.json", "losses", "air/c/0/0/0", "air/c/9/0/0"):
+                assert client.get(f"/zarr/{place}/{key}").status_code in (200, 404)
+            for what in ("browse", "node", "rows", "view"):
+                assert client.get(f"/api/{what}/{place}?node=/air").status_code == 200
+    assert {path: (path.lstat().st_mtime_ns, path.lstat().st_ino) for path in sorted(tmp_path.rglob("*"))} == before
 
 
 @pytest.mark.parametrize("name", sorted(AS_STORED))

@@ -429,7 +429,7 @@ def test_too_many_at_once_are_told_to_come_back(folder: Path, monkeypatch: pytes
     held = threading.Event()
     read = ZarrView.read
     monkeypatch.setattr(ZarrView, "read", lambda *given: held.wait(10) and read(*given))
-    monkeypatch.setattr(guard.Limits.__init__, "__defaults__", (4096, 16384, 3, 2, 120.0, 0.2))
+    monkeypatch.setattr(guard.Limits.__init__, "__defaults__", (4096, 16384, 3, 2, 120.0, 0.2, 1 << 20, 1 << 20))
     with hs.serve(folder / "a.zarr", token="") as server, ThreadPoolExecutor(6) as pool:
         client = httpx.Client(base_url=server.address)
         asked = [pool.submit(client.get, "/zarr/a.zarr/zarr.json") for _ in range(6)]

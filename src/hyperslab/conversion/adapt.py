@@ -151,6 +151,9 @@ def _adapt_attributes(
 
     ``ask``: gives an array with these attributes as the target stores it, or raises Unsupported.
     """
+    with suppress(Unsupported):  # nearly always all are taken, and to ask for each of a million takes minutes
+        if not _names_turned_to_text(attrs, ask(attrs).attrs):
+            return dict(attrs), []
     kept: dict[str, object] = {}
     losses = []
     for name, value in attrs.items():

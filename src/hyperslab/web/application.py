@@ -8,7 +8,6 @@ one version; a client that is too late for the rest of it is cut off, and never 
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,13 +18,13 @@ from typing import Any, Self, TypeVar
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from hyperslab.errors import HyperslabError, NotFound
 from hyperslab.stores.credentials import redact
-from hyperslab.web.answers import answer, error_answer
+from hyperslab.web.answers import PlainJson, answer, error_answer
 from hyperslab.web.explorer import Explorer
 from hyperslab.web.guard import COOKIE, Admission
 from hyperslab.web.page_files import PageFiles
@@ -34,7 +33,6 @@ from hyperslab.web.paths import split_path
 from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace, find_place
 from hyperslab.web.zarr_view import DOCUMENT, Part, ServedValue, ZarrView
 
-_log = logging.getLogger("hyperslab.web")
 T = TypeVar("T")
 # Bytes of a stored value that are read and sent at a time: so much a slow client holds of the server's memory.
 PIECE = 512 << 10
@@ -71,8 +69,9 @@ class Application:
         """Answer with the page. The token of the address goes into a cookie, and out of the address."""
         if self._admission.token and "token" in request.query_params:
             response: Response = RedirectResponse("./", 303, {"referrer-policy": "no-referrer"})
-            name = f"{COOKIE}-{request.url.port or 80}"  # a browser has one jar for all ports of a host
-            response.set_cookie(name, self._admission.cookie, httponly=True, samesite="strict")
+            name = f"{COOKIE}-{request.scope['server'][1]}"  # a browser has one jar for all ports of a host
+            # "strict" would have a link with the token, in a page of another site, end at an error
+            response.set_cookie(name, self._admission.cookie, httponly=True, samesite="lax")
             return response
         return await self._run(partial(self._page.index, request))
 
@@ -156,8 +155,7 @@ class ValueQuery:
 class ValueResponse(Response):
     """The bytes ``start <= i < stop`` of a value, sent piece by piece.
 
-    It ends once they have left the server's memory, so that a request counts as long as it takes any. What cannot be
-    read on ends the connection: the client sees that bytes are missing.
+    What cannot be read on ends the connection: the client sees that bytes are missing.
     """
 
     def __init__(
@@ -182,12 +180,11 @@ class ValueResponse(Response):
         request = Request(scope, receive)
         assert piece is not None
         while True:
-            await send({"type": "http.response.body", "body": bytes(piece), "more_body": True})
             at += len(piece)
+            await send({"type": "http.response.body", "body": bytes(piece), "more_body": at < self._stop})
             if at >= self._stop or await request.is_disconnected():
                 break
             piece = await self._run(partial(self._value.read_more, at, min(at + PIECE, self._stop)))
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 # -- ranges ------------------------------------------------------------------------------------------------------------
@@ -229,7 +226,7 @@ def _first_piece(wanted: Part | None) -> Part:
 def _losses(view: ZarrView) -> Response:
     losses = view.losses()
     listed = [{"node": loss.node, "feature": str(loss.feature), "message": loss.message} for loss in losses]
-    return JSONResponse({"losses": listed}, headers={"cache-control": "no-cache"})
+    return PlainJson({"losses": listed}, headers={"cache-control": "no-cache"})
 
 
 def _folder_page(parts: list[str], found: FoundFolder) -> Response:

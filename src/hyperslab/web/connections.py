@@ -1,15 +1,18 @@
 """Connections: uvicorn with h11, in a thread of its own, with bounds that uvicorn does not have.
 
 Who opens a connection, or begins a request, and does not go on is cut off after some seconds, and so is who does not
-read what is sent; there are never more connections than so many. Nothing is logged of requests: an address may hold the
-token.
+read what is sent; there are never more connections than so many, of which those that do nothing give way to new ones.
+Nothing is logged of requests: an address may hold the token.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import resource
 import socket
 import threading
+from typing import Any
 
 import h11
 import uvicorn
@@ -18,16 +21,28 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hyperslab.errors import Invalid, StorageError
 
-# Seconds in which a client must have sent the head of a request, once it has begun; and seconds for which a connection
-# stays open between two requests.
+# Seconds in which a client must have sent a request, once it has begun; and seconds for which a connection stays open
+# between two requests.
 _HEAD_SECONDS, _IDLE_SECONDS = 10.0, 30
-# Seconds in which a client must have read a piece of a value (17 KiB/s): so long the server holds it.
-_READ_SECONDS = 30.0
+# Seconds in which a client must have read so many bytes (17 KiB/s), or all there are: so long the server holds them.
+_READ_SECONDS, _READ_BYTES = 30.0, 512 << 10
 # Bytes of the head of a request: cookies of other servers on the machine are among it.
 _HEAD_BYTES = 32 << 10
 _MOST_CONNECTIONS = 1024
+# Connections that may wait to be accepted, and that asyncio accepts before it makes the first of them known: these are
+# not among the most yet, and take files.
+_WAITING, _ACCEPTED_AT_ONCE = 256, 8
 # Seconds that requests have to end when the server is closed.
 _CLOSING_SECONDS = 3
+# Whoever sends what is no HTTP could fill a log, where uvicorn has a line for each; defects are logged by the guard.
+_NOBODY = logging.getLogger("hyperslab.web.connections")
+_NOBODY.setLevel(logging.CRITICAL)
+
+
+def most_connections() -> int:
+    """Return how many connections are open at most: of the files that the process may open datasets need half."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else max(min(_MOST_CONNECTIONS, soft // 2), 1)
 
 
 class BoundedConnection(H11Protocol):
@@ -35,43 +50,73 @@ class BoundedConnection(H11Protocol):
 
     _deadline: asyncio.TimerHandle | None = None
     _stuck: asyncio.TimerHandle | None = None
+    _idle_since = 0.0
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.logger = _NOBODY
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Begin, unless there are too many."""
+        """Begin; where there are too many, another one ends that does nothing."""
         super().connection_made(transport)
-        if len(self.connections) > _MOST_CONNECTIONS:
-            transport.abort()
-            return
+        self._idle_since = self.loop.time()
+        if len(self.connections) > most_connections():
+            idle = (each for each in self.connections if each.is_idle())
+            longest = min(idle, key=lambda each: each._idle_since)
+            self.connections.discard(longest)
+            longest.transport.abort()
+            if longest is self:
+                return
         # asyncio does so where it knows that it is TCP, not of a socket that was made elsewhere. Without it
         # the last bytes of a value wait 40 ms for the client's acknowledgement of those before.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._set_deadline()
 
+    def is_idle(self) -> bool:
+        """Return True where no request is answered just now."""
+        return self.cycle is None or self.cycle.response_complete
+
     def data_received(self, data: bytes) -> None:
         """Take bytes of the client."""
         super().data_received(data)
-        if self.conn.their_state is h11.IDLE:
+        if self._awaits_client():
             self._set_deadline()
         else:
             self._clear_deadline()
 
+    def _awaits_client(self) -> bool:
+        """Return True before a request has come whole."""
+        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+
     def on_response_complete(self) -> None:
         """Go on with the next request, of which a part may be here already."""
+        self._idle_since = self.loop.time()
         super().on_response_complete()
-        if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
+        if self.conn.their_state is h11.SEND_BODY or (self._awaits_client() and self.conn.trailing_data[0]):
             self._set_deadline()
 
     def pause_writing(self) -> None:
         """Wait for the client to read what was written, for some seconds."""
         super().pause_writing()
-        self._stuck = self.loop.call_later(_READ_SECONDS, self.transport.abort)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Look in some seconds whether the client goes on reading."""
+        unread = self.transport.get_write_buffer_size()
+        self._stuck = self.loop.call_later(_READ_SECONDS, self._look, unread)
+
+    def _look(self, before: int) -> None:
+        if before - self.transport.get_write_buffer_size() < _READ_BYTES:
+            self.transport.abort()
+        else:
+            self._watch()
 
     def resume_writing(self) -> None:
         """Go on: the client has read nearly all of it."""
-        self._move_on()
+        self._stop_watching()
         super().resume_writing()
 
-    def _move_on(self) -> None:
+    def _stop_watching(self) -> None:
         if self._stuck is not None:
             self._stuck.cancel()
             self._stuck = None
@@ -79,7 +124,7 @@ class BoundedConnection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
         self._clear_deadline()
-        self._move_on()
+        self._stop_watching()
         super().connection_lost(exc)
 
     def _set_deadline(self) -> None:
@@ -93,8 +138,18 @@ class BoundedConnection(H11Protocol):
 
     def _cut_off(self) -> None:
         self._deadline = None
-        if self.conn.their_state is h11.IDLE and (self.cycle is None or self.cycle.response_complete):
+        if self._awaits_client() and (self.is_idle() or self.conn.their_state is h11.SEND_BODY):
             self.transport.abort()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, with more connections waiting than are accepted at once."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        for each in sockets or []:
+            each.listen(_WAITING)
 
 
 class HttpListener:
@@ -108,6 +163,8 @@ class HttpListener:
         config = uvicorn.Config(
             app,
             http=BoundedConnection,
+            loop="asyncio",
+            backlog=_ACCEPTED_AT_ONCE,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -118,9 +175,8 @@ class HttpListener:
             timeout_keep_alive=_IDLE_SECONDS,
             timeout_graceful_shutdown=_CLOSING_SECONDS,
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config)
         self._thread = threading.Thread(target=self._run, name="hyperslab_web_loop", daemon=True)
-        self._started = threading.Event()
         self._thread.start()
 
     def _run(self) -> None:
@@ -141,7 +197,7 @@ def _listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens: who connects from now on is answered as soon as the server runs."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=256)
+        return socket.create_server((host, port), family=family, backlog=_WAITING)
     except OverflowError:
         raise Invalid(f"there is no port {port}", remedy="give a number up to 65535, 0 for any free one") from None
     except OSError as error:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from weakref import finalize
 
 from hyperslab.array import Array
@@ -21,7 +21,7 @@ from hyperslab.database import Array as DatabaseArray
 from hyperslab.database import Collection
 from hyperslab.database.collection import collection_of
 from hyperslab.database.typed_conditions import parse_conditions
-from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.errors import ExternalLinkRefused, HyperslabError, Invalid
 from hyperslab.formats.base import Reader
 from hyperslab.group.links import follow
 from hyperslab.model.paths import normalize
@@ -55,10 +55,25 @@ class _Open:
     collections: dict[str, Collection] = field(default_factory=dict)
 
 
-class ExploredDatasets:
-    """The datasets that were looked at last, by their place."""
+class _ServedLinks(LinkedDatasets):
+    """The datasets that links of a dataset lead to: of those alone that are served."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_served: Callable[[Location], bool]) -> None:
+        super().__init__()
+        self._is_served = is_served
+
+    def get_or_open(self, source: OpenDataset, place: Location, open_place: Callable[[], OpenDataset]) -> OpenDataset:
+        """Return the dataset at a place that a link leads to; ExternalLinkRefused where it is not served."""
+        if not self._is_served(place):
+            raise ExternalLinkRefused("a link leads to a dataset that is not served", remedy="serve that one, too")
+        return super().get_or_open(source, place, open_place)
+
+
+class ExploredDatasets:
+    """The datasets that were looked at last, by their place. ``is_served``: of places that links may lead to."""
+
+    def __init__(self, is_served: Callable[[Location], bool]) -> None:
+        self._is_served = is_served
         self._mutex = threading.Lock()
         self._open: OrderedDict[str, _Open] = OrderedDict()
 
@@ -122,6 +137,7 @@ class ExploredDatasets:
         # Of several threads each may open it: the last one stays, and those before are closed when nobody reads them.
         opened = time.monotonic()
         session = open_session(where, "r", None, _SETTINGS, {})
+        session = replace(session, linked=_ServedLinks(self._is_served))
         finalize(session, _close, session.reader, session.linked)
         made = _Open(session, file, opened)
         with self._mutex:

@@ -54,7 +54,7 @@ class Explorer:
     ) -> None:
         self._places = places
         self._run = run
-        self._datasets = ExploredDatasets()
+        self._datasets = ExploredDatasets(lambda where: any(place.holds(where) for place in places.values()))
         # As many views are read at once as there are processors: each of them takes one, and memory.
         self._views = asyncio.Semaphore(os.cpu_count() or 1)
 

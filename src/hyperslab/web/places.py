@@ -24,6 +24,7 @@ from hyperslab.formats import SCHEMES, detect
 from hyperslab.formats.opening import probe_place
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.stores.location import Location
+from hyperslab.web.paths import as_name, is_name
 from hyperslab.web.zarr_view import EncodedChunks, ZarrView
 
 # Datasets of folders that are kept open, those that were used last: each holds files or connections.
@@ -121,6 +122,15 @@ class ServedPlace:
             self._is_dataset = not (_is_folder(self.where) or _has_objects(self.where))
         return self._is_dataset
 
+    def holds(self, where: Location) -> bool:
+        """Return True for a dataset that lies in this place, and is shown there."""
+        if self.where.path is None or where.path is None:
+            mine = self.where.url.rstrip("/")
+            return where.url == mine or where.url.startswith((f"{mine}/", f"{mine}#"))
+        root, path = os.path.realpath(self.where.path), os.path.realpath(where.path)
+        below = path[len(root) :].strip(os.sep)
+        return _is_within(path, root) and (not below or all(map(_is_served_name, below.split(os.sep))))
+
     # -- folders -------------------------------------------------------------------------------------------------------
 
     def _find_in_folder(self, parts: Sequence[str]) -> FoundDataset | FoundFolder:
@@ -156,8 +166,8 @@ def find_place(places: Mapping[str, ServedPlace], parts: Sequence[str]) -> Found
 
 
 def _is_served_name(name: str) -> bool:
-    """Return True for names that are shown: what begins with a dot is somebody's own."""
-    return not name.startswith(".")
+    """Return True for names that are shown: what begins with a dot is somebody's own, and others no path can have."""
+    return not name.startswith(".") and is_name(name)
 
 
 def _is_within(path: str, root: str) -> bool:
@@ -220,7 +230,7 @@ def name_places(
         where = Location.of(target, storage_options)
         if where.scheme == "file":
             probe_place(where)  # NotFound
-        stem = where.name.strip(". ") or "dataset"
+        stem = as_name(where.name.strip(". ")) or "dataset"
         name, number = stem, 1
         while name in places:
             number += 1

@@ -15,7 +15,6 @@ from urllib.parse import quote
 
 from hyperslab import api
 from hyperslab.bridges.extras import library
-from hyperslab.errors import Invalid
 from hyperslab.web.places import ServedPlace, name_places
 from hyperslab.web.zarr_view import EncodedChunks
 
@@ -97,22 +96,19 @@ def serve(
 
     ``targets``: files, folders (of datasets too) and URLs. ``host``: other machines reach it under another than the
     default. ``port``: 0 for any free one. ``token``: what everybody has to know, a random one by default; empty for
-    none, on this machine alone. ``allow_origin``: pages of other sites that may read, ``"*"`` for all of them.
-    NotFound, MissingLibrary, StorageError where nobody can listen there.
+    none, on this machine alone. ``allow_origin``: sites whose pages may read, and by whose names the server may be
+    known (behind a proxy), ``"*"`` for all of them. NotFound, Invalid, MissingLibrary, StorageError where nobody can
+    listen there.
     """
     for name in ("starlette", "uvicorn"):
         library(name)
     from hyperslab.web.application import Application
     from hyperslab.web.connections import HttpListener
-    from hyperslab.web.guard import Admission, Guard, Limits, is_loopback
+    from hyperslab.web.guard import Admission, Guard, Limits
 
-    if token == "" and not is_loopback(host):
-        remedy = "leave token= (--token) out, or listen at 127.0.0.1"
-        raise Invalid("without a token everybody who reaches this machine could read", remedy=remedy)
-    origins = frozenset([allow_origin] if isinstance(allow_origin, str) else allow_origin)
+    admission = Admission.of(host, secrets.token_urlsafe(24) if token is None else token, allow_origin)
     chunks = EncodedChunks(CACHE_BYTES, at_once=os.cpu_count() or 1)
     places = name_places(targets, storage_options, chunks)
-    admission = Admission(host, secrets.token_urlsafe(24) if token is None else token, origins)
     pool = ThreadPoolExecutor(_READERS, "hyperslab_web")
     application = Application(places, admission, pool)
     listener = HttpListener(Guard(application.app, admission, Limits()), host, port, admission.token)

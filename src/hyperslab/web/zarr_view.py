@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -56,6 +56,10 @@ _LOOK_EVERY, _LOOKING_SHARE = 1.0, 0.05
 _TRIES = 20
 # Stored chunks that one target chunk is made of and whose stamps are looked at; it is not kept where there are more.
 _MOST_STAMPS = 4096
+# How much more than is kept of encoded chunks there may be with those that clients have yet to read.
+_SENT_SHARE = 4
+# Bytes of its name and of the table: of an array without cells there may be any number of chunks that are none.
+_ENTRY_BYTES = 400
 DOCUMENT = "zarr.json"
 """The name of the documents that a view has."""
 
@@ -85,21 +89,27 @@ Part = tuple[int, int]
 
 class EncodedChunks:
     """The encoded chunks of all views of a server, by what identifies their version: at most ``most`` bytes, those that
-    were used last. At most ``at_once`` are made at a time, each of them by one caller however many want it."""
+    were used last, and with those that are being sent ``_SENT_SHARE`` times as many. At most ``at_once`` are made at a
+    time, each of them by one caller however many want it."""
 
     def __init__(self, most: int, at_once: int) -> None:
         self._most = most
         self._room = threading.BoundedSemaphore(at_once)
         self._mutex = threading.Lock()
-        self._values: OrderedDict[str, bytes | None] = OrderedDict()
+        self._values: OrderedDict[str, memoryview | None] = OrderedDict()
         self._gates: WeakValueDictionary[str, Any] = WeakValueDictionary()
+        self._in_use = 0
+        # Lengths of values that nobody has any more. No lock: they are added where that happens, whatever is locked.
+        self._let_go: deque[int] = deque()
         self.nbytes = 0
 
-    def get_or_make(self, name: str | None, make: Callable[[], bytes | None]) -> bytes | None:
-        """Return what is kept by this name, else what ``make`` returns, which is kept; without a name it is not."""
+    def get_or_make(self, name: str | None, make: Callable[[], bytes | None]) -> memoryview | None:
+        """Return what is kept by this name, else what ``make`` returns, which is kept; without a name it is not.
+
+        Conflict while too much is being sent.
+        """
         if name is None:
-            with self._room:
-                return make()
+            return self._make(make)
         with self._mutex:
             # whoever makes a chunk holds its gate, and whoever wants the same one waits there
             gate = self._gates.setdefault(name, threading.Lock())
@@ -108,22 +118,43 @@ class EncodedChunks:
                 if name in self._values:
                     self._values.move_to_end(name)
                     return self._values[name]
-            with self._room:
-                value = make()
+            value = self._make(make)
             self._keep(name, value)
         return value
 
     def forget(self, name: str) -> None:
         """Let go of what is kept by a name: it was made of two versions."""
         with self._mutex:
-            self.nbytes -= len(self._values.pop(name, None) or b"")
+            if name in self._values:
+                self.nbytes -= _nbytes_of(self._values.pop(name))
 
-    def _keep(self, name: str, value: bytes | None) -> None:
+    def _make(self, make: Callable[[], bytes | None]) -> memoryview | None:
+        with self._room:
+            with self._mutex:
+                while self._let_go:
+                    self._in_use -= self._let_go.popleft()
+                if self._in_use > self._most * _SENT_SHARE:
+                    raise Conflict("too many large chunks are being sent", remedy="try again, with fewer at once")
+            value = make()
+            if value is None:
+                return None
+            view = memoryview(value)
+            with self._mutex:
+                self._in_use += len(view)
+            finalize(view, self._let_go.append, len(view)).atexit = False
+            return view
+
+    def _keep(self, name: str, value: memoryview | None) -> None:
         with self._mutex:
             self._values[name] = value
-            self.nbytes += len(value or b"")
+            self.nbytes += _nbytes_of(value)
             while self.nbytes > self._most:
-                self.nbytes -= len(self._values.popitem(last=False)[1] or b"")
+                self.nbytes -= _nbytes_of(self._values.popitem(last=False)[1])
+
+
+def _nbytes_of(value: memoryview | None) -> int:
+    """Return the bytes that it takes to remember a chunk, also one of nothing but fill values."""
+    return _ENTRY_BYTES + (0 if value is None else len(value))
 
 
 # -- one state of a dataset --------------------------------------------------------------------------------------------
@@ -504,14 +535,14 @@ def _read_more(state: _OpenState, store: Store, key: str, stamp: Stamp, start: i
     return pieces[0]
 
 
-def tag_of(value: bytes) -> str:
+def tag_of(value: bytes | memoryview) -> str:
     """Return a tag of some bytes: 128 bits."""
     return blake2b(value, digest_size=16).hexdigest()
 
 
-def _cut(value: bytes, tag: str, part: Part | None, known: Sequence[str]) -> ServedValue:
+def _cut(value: bytes | memoryview, tag: str, part: Part | None, known: Sequence[str]) -> ServedValue:
     """Return a value in memory, or a part of it."""
-    view = memoryview(value)
+    view = value if isinstance(value, memoryview) else memoryview(value)
     start, stop = (0, len(value)) if part is None else span(*part, len(value))
     return ServedValue(None if tag in known else view[start:stop], start, len(value), tag, partial(_slice, view))
 

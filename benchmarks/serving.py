@@ -1,0 +1,202 @@
+"""HTTP: the stored chunks of an array by eight clients, from `hyperslab serve`, servers of files, and xpublish."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import hyperslab as hs
+from benchmarks.harness import OURS, Contender, Row, Target
+from benchmarks.layouts import field
+
+TITLE = "HTTP: stored chunks by eight clients"
+_CLIENTS = 8
+_BOUND = (
+    "Python, once per request: uvicorn and h11 take the request apart and put the answer together, and the value's "
+    "version is looked at before and after it is read. nginx has the kernel send the file."
+)
+_ENCODED = "as in the other rows, and the chunk is encoded from netCDF once, then kept."
+_NGINX = """\
+daemon off; worker_processes auto; pid {folder}/pid; error_log {folder}/error;
+events {{ worker_connections 512; }}
+http {{
+  access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000;
+  client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
+  uwsgi_temp_path {folder}; scgi_temp_path {folder};
+  server {{ listen 127.0.0.1:{port}; root {root}; }}
+}}
+"""
+_XPUBLISH = """\
+import sys, xarray, xpublish
+dataset = xarray.open_zarr(sys.argv[1])
+xpublish.Rest({"a": dataset}).serve(host="127.0.0.1", port=int(sys.argv[2]), log_level="error")
+"""
+
+
+def rows(folder: Path, side: int) -> Iterator[Row]:
+    """Per chunk size: every chunk of the array once; then the same array out of a netCDF file."""
+    for cells in (512, 128):
+        place = folder / f"{cells}.zarr"
+        size = min(side, 4096 if cells > 128 else 2048)
+        values = field((size, size))
+        with hs.create(place, "zarr2") as root:  # what xpublish spells its keys as
+            root.create_array("t", data=values, chunks=(cells, cells), dims=("y", "x"), codec="blosc:lz4:5")
+        with hs.create(place.with_suffix(".nc")) as root:
+            root.create_array("t", data=values, chunks=(cells, cells), dims=("y", "x"))
+        keys = [(row, column) for row in range(size // cells) for column in range(size // cells)]
+        stored = sum((place / "t" / f"{row}.{column}").stat().st_size for row, column in keys)
+        title = f"{len(keys)} chunks of {stored // len(keys) >> 10} KiB"
+        with ExitStack() as stack:
+            contenders = [
+                Contender(OURS, _reading(_ours(place, stack), [f"/zarr/{place.name}/t/c/{r}/{c}" for r, c in keys])),
+                Contender("nginx", _reading(_nginx(folder, stack), [f"/{place.name}/t/{r}.{c}" for r, c in keys])),
+                Contender(
+                    "http.server", _reading(_files(folder, stack), [f"/{place.name}/t/{r}.{c}" for r, c in keys])
+                ),
+                Contender(
+                    "xpublish", _reading(_xpublish(place, stack), [f"/datasets/a/zarr/t/{r}.{c}" for r, c in keys])
+                ),
+            ]
+            targets = (
+                Target("nginx", 0.8, _BOUND),
+                Target("xpublish", 5.0, _BOUND),
+                Target("http.server", 1.0, _BOUND),
+            )
+            yield Row(title, contenders, lambda name, got, wanted=stored: name == "xpublish" or got == wanted, targets)
+        with ExitStack() as stack:
+            netcdf = place.with_suffix(".nc")
+            ours = _reading(_ours(netcdf, stack), [f"/zarr/{netcdf.name}/t/c/{r}/{c}" for r, c in keys])
+            theirs = _reading(_xpublish(place, stack), [f"/datasets/a/zarr/t/{r}.{c}" for r, c in keys])
+            contenders = [Contender(OURS, ours), Contender("xpublish", theirs)]
+            yield Row(
+                f"{title}, out of netCDF", contenders, lambda _, got: got > 0, (Target("xpublish", 5.0, _ENCODED),)
+            )
+
+
+# -- clients -----------------------------------------------------------------------------------------------------------
+
+
+def _reading(start: Callable[[], int], paths: Sequence[str]) -> Callable[[], int]:
+    """Read all paths by some clients, each with a connection that stays; returns the bytes of all bodies. The server is
+    started when it is first asked."""
+    ports: list[int] = []
+
+    def read() -> int:
+        if not ports:
+            ports.append(start())
+        with ThreadPoolExecutor(_CLIENTS) as pool:
+            shares = [paths[number::_CLIENTS] for number in range(_CLIENTS)]
+            return sum(pool.map(lambda share: _read_by_one(ports[0], share), shares))
+
+    return read
+
+
+def _read_by_one(port: int, paths: Sequence[str]) -> int:
+    total, buffer = 0, bytearray(4 << 20)
+    view = memoryview(buffer)
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for path in paths:
+            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            total += _read_answer(connection, buffer, view)
+    return total
+
+
+def _read_answer(connection: socket.socket, buffer: bytearray, view: memoryview) -> int:
+    """Bytes of the body of one answer."""
+    got, end = 0, -1
+    while end < 0:
+        more = connection.recv_into(view[got:])
+        if not more:
+            raise ConnectionError("the server ended the connection")
+        got += more
+        end = buffer.find(b"\r\n\r\n", 0, got)
+    head = bytes(view[:end]).lower()
+    if not head.startswith(b"http/1.1 200"):
+        raise ConnectionError(head.partition(b"\r\n")[0].decode())
+    (length,) = (int(line.split()[1]) for line in head.split(b"\r\n") if line.startswith(b"content-length:"))
+    left = length - (got - end - 4)
+    while left:
+        more = connection.recv_into(view, min(left, len(view)))
+        if not more:
+            raise ConnectionError("the server ended the connection")
+        left -= more
+    return length
+
+
+# -- servers -----------------------------------------------------------------------------------------------------------
+
+
+def _ours(place: Path, stack: ExitStack) -> Callable[[], int]:
+    def start() -> int:
+        command = [sys.executable, "-m", "hyperslab", "serve", str(place), "--json", "--token", ""]
+        process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        stack.callback(process.terminate)
+        text = ""
+        while not text.endswith("}\n") or text.count("{") != text.count("}"):
+            assert process.stdout is not None
+            text += process.stdout.readline()
+        return int(json.loads(text)["url"].rstrip("/").rpartition(":")[2])
+
+    return start
+
+
+def _nginx(root: Path, stack: ExitStack) -> Callable[[], int]:
+    def start() -> int:
+        program = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
+        if program is None:
+            raise FileNotFoundError("it is not installed (apt-get install nginx-light)")
+        port, folder = _free_port(), root / f"nginx-{time.monotonic_ns()}"
+        folder.mkdir()
+        user = "user root;\n" if root.owner() == "root" else ""
+        (folder / "conf").write_text(user + _NGINX.format(folder=folder, port=port, root=root))
+        return _started([program, "-c", str(folder / "conf"), "-e", str(folder / "error")], port, stack)
+
+    return start
+
+
+def _files(root: Path, stack: ExitStack) -> Callable[[], int]:
+    def start() -> int:
+        port = _free_port()
+        served = ["--directory", str(root), "--bind", "127.0.0.1", "--protocol", "HTTP/1.1"]
+        return _started([sys.executable, "-m", "http.server", str(port), *served], port, stack)
+
+    return start
+
+
+def _xpublish(place: Path, stack: ExitStack) -> Callable[[], int]:
+    def start() -> int:
+        port = _free_port()
+        return _started([sys.executable, "-W", "ignore", "-c", _XPUBLISH, str(place), str(port)], port, stack)
+
+    return start
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def _started(command: list[str], port: int, stack: ExitStack) -> int:
+    """The port, once a server listens there; RuntimeError when it has ended."""
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = stack.enter_context(subprocess.Popen(command, **quiet))
+    stack.callback(process.terminate)
+    for _ in range(600):
+        if process.poll() is not None:
+            raise RuntimeError(f"{command[0]} has ended")
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return port
+        time.sleep(0.05)
+    raise RuntimeError("nobody listens there after 30 s")
