@@ -97,7 +97,7 @@ PEERS = (  # the longest run first: two go at a time
     ),
     Peer(
         "page",
-        ("playwright>=1.50", "jupyter-server>=2.14", "jupyter-server-proxy>=4.4"),
+        ("playwright>=1.50", "httpx>=0.28", "jupyter-server>=2.14", "jupyter-server-proxy>=4.4"),
         tests=("tests/web/test_page.py", "tests/web/test_plots.py", "tests/web/test_notebook.py"),
         extra="interop,cloud,web",
         needs=("chromium", "chromium-browser", "google-chrome"),

@@ -51,7 +51,7 @@ class Application:
         self._admission = admission
         self._pool = pool
         self._explorer = Explorer(places, self._run)
-        self._page = PageFiles()
+        self._page = PageFiles(frames=admission.frames)
         zarr = Route("/zarr/{path:path}", self._zarr)
         routes = [Route("/", self._index), zarr, *self._explorer.routes, *self._page.routes]
         handlers: dict[Any, Callable[[Request, Any], Response]] = {HTTPException: _of_starlette, Exception: _of_defect}

@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.web.answers import answer
+from hyperslab.web.page_files import is_of_page
 
 _log = logging.getLogger("hyperslab.web")
 _EXPOSED = "Accept-Ranges, Content-Length, Content-Range, ETag"
@@ -64,15 +65,20 @@ class Limits:
 @dataclass(frozen=True)
 class Admission:
     """Who is answered. ``host``: what the server listens at; ``token``: empty where nobody needs one; ``origins``: of
-    the pages of other sites that may read what is answered, ``*`` for all; ``names``: those that are ours."""
+    the pages of other sites that may read what is answered, ``*`` for all; ``names``: those that are ours.
+
+    ``frames``: pages of other sites may show ours in a frame, as notebooks do, also by the name of a proxy. Its files
+    need no token then: the page has one in its address, and sends it along with all that it asks.
+    """
 
     host: str
     token: str = field(repr=False)
     origins: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset({"localhost"})
+    frames: bool = False
 
     @classmethod
-    def of(cls, host: str, token: str, allow_origin: str | Iterable[str]) -> Admission:
+    def of(cls, host: str, token: str, allow_origin: str | Iterable[str], *, frames: bool = False) -> Admission:
         """Return who is answered by a server; Invalid for what is no host, token or origin."""
         if not host:
             raise Invalid("an empty host", remedy="0.0.0.0 is every address of this machine, 127.0.0.1 nobody else's")
@@ -85,7 +91,7 @@ class Admission:
             )
         given = [allow_origin] if isinstance(allow_origin, str) else allow_origin
         origins = frozenset(origin if origin == "*" else parse_origin(origin) for origin in given)
-        return cls(host, token, origins, our_names(host, origins))
+        return cls(host, token, origins, our_names(host, origins), frames)
 
     @property
     def cookie(self) -> str:
@@ -101,7 +107,7 @@ class Admission:
         if found is None:
             return False
         name = found[1].strip("[]").rstrip(".").lower()
-        if name in self.names or "*" in self.origins:
+        if name in self.names or "*" in self.origins or self.frames:
             return True
         try:
             address = ipaddress.ip_address(name)
@@ -283,7 +289,8 @@ class Guard:
             return answer(405, "ReadOnly", "everything here is read-only", remedy="use GET or HEAD", **close)
         if b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0":
             return answer(400, "Invalid", "a request with a body", remedy="leave it out", connection="close")
-        if not admission.is_let_in(headers, query.decode("latin-1")):
+        is_open = admission.frames and is_of_page(scope["path"])
+        if not (is_open or admission.is_let_in(headers, query.decode("latin-1"))):
             remedy = "give the token that the server printed: ?token=..., or the header Authorization: Bearer ..."
             return answer(403, "WrongCredentials", "this takes the token of the server", remedy=remedy)
         return None

@@ -27,18 +27,25 @@ _KINDS = {
 _INDEX = "index.html"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "base-uri 'none'; form-action 'none'; frame-ancestors "
 )
 """What the page may load, all of it from here: no script and no style that stands in a document, nothing elsewhere."""
-_HEADERS = {"referrer-policy": "no-referrer", "content-security-policy": _POLICY, "vary": "Accept-Encoding"}
+_FOLDER = "/page/"
 _KEPT = "private, max-age=31536000, immutable"
 _GZIP = re.compile(r"(?:^|,)\s*(?:gzip|\*)\s*(?:;\s*q\s*=\s*(?!0(?:\.0*)?\s*(?:,|$))[\d.]+\s*)?(?:,|$)", re.IGNORECASE)
 
 
-class PageFiles:
-    """The page and its files, as they were when the server began."""
+def is_of_page(path: str) -> bool:
+    """Return True for the path of the page or of a file of it, in which nothing of anybody's data is."""
+    return path == "/" or (path.startswith(_FOLDER) and ".." not in path)
 
-    def __init__(self) -> None:
+
+class PageFiles:
+    """The page and its files, as they were when the server began. ``frames``: pages of other sites may show it."""
+
+    def __init__(self, *, frames: bool) -> None:
+        policy = _POLICY + ("*" if frames else "'none'")
+        self._headers = {"referrer-policy": "no-referrer", "content-security-policy": policy, "vary": "Accept-Encoding"}
         self._files = dict(_read_folder(files("hyperslab.web") / "page", ""))
         digest = sha256()
         for name, data in sorted(self._files.items()):
@@ -50,18 +57,28 @@ class PageFiles:
     @property
     def routes(self) -> list[Route]:
         """The route of the files."""
-        return [Route("/page/{version}/{name:path}", self._answer)]
+        return [Route(f"{_FOLDER}{{version}}/{{name:path}}", self._answer)]
 
     def index(self, request: Request) -> Response:
         """Return the page itself, whose files have the present version."""
-        return _response(request, self._index, ".html", "no-cache")
+        return self._response(request, self._index, ".html", "no-cache")
 
     async def _answer(self, request: Request) -> Response:
         name = request.path_params["name"]
         data = self._files.get(name)
         if data is None or request.path_params["version"] != self.version:
             return answer(404, "NotFound", "the page has no such file in this version", remedy="load the page anew")
-        return _response(request, data, name[name.rindex(".") :], _KEPT)
+        return self._response(request, data, name[name.rindex(".") :], _KEPT)
+
+    def _response(self, request: Request, data: bytes, ending: str, caching: str) -> Response:
+        """Return a file, compressed for those who take that; nothing where the client has it."""
+        tag = f'"{sha256(data).hexdigest()[:32]}"'
+        sent = {**self._headers, "etag": tag, "cache-control": caching, "content-type": _KINDS[ending]}
+        if tag in request.headers.get("if-none-match", ""):
+            return Response(None, 304, sent)
+        if _GZIP.search(request.headers.get("accept-encoding", "")):
+            return Response(_compressed(data), 200, {**sent, "content-encoding": "gzip"})
+        return Response(data, 200, sent)
 
 
 def _read_folder(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
@@ -74,17 +91,6 @@ def _read_folder(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
         elif name.endswith(tuple(_KINDS)):
             found.append((name, entry.read_bytes()))
     return found
-
-
-def _response(request: Request, data: bytes, ending: str, caching: str) -> Response:
-    """Return a file, compressed for those who take that; nothing where the client has it."""
-    tag = f'"{sha256(data).hexdigest()[:32]}"'
-    sent = {**_HEADERS, "etag": tag, "cache-control": caching, "content-type": _KINDS[ending]}
-    if tag in request.headers.get("if-none-match", ""):
-        return Response(None, 304, sent)
-    if _GZIP.search(request.headers.get("accept-encoding", "")):
-        return Response(_compressed(data), 200, {**sent, "content-encoding": "gzip"})
-    return Response(data, 200, sent)
 
 
 @lru_cache(maxsize=128)  # as many as the page has files, and more
