@@ -319,6 +319,12 @@ def test_arrays_of_a_collection(page: Page, server: Any, folder: Path) -> None:
     place = page.get_by_test_id("table").locator("thead th").all_inner_texts().index("name") - 1
     assert sorted(row[place] for row in cells_of(page)) == [f"n02{number}" for number in range(10)]
     assert "filter=" in page.url
+    line = page.get_by_test_id("command").inner_text()
+    assert line == f"hyperslab db query {folder.parent}/store weather 'depth>=10' 'name^=n02'"
+    names: dict[str, Any] = {}
+    exec(page.get_by_test_id("python").inner_text(), names)
+    assert len(names["collection"]) == 120
+    names["client"].close()
     page.get_by_test_id("table").locator("tbody a").first.click()
     until(page, "location.hash.includes('/weather/')")
     wait(page)

@@ -120,6 +120,7 @@ class App {
   /** @param {import("./tree.js").Item} item */
   #showFolder(item) {
     this.tree.select(item);
+    this.tree.unfold(item);
     const name = this.state.place.split("/").at(-1) || "Places";
     this.#setHeading(name, `${formatNumber(item.children.length)} ${item.children.length === 1 ? "name" : "names"}`, []);
     this.#showSections(["names"]);
@@ -155,7 +156,12 @@ class App {
     const { facts, state } = this;
     const isPlotted = !byId("plot-section").hidden;
     if (isPlotted) this.plot.show(facts, state.view);
-    showCode(byId("code"), this.dataset, facts, state.view ?? (isPlotted ? this.plot.view : null));
+    showCode(byId("code"), {
+      place: this.dataset,
+      facts,
+      view: state.view ?? (isPlotted ? this.plot.view : null),
+      filter: state.filter,
+    });
     if (byId("table-section").hidden) return;
     if (isPlotted && state.rows === null) this.#offerTable();
     else await this.table.show({ place: this.dataset, facts, start: state.rows ?? 0, filter: state.filter });
@@ -244,7 +250,7 @@ class App {
   #changeView(view) {
     if (!this.facts) return;
     this.state = { ...this.state, view };
-    showCode(byId("code"), this.dataset, this.facts, view);
+    showCode(byId("code"), { place: this.dataset, facts: this.facts, view, filter: null });
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.#writeAddress(), ADDRESS_DELAY);
   }
@@ -273,11 +279,20 @@ class App {
   }
 }
 
-/** Return the one array of a dataset that has no more, or its main one; null for others. @param {import("./tree.js").Item} item */
+/**
+ * Return the one array of a dataset that has no more, or its main one; null for others.
+ * @param {import("./tree.js").Item} item
+ */
 function loneArray(item) {
   if (item.facts.main) return item.facts.main;
   const [first, ...others] = item.children;
   return first?.kind === "array" && !others.length && !item.next ? first.node : null;
+}
+
+/** Return a shape with the names of its dimensions: time 6 x lat 10. @param {any} node */
+function shapeOf({ dims, shape }) {
+  if (!dims?.some(Boolean)) return formatShape(shape);
+  return shape.map((size, axis) => [dims[axis], formatNumber(size)].filter(Boolean).join(" ")).join(" x ");
 }
 
 /** @param {any} node */
@@ -285,11 +300,11 @@ function summaryOf(node) {
   const told = node.attributes?.find(
     ({ name, value }) => ["long_name", "title", "description"].includes(name) && typeof value === "string",
   );
-  const dims = node.dims?.length ? node.dims.map((dim) => dim ?? "?").join(" x ") : null;
-  const parts =
+  const facts =
     node.kind === "array"
-      ? [told?.value, dims, formatShape(node.shape), node.dtype, node.units, formatBytes(Number(node.nbytes))]
-      : [told?.value, node.type ?? node.kind, node.target && `→ ${node.target}`, node.message];
+      ? [shapeOf(node), node.dtype, node.units, formatBytes(Number(node.nbytes))]
+      : [node.type ?? node.kind, node.target && `→ ${node.target}`, node.message];
+  const parts = [told?.value, ...facts];
   const text = parts.filter(Boolean).join(" · ");
   return text.length > 300 ? `${text.slice(0, 300).toWellFormed()}…` : text;
 }

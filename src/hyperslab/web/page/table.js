@@ -1,6 +1,7 @@
 /** Rows of a node as a table, page by page: arrays, structures, tables of HDMF, collections with conditions. */
 
 import { fetchJson } from "./api.js";
+import { conditionsOf } from "./code.js";
 import { isReference, referenceLink, scrolled, valueText } from "./details.js";
 import { formatNumber, make, makeButton, say, visible } from "./texts.js";
 
@@ -72,10 +73,10 @@ export class Table {
     const { facts, filter } = this.shown;
     this.place = make("span", { class: "muted", "data-testid": "row-range" });
     const step = (text, label, act) => makeButton(text, act, { "aria-label": label, class: "small" });
-    this.first = step("⏮", "First rows", () => this.#go(0));
-    this.before = step("◀", "Rows before", () => this.#go(Math.max(this.shown.start - PAGE, 0)));
-    this.after = step("▶", "Rows after", () => this.#go(this.next));
-    this.last = step("⏭", "Last rows", () => this.#go(Math.floor((this.total - 1) / PAGE) * PAGE));
+    this.first = step("«", "First rows", () => this.#go(0));
+    this.before = step("‹", "Rows before", () => this.#go(Math.max(this.shown.start - PAGE, 0)));
+    this.after = step("›", "Rows after", () => this.#go(this.next));
+    this.last = step("»", "Last rows", () => this.#go(Math.floor((this.total - 1) / PAGE) * PAGE));
     this.number = make("input", { type: "text", inputmode: "numeric", size: 8, "aria-label": "Go to row" });
     this.number.addEventListener("change", () => this.#go(Number.parseInt(this.number.value, 10) || 0));
     this.bar.replaceChildren(this.first, this.before, this.after, this.last, this.number, this.place);
@@ -119,13 +120,13 @@ export class Table {
     this.total = told.total;
     this.next = told.next ?? this.shown.start;
     const stop = told.start + told.rows.length;
-    const total = told.total === null ? "many" : formatNumber(told.total);
+    const total = told.total === null ? ", and more" : ` of ${formatNumber(told.total)}`;
     const spread = spreadColumns(told);
     const columns =
       spread && spread.length < told.columns[0].shape[0]
         ? `, columns 0 to ${spread.length - 1} of ${formatNumber(told.columns[0].shape[0])}`
         : "";
-    this.place.textContent = told.rows.length ? `rows ${told.start} to ${stop - 1} of ${total}${columns}` : `no rows of ${total}`;
+    this.place.textContent = told.rows.length ? `rows ${told.start} to ${stop - 1}${total}${columns}` : `no rows${total}`;
     for (const button of [this.first, this.before]) button.disabled = told.start === 0;
     this.after.disabled = told.next === null;
     this.last.disabled = told.next === null || told.total === null;
@@ -199,14 +200,6 @@ export class Table {
     }
     return [visible(valueText(value), true)];
   }
-}
-
-/** Return the conditions of a filter, which are written with "and" between them. @param {string|null} filter */
-function conditionsOf(filter) {
-  return (filter ?? "")
-    .split(/\s+and\s+/i)
-    .map((text) => text.trim())
-    .filter(Boolean);
 }
 
 /** @param {any} head */

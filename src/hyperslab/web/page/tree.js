@@ -6,7 +6,7 @@ import { formatBytes, formatShape, make, say, visible } from "./texts.js";
 /**
  * One item of the tree.
  * @typedef {object} Item
- * @property {string} kind name (not looked at yet), folder, dataset, group, collection, array, link, problem or more
+ * @property {string} kind name (which was not looked at yet), folder, dataset, group, collection, array, link, problem, more
  * @property {string} label
  * @property {string} place
  * @property {string|null} node path in the dataset; null for places and folders
@@ -23,7 +23,9 @@ import { formatBytes, formatShape, make, say, visible } from "./texts.js";
 
 let count = 0;
 const FOLDED = new Set(["name", "folder", "dataset", "group"]);
-const SIGNS = { folder: "▤", name: "▤", dataset: "◆", group: "▣", collection: "☰", array: "▦", link: "↪", problem: "!" };
+const SIGNS = {
+  folder: "▤", name: "▤", dataset: "◆", group: "▣", collection: "☰", array: "▦", link: "↪", problem: "!",
+};
 
 export class Tree {
   /**
@@ -56,7 +58,13 @@ export class Tree {
     for (const [depth, name] of parts.entries()) {
       const child =
         findChild(item, name) ?? this.#addChild(item, newItem("name", name, joined(item.place, name), null, item, {}));
-      await this.#fetchChildren(child);
+      try {
+        await this.#fetchChildren(child);
+      } catch (error) {
+        markProblem(child, error.message);
+        this.select(child);
+        throw error;
+      }
       this.#open(item);
       item = child;
       if (item.kind === "dataset") {
@@ -86,6 +94,7 @@ export class Tree {
         this.#addChild(item, newItem(isLast ? facts.kind : "group", name, dataset.place, below, item, isLast ? facts : {}));
     }
     this.select(item);
+    this.unfold(item);
   }
 
   /** Mark an item, and unfold what it lies in. @param {Item} item */
@@ -101,6 +110,7 @@ export class Tree {
 
   /** Unfold an item once its children are there. @param {Item} item */
   async unfold(item) {
+    if (!FOLDED.has(item.kind)) return;
     try {
       await this.#fetchChildren(item);
       this.#open(item);
