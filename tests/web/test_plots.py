@@ -289,7 +289,7 @@ def test_zoom_of_a_map_fetches_its_part(page: Page, server: Any) -> None:
     assert "positions" in whole and "x_range" not in whole
     assert len(parts) == 2 and parts[0]["x_range"] == parts[1]["x_range"]
     first, last = map(int, parts[0]["x_range"][0].split(":"))
-    assert 0 < first and last < 16
+    assert first > 0 and last < 16
     y, x = np.meshgrid(np.linspace(40, 60, 12), np.linspace(-15, 20, 16), indexing="ij")
     left, top = place_of(box_of(page), (x - y / 10)[4, 3], (y + x / 10)[4, 3])
     page.get_by_test_id("pane-0").hover(position={"x": float(left), "y": float(top)})
