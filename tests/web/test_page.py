@@ -319,6 +319,16 @@ def test_arrays_of_a_collection(page: Page, server: Any, folder: Path) -> None:
     place = page.get_by_test_id("table").locator("thead th").all_inner_texts().index("name") - 1
     assert sorted(row[place] for row in cells_of(page)) == [f"n02{number}" for number in range(10)]
     assert "filter=" in page.url
+    page.get_by_role("button", name="depth").click()
+    until(page, "location.hash.includes('order=depth')")
+    page.get_by_role("button", name="depth ↑").click()
+    until(page, "document.querySelector('[data-testid=table]').dataset.state === 'done'")
+    until(page, "location.hash.includes('order=-depth')")
+    page.locator("th[aria-sort=descending]").wait_for()
+    assert [row[place] for row in cells_of(page)] == [f"n02{number}" for number in reversed(range(10))]
+    page.go_back()
+    page.go_back()
+    page.locator("th[aria-sort]").wait_for(state="detached")
     line = page.get_by_test_id("command").inner_text()
     assert line == f"hyperslab db query {folder.parent}/store weather 'depth>=10' 'name^=n02'"
     names: dict[str, Any] = {}

@@ -6,7 +6,8 @@ import { formatBytes, formatShape, make, say, visible } from "./texts.js";
 /**
  * One item of the tree.
  * @typedef {object} Item
- * @property {string} kind name (which was not looked at yet), folder, dataset, group, collection, array, link, problem, more
+ * @property {string} kind name (which was not looked at yet), folder, database, dataset,
+ *   group, collection, array, link, problem, more
  * @property {string} label
  * @property {string} place
  * @property {string|null} node path in the dataset; null for places and folders
@@ -22,9 +23,17 @@ import { formatBytes, formatShape, make, say, visible } from "./texts.js";
  */
 
 let count = 0;
-const FOLDED = new Set(["name", "folder", "dataset", "group"]);
+const FOLDED = new Set(["name", "folder", "database", "dataset", "group"]);
 const SIGNS = {
-  folder: "▤", name: "▤", dataset: "◆", group: "▣", collection: "☰", array: "▦", link: "↪", problem: "!",
+  folder: "▤",
+  database: "☰",
+  name: "▤",
+  dataset: "◆",
+  group: "▣",
+  collection: "☰",
+  array: "▦",
+  link: "↪",
+  problem: "!",
 };
 
 export class Tree {
@@ -140,7 +149,7 @@ export class Tree {
       const query = item.kind === "group" ? { node: item.node, depth: 1, after } : { depth: 1, after };
       const told = await fetchJson("browse", item.place, query);
       const isDataset = told.kind === "dataset";
-      if (item.kind === "name") this.#setKind(item, isDataset ? "dataset" : "folder", told);
+      if (item.kind === "name") this.#setKind(item, told.kind, told);
       item.children ??= [];
       const known = new Set(item.children.map((child) => child.label));
       const found = isDataset
