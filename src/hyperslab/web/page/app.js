@@ -272,7 +272,10 @@ class App {
     this.timer = setTimeout(() => this.#writeAddress(), ADDRESS_DELAY);
   }
 
-  /** Show other rows; only what is chosen anew is something to come back to. @param {Partial<import("./state.js").State>} change */
+  /**
+   * Show other rows; only what is chosen anew is something to come back to.
+   * @param {Partial<import("./state.js").State>} change
+   */
   #changeTable(change) {
     const state = { ...this.state, ...change };
     if (state.filter !== this.state.filter || state.order !== this.state.order) {
