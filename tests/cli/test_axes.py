@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hyperslab as hs
-from hyperslab.cli import labelled_part
 from hyperslab.cli.plot_axes import Axis, axis_of, date_text
+from hyperslab.conversion import labelled_part
 from hyperslab.stores import MemoryStore
 
 

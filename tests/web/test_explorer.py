@@ -95,6 +95,23 @@ def test_a_long_list_goes_on(client: httpx.Client, folder: Path, monkeypatch: py
     assert client.get(f"/api/{place}/one", params={"after": "/two/inner"}).status_code == 400
 
 
+def test_a_list_of_one_level(client: httpx.Client, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = f"browse/{folder.name}/deeper/a.zarr"
+    names = ["/", "/one", "/one cell", "/rows", "/two", "/wide", "/words"]
+    assert sorted(node["path"] for node in get(client, place, depth=1)["nodes"]) == names
+    assert [node["path"] for node in get(client, place, node="/two", depth=1)["nodes"]] == ["/two", "/two/inner"]
+    assert client.get(f"/api/{place}", params={"depth": 0}).status_code == 400
+    monkeypatch.setattr(nodes, "MOST_NODES", 2)
+    found, query = [], {"depth": 1}
+    while True:
+        part = get(client, place, **query)
+        found += [node["path"] for node in part["nodes"]]
+        if part["is_whole"]:
+            break
+        query["after"] = part["next"]
+    assert sorted(found) == names and get(client, place, depth=1, after="/two/inner")["nodes"][0]["path"] in names
+
+
 def test_a_node_in_full(client: httpx.Client, folder: Path) -> None:
     found = get(client, f"node/{folder.name}/deeper/a.zarr", node="/one/x")
     wanted = {"path": "/one/x", "shape": [2, 3], "chunks": [1, 3], "shards": None, "rows": 2, "fill_value": 0}
@@ -259,6 +276,34 @@ def test_records_of_collections(tmp_path: Path, layout: Any) -> None:
         ]
         last = next(each for each in seen if each["name"] == "n4")
         assert get(client, "cell/store", node=f"/weather/{last['id']}", index="1")["value"] == 4.0
+        for conditions, wanted in (
+            (["depth>=0.5", "depth<=1.5"], "123"),
+            (["name^=n", "depth:=2.0"], "4"),
+            (["name=x"], ""),
+        ):
+            found = get(client, "rows/store", node="/weather", where=conditions, count=2)
+            rest = get(client, "rows/store", node="/weather", where=conditions, start=2)
+            place = [column["name"] for column in found["columns"] or rest["columns"]].index("name") if wanted else 0
+            assert sorted(row[place] for row in found["rows"] + rest["rows"]) == [f"n{number}" for number in wanted]
+        for where in ("depth", "nothing=1", "depth=word"):
+            answer = client.get("/api/rows/store", params={"node": "/weather", "where": where})
+            assert (answer.status_code, answer.json()["error"]["class"]) == (400, "Invalid")
+        far = client.get("/api/rows/store", params={"node": "/weather", "where": "depth>=0", "start": 10**9})
+        assert far.status_code == 400 and "first 10,000" in far.json()["error"]["message"]
+
+        def found(**query: Any) -> tuple[list[Any], int | None]:
+            part = get(client, "rows/store", node="/weather", **query)
+            at = [column["name"] for column in part["columns"]].index("name") if part["rows"] else 0
+            return [row[at] for row in part["rows"]], part["next"]
+
+        assert found(where=["depth>=0.5", "depth<=1.5"], order="-depth") == (["n3", "n2", "n1"], None)
+        assert found(where="name^=n", order="name", start=1, count=2) == (["n1", "n2"], 3)
+        assert found(where=["name=n4", "name=n0", "name=x"]) == (["n0", "n4"], None)
+        assert found(where="depth>=9") == ([], None)
+        for wrong in ({"where": "depth"}, {"where": "length=1"}, {"where": "depth=a"}, {"order": "length"}):
+            answer = client.get("/api/rows/store", params={"node": "/weather", **wrong})
+            assert answer.status_code == 400, wrong
+        assert client.get("/api/rows/store", params={"node": "/", "where": "depth=1"}).status_code == 400
 
 
 def test_objects_of_a_database(mongo: Mongo) -> None:
@@ -267,11 +312,18 @@ def test_objects_of_a_database(mongo: Mongo) -> None:
     with hs.serve(database, token="") as server, httpx.Client(base_url=server.address) as client:
         (place,) = server.zarr_urls
         assert get(client, f"browse/{place}") == {
-            "kind": "folder",
+            "kind": "database",
             "path": place,
             "names": ["two & <b>"],
             "is_whole": True,
         }
+        found = get(client, f"rows/{place}", count=1)
+        row = dict(zip([column["name"] for column in found["columns"]], found["rows"][0], strict=True))
+        assert (row["name"], row["kind"], found["total"]) == ("two & <b>", "Dataset", 1)
+        assert "air" in row["variables"]
+        assert get(client, f"rows/{place}", where="name=two & <b>")["total"] == 1
+        assert get(client, f"rows/{place}", where=["name=two & <b>", "source=none"])["total"] == 0
+        assert client.get(f"/api/rows/{place}", params={"where": "name"}).status_code == 400
         path = f"{place}/{quote('two & <b>')}"
         assert get(client, f"node/{path}", node="/air")["shape"] == [4, 2, 3]
 
@@ -310,7 +362,14 @@ def test_hostile_requests_are_refused(client: httpx.Client, folder: Path) -> Non
         found = client.get(f"/api/cell/{folder.name}/deeper/a.zarr", params=query)
         if found.status_code not in (400, 404):
             told[str(query)[:80]] = found.text
-    for query in ({"count": 0}, {"count": "x"}, {"start": "-1"}, {"start": "9" * 99}, {"node": "/one"}):
+    for query in (
+        {"count": 0},
+        {"count": "x"},
+        {"start": "-1"},
+        {"start": "9" * 99},
+        {"node": "/one"},
+        {"where": "a=1"},
+    ):
         found = client.get(f"/api/rows/{folder.name}/deeper/a.zarr", params={"node": "/words", **query})
         if found.status_code != 400:
             told[str(query)] = found.text

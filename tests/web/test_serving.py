@@ -269,7 +269,7 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     bad.mkdir()
     (bad / "a\u202ecba'><b>.zarr").mkdir()
     with hs.serve(bad, token="") as server:
-        index = httpx.get(server.url)
+        index = httpx.get(f"{server.address}/zarr/")
         (url,) = server.zarr_urls.values()
         page = httpx.get(url)
     for found in (index, page):

@@ -23,6 +23,9 @@ RANDOM = np.random.default_rng(7)
 CELLS = RANDOM.normal(280, 20, (5, 90, 130)).astype("f4")
 CELLS[0, 10:40, 20:70] = np.nan
 PACKED = RANDOM.integers(-200, 200, (90, 130)).astype("i2")
+NAV_LAT, NAV_LON = RANDOM.uniform(-90, 90, (20, 30)), RANDOM.uniform(-180, 180, (20, 30))
+CURVED = RANDOM.normal(0, 1, (5, 20, 30))
+LATITUDE, LONGITUDE = {"standard_name": "latitude"}, {"standard_name": "longitude"}
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +49,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         root.create_array("complex", data=np.ones(3, "c8"))
         root.create_array("empty", shape=(100_000, 100_000), dtype="f4", chunks=(1000, 1000), fill_value=7)
         root.create_array("line", shape=(10**10,), dtype="u1", chunks=(10**6,), fill_value=3)
+        root.create_array(
+            "nav_lat", data=NAV_LAT, dims=("y", "x"), attrs={"standard_name": "latitude"}, units="degrees"
+        )
+        root.create_array("nav_lon", data=NAV_LON.T, dims=("x", "y"), units="degrees_east", chunks=(7, 7))
+        root.create_array("curved", data=CURVED, dims=("time", "y", "x"), attrs={"coordinates": "nav_lon nav_lat gone"})
+        root.create_array("clat", data=np.radians(NAV_LAT[:, 0]), dims=("cell",), units="radian", attrs=LATITUDE)
+        root.create_array("clon", data=np.radians(NAV_LON[:, 0]), dims=("cell",), units="radian", attrs=LONGITUDE)
+        root.create_array("fill_lat", data=np.r_[10.0, np.nan, 9.96921e36], dims=("spot",), units="degrees_north")
+        root.create_array("fill_lon", data=np.r_[9.96921e36, 5.0, 5.0], dims=("spot",), units="degrees_east")
+        root.create_array("spots", data=np.arange(3.0), dims=("spot",), attrs={"coordinates": "fill_lat fill_lon"})
+        root.create_array("points", data=np.arange(20.0), dims=("cell",), attrs={"coordinates": "clat clon"})
+    with hs.create(place / "b.nwb.zarr", "hdmf") as root:
+        for name in ("rate", "stamps"):
+            series = root.create_group(f"acquisition/{name}", {"neurodata_type": "TimeSeries"})
+            series.create_array("data", data=np.arange(40.0).reshape(10, 4))
+        root["acquisition/rate"].create_array("starting_time", data=np.float64(2.5), attrs={"rate": 4.0})
+        root["acquisition/stamps"].create_array("timestamps", data=np.arange(10.0) ** 2)
     return place
 
 
 @pytest.fixture(scope="module")
 def client(folder: Path) -> Iterator[httpx.Client]:
-    with hs.serve(folder / "a.zarr", token="") as server, httpx.Client(base_url=server.address, timeout=30) as made:
+    served = hs.serve(folder / "a.zarr", folder / "b.nwb.zarr", token="")
+    with served as server, httpx.Client(base_url=server.address, timeout=30) as made:
         yield made
 
 
@@ -169,6 +190,152 @@ def test_numbers_that_are_close_together_for_their_size_are_told_apart(client: h
 def test_dimensions_of_one_name_are_told_apart(client: httpx.Client) -> None:
     _, cells = view(client, "/twice", x="dim_0", y="dim_1")
     np.testing.assert_array_equal(cells[0], np.arange(12).reshape(3, 4).T)
+
+
+def test_images_have_envelopes_on_demand(client: httpx.Client) -> None:
+    query = {"x": "lon", "y": "lat", "width": 13, "height": 90, "at": "time:0"}
+    head, cells = view(client, "/air", envelope=1, **query)
+    parts = blocks(CELLS[0].astype("f8"), 90, 13)
+    assert (head["layers"], head["kind"]) == (["minimum", "mean", "maximum"], "image")
+    assert head["reduction"] == "minimum, mean and maximum of 1 x 10"
+    for layer, wanted in enumerate((np.fmin.reduce(parts, -1), mean_of(parts), np.fmax.reduce(parts, -1))):
+        np.testing.assert_allclose(cells[layer], wanted, rtol=1e-6)
+    head, cells = view(client, "/empty", x="dim_1", y="dim_0", width=10, height=4, envelope=1)
+    assert (cells.shape, cells.min(), cells.max()) == ((3, *head["shape"][1:]), 7, 7)
+    refused = client.get(
+        "/api/view/a.zarr", params={**query, "node": "/air", "envelope": 1, "width": 4096, "height": 100}
+    )
+    assert (refused.status_code, refused.json()["error"]["class"]) == (400, "Invalid")
+
+
+def test_quick_views_read_less(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "MOST_BYTES", 16 * 2 * 32 * 40 * 4)
+    query = {"x": "lon", "y": "lat", "width": 10, "height": 10}
+    head, _ = view(client, "/air", **query)
+    quick, cells = view(client, "/air", quick=1, **query)
+    assert (head["is_exact"], quick["is_exact"], quick["cost"]["chunks"]) == (True, False, 1)
+    np.testing.assert_array_equal(cells[0].astype("f4"), CELLS[0, :: quick["y"]["step"], :: quick["x"]["step"]])
+
+
+# -- places, roles -----------------------------------------------------------------------------------------------------
+
+
+def test_coordinates_have_roles(client: httpx.Client) -> None:
+    facts = client.get("/api/node/a.zarr", params={"node": "/air"}).json()
+    assert [each["role"] for each in facts["coordinates"]] == ["time", "latitude", None]
+    assert facts["map"] is None
+    facts = client.get("/api/node/a.zarr", params={"node": "/curved"}).json()
+    places = {"longitude": "/nav_lon", "latitude": "/nav_lat"}
+    assert facts["map"] == {"kind": "grid", "dims": ["y", "x"], **places}
+    facts = client.get("/api/node/a.zarr", params={"node": "/points"}).json()
+    assert facts["map"] == {"kind": "points", "dims": ["cell"], "longitude": "/clon", "latitude": "/clat"}
+
+
+def test_cells_of_curved_grids_have_places(client: httpx.Client) -> None:
+    query = {"at": "time:2", "x_range": "3:30", "y_range": "2:20"}
+    for x, y in (("x", "y"), ("y", "x")):
+        ranges = {"x_range": query["x_range"], "y_range": query["y_range"]}
+        if x == "y":
+            ranges = {"x_range": query["y_range"], "y_range": query["x_range"]}
+        head, cells = view(client, "/curved", x=x, y=y, at="time:2", **ranges, width=7, height=6)
+        places, found = view(client, "/curved", x=x, y=y, at="time:2", **ranges, width=7, height=6, positions=1)
+        assert places["layers"] == ["longitude", "latitude"] and found.shape[1:] == cells.shape[1:]
+        for axis in ("x", "y"):
+            assert {fact: places[axis][fact] for fact in ("start", "stop", "step", "block", "count")} == {
+                fact: head[axis][fact] for fact in ("start", "stop", "step", "block", "count")
+            }
+        at = {
+            head[axis]["dim"]: np.minimum(
+                head[axis]["start"] + np.arange(head[axis]["count"]) * head[axis]["block"] + head[axis]["block"] // 2,
+                head[axis]["stop"] - 1,
+            )
+            for axis in ("x", "y")
+        }
+        for layer, wanted in enumerate((NAV_LON, NAV_LAT)):
+            part = wanted[np.ix_(at["y"], at["x"])]
+            np.testing.assert_allclose(found[layer], part if x == "x" else part.T, rtol=1e-6)
+
+
+def test_cells_of_no_grid_have_places(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, found = view(client, "/points", x="cell", positions=1)
+    np.testing.assert_allclose(found, [NAV_LON[:, 0], NAV_LAT[:, 0]], rtol=1e-5)
+    assert np.isnan(view(client, "/spots", positions=1)[1]).all()
+    for node, query in [("/air", {"x": "lon"}), ("/curved", {"x": "time"}), ("/points", {"positions": "yes"})]:
+        refused = client.get("/api/view/a.zarr", params={"node": node, "positions": 1, **query})
+        assert refused.status_code == 400, refused.text
+    monkeypatch.setattr(views, "MOST_BYTES", 10)
+    monkeypatch.setattr(views, "MOST_CHUNKS", 4)
+    refused = client.get("/api/view/a.zarr", params={"node": "/curved", "x": "x", "y": "y", "positions": 1})
+    assert (refused.status_code, "too long" in refused.json()["error"]["message"]) == (400, True)
+
+
+def test_time_series_have_seconds(client: httpx.Client) -> None:
+    for name, wanted in [("rate", 2.5 + np.arange(10) / 4), ("stamps", np.arange(10.0) ** 2)]:
+        head, _ = view(client, f"/acquisition/{name}/data", "b.nwb.zarr", x="dim_0", y="dim_1")
+        assert (head["x"]["role"], head["x"]["labels"]) == ("series", wanted.tolist())
+        assert head["y"]["labels"] is None
+
+
+# -- histograms --------------------------------------------------------------------------------------------------------
+
+
+def histogram(client: httpx.Client, node: str, **query: Any) -> dict[str, Any]:
+    found = client.get("/api/histogram/a.zarr", params={"node": node, **query})
+    assert found.status_code == 200, found.text
+    facts: dict[str, Any] = found.json()
+    return facts
+
+
+@pytest.mark.parametrize("boxes", [1 << 19, 500])
+def test_histograms_are_those_of_numpy(client: httpx.Client, monkeypatch: pytest.MonkeyPatch, boxes: int) -> None:
+    monkeypatch.setattr(views, "_BOX_CELLS", boxes)
+    found = histogram(client, "/air", x="lon", y="lat", x_range="5:99", bins=30)
+    part = CELLS[0, :, 5:99].astype("f8")
+    counts, edges = np.histogram(part[~np.isnan(part)], 30)
+    assert found["counts"] == counts.tolist()
+    np.testing.assert_allclose(found["edges"], edges)
+    assert (found["missing"], found["reduction"], found["is_exact"]) == (np.isnan(part).sum(), "every cell", True)
+    found = histogram(client, "/packed", x="lon", y="lat", decoded=0, bins=512)
+    assert found["counts"] == [int(np.count_nonzero(value == PACKED)) for value in range(-200, 200)]
+    assert found["edges"][:2] == [-200.5, -199.5]
+
+
+def test_histograms_cost_no_more(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = histogram(client, "/empty", x="dim_1", y="dim_0")
+    assert (found["edges"], found["missing"], found["cost"]["chunk_nbytes"]) == (
+        np.linspace(6.5, 7.5, 65).tolist(),
+        0,
+        0,
+    )
+    assert sum(found["counts"]) == found["counts"][32] > 0
+    monkeypatch.setattr(views, "MOST_BYTES", 2 * 32 * 40 * 4)
+    found = histogram(client, "/air", x="lon", y="lat", at="time:1")
+    assert found["cost"]["chunk_nbytes"] <= 2 * views.MOST_BYTES and not found["is_exact"]
+    part = CELLS[1, :: found["y"]["step"], :: found["x"]["step"]]
+    assert sum(found["counts"]) == part.size
+    for bins in ("0", "5000", "x"):
+        assert client.get("/api/histogram/a.zarr", params={"node": "/air", "bins": bins}).status_code == 400
+
+
+def test_histograms_of_odd_cells(client: httpx.Client, tmp_path: Path) -> None:
+    with hs.create(tmp_path / "odd.zarr") as root:
+        root.create_array("wide", data=np.array([-1.7e308, 1.7e308]))
+        root.create_array("infinite", data=np.array([np.inf, -np.inf, 1.0, np.nan]))
+        root.create_array("nothing", data=np.full(3, np.nan))
+        root.create_array("same", data=np.full(4, 1e300))
+    with hs.serve(tmp_path / "odd.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        answers = {
+            name: client.get("/api/histogram/odd.zarr", params={"node": name, "bins": 4})
+            for name in ("wide", "infinite", "nothing", "same")
+        }
+    assert {name: each.status_code for name, each in answers.items()} == {
+        "wide": 400,
+        "infinite": 200,
+        "nothing": 200,
+        "same": 400,
+    }
+    assert (sum(answers["infinite"].json()["counts"]), answers["infinite"].json()["missing"]) == (1, 3)
+    assert (sum(answers["nothing"].json()["counts"]), answers["nothing"].json()["missing"]) == (0, 3)
 
 
 # -- the budget --------------------------------------------------------------------------------------------------------

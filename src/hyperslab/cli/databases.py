@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -15,14 +13,15 @@ import click
 from hyperslab.array.plain_values import to_json_value
 from hyperslab.cli.arguments import parse_options
 from hyperslab.cli.output import print_json
-from hyperslab.database import Array, AttributeSchema, Client, Collection, Prefix
+from hyperslab.database import Array, Client, Collection
 from hyperslab.database.dimensions import labels_text
+from hyperslab.database.typed_conditions import is_condition, parse_conditions
 from hyperslab.errors import CollectionNotFound, HyperslabError, Invalid, NodeNotFound, Problem, Unsupported
 from hyperslab.formats import SCHEMES
 from hyperslab.formats.metadata_json.records import value_to_json
 from hyperslab.integrity.report import as_line
 from hyperslab.model.amounts import size_text
-from hyperslab.model.guessing import meant
+from hyperslab.model.guessing import meant, values_of_text
 from hyperslab.model.schemas.attributes import type_name
 from hyperslab.stores.location import Location
 
@@ -45,10 +44,7 @@ def _attributes(context: click.Context, parameter: click.Parameter, texts: Itera
             is_query = isinstance(value, dict) and any(key.startswith("$") for key in value)
             if name.endswith(_OPERATORS) or is_query:
                 raise Invalid(f"--attr {text!r} is no NAME=VALUE: objects are compared alone", remedy=_COMPARED)
-            found[name] = value
-            for kind in () if is_json else (float, int):  # int last, which has the more exact value
-                with suppress(ValueError):
-                    found[name] = {value, kind(str(value))}
+            found[name] = value if is_json else values_of_text(str(value))
     return found
 
 
@@ -239,9 +235,6 @@ def open_objects(url: str, storage: Mapping[str, object] | None) -> DatabaseObje
 # -- collections of arrays ------------------------------------------------------------------------------------------
 
 
-_CONDITION = re.compile(r"(.*?)(:=|>=|<=|\^=|=)(.*)", re.DOTALL)
-_SYNTAX = "write ATTR=VALUE, ATTR>=VALUE, ATTR<=VALUE, ATTR^=BEGINNING or ATTR:=JSON"
-_NUMBERS = {int: int, float: float, complex: complex}
 _MOST_LABELS = 6
 
 
@@ -270,62 +263,12 @@ def find_collection(client: Client, name: str) -> Collection:
     return found
 
 
-# -- conditions -----------------------------------------------------------------------------------------------------
-
-
-def parse_conditions(collection: Collection, texts: Iterable[str]) -> dict[str, object]:
-    """Return what a query asks of attributes; several equalities of one attribute mean any of them. Invalid."""
-    known = {attribute.name: attribute for attribute in collection.schema.attributes}
-    equal: dict[str, list[object]] = {}
-    ranges: dict[str, list[object]] = {}
-    prefixes: dict[str, Prefix] = {}
-    for text in texts:
-        match = _CONDITION.fullmatch(text)
-        if match is None or not match[1].strip():
-            raise Invalid(f"{text!r} is no condition", remedy=_SYNTAX)
-        name, mark, value = match[1].strip(), match[2], match[3]
-        if name not in known:
-            raise Invalid(f"no attribute {name!r}", remedy=meant(name, known))
-        match mark:
-            case "=" | ":=":
-                equal.setdefault(name, []).append(_value(known[name], value, as_json=mark == ":="))
-            case "^=":
-                prefixes[name] = Prefix(value)
-            case _:
-                ranges.setdefault(name, [None, None])[mark == "<="] = _value(known[name], value, as_json=False)
-    names = [*equal, *ranges, *prefixes]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise Invalid(f"conditions of several kinds for {twice!r}", remedy="give equal values, a range, or a beginning")
-    single = {name: values[0] if len(values) == 1 else values for name, values in equal.items()}
-    return single | {name: slice(*ends) for name, ends in ranges.items()} | prefixes
-
-
-def _value(attribute: AttributeSchema, text: str, *, as_json: bool) -> object:
-    """Return the value that a text means for an attribute."""
-    try:
-        if as_json:
-            return _from_json(json.loads(text))
-        if text == "null" and attribute.dtype is not str:
-            return None
-        kind = next((kind for kind in _NUMBERS if issubclass(attribute.dtype, kind)), None)
-        if kind is not None:
-            return _NUMBERS[kind](text)
-        if attribute.dtype is tuple:
-            return _from_json(json.loads(text))
-        return text if attribute.dtype.__name__ in ("str", "datetime") else attribute.dtype(text)
-    except (ValueError, TypeError, RecursionError):
-        said = f"{text!r} for the attribute {attribute.name!r}, of type {type_name(attribute.dtype)}"
-        raise Invalid(said, remedy="write a value of its type") from None
-
-
-def _from_json(value: object) -> object:
-    return tuple(map(_from_json, value)) if isinstance(value, list) else value
+# -- arrays --------------------------------------------------------------------------------------------------------
 
 
 def find_database_array(collection: Collection, wanted: Sequence[str]) -> Array:
     """Return the one array that an id, or conditions, name. NodeNotFound; Invalid where there are several."""
-    if len(wanted) == 1 and _CONDITION.fullmatch(wanted[0]) is None:
+    if len(wanted) == 1 and not is_condition(wanted[0]):
         return collection[wanted[0]]
     found = list(collection.query(parse_conditions(collection, wanted), limit=2))
     if not found:

@@ -13,18 +13,14 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import Array, cf, times
+from hyperslab.array.axis_roles import EAST, NORTH, PRESSURE
 from hyperslab.array.plain_values import cell_text
-from hyperslab.cli.labelled_part import LabelledAxis, LabelledPart
+from hyperslab.conversion.labelled_part import LabelledAxis, LabelledPart
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.group import Group
 from hyperslab.model.calendars import DAY, REAL, Moment, calendar_name, date_of, iso_text, parse_moment, unit_length
 from hyperslab.model.cells import Values
 from hyperslab.model.paths import child, split
-
-# Units that point downwards where the attribute ``positive`` says nothing (CF 1.11, 4.3.1).
-_PRESSURE = ("Pa", "hPa", "kPa", "mbar", "millibar", "bar", "dbar", "decibar")
-EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE")
-NORTH = ("degrees_north", "degree_north", "degree_N", "degrees_N", "degreeN", "degreesN")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -113,8 +109,8 @@ def axis_of(root: Group | Array, part: LabelledPart, number: int, item: object, 
         units=units,
         calendar=scale.calendar,
         bounds=_bounds(root, found, item, scale, at),
-        vertical=positive in ("up", "down") or units in _PRESSURE or attrs.get("axis") == "Z",
-        down=positive == "down" or (units in _PRESSURE and positive != "up"),
+        vertical=positive in ("up", "down") or units in PRESSURE or attrs.get("axis") == "Z",
+        down=positive == "down" or (units in PRESSURE and positive != "up"),
         circle=units in EAST or (attrs.get("standard_name") == "longitude" and units.startswith("degree")),
         limit=90.0 if units in NORTH or attrs.get("standard_name") == "latitude" else np.inf,
     )

@@ -11,6 +11,7 @@ adapt            chunks, codecs, labels, names and attributes in the target's ow
 staging          where the target is built; journal: what a resumed conversion knows
 copy             cells, box by box; distributed: by the workers of a cluster; verify: both sides compared
 report           what was done
+labelled_part    a selected part with its labels: CSV, JSON, .npy, a dataset of its own
 append, memory_objects, blaze_shards: appending, ``save``, ``shard`` and ``gather``
 """
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from hyperslab.array.html import definitions, page, section, text
+from hyperslab.array.session import OpenDataset
 from hyperslab.database.arrays import Array, Subset, VArray, array_of, stored_tiles, tile_schema
-from hyperslab.database.connection import OpenCollection
+from hyperslab.database.connection import OpenCollection, connection_of
 from hyperslab.database.dimensions import labels_text
 from hyperslab.database.queries import FilteredManager, QueryResult, find, find_to_stack, walk
 from hyperslab.errors import Invalid, NodeNotFound, SchemaError, Unsupported
@@ -18,6 +19,16 @@ from hyperslab.model.amounts import size_text
 from hyperslab.model.schemas import AnyDimensionSchema, ArraySchema, HDF5Options, Record, VArraySchema
 from hyperslab.model.schemas.arrays import check_id, check_new, new_id
 from hyperslab.model.schemas.attributes import type_name
+
+
+def collection_of(session: OpenDataset, name: str, memory_limit: int) -> Collection | None:
+    """Return a collection of a dataset that is open, None where it has none of this name. ``memory_limit``: bytes that
+    one subset may take."""
+    if not session.format.traits.has_collections:
+        return None
+    connection = connection_of(session.url, "r", memory_limit, session)
+    store = connection.find_collection(name)
+    return None if store is None else Collection(OpenCollection(connection, store.document, (session, store)))
 
 
 class Collection:

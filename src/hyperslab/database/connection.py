@@ -48,7 +48,7 @@ class Connection:
     def __reduce__(self) -> tuple[object, ...]:
         """Return the place and options of what is open for a pickle, which refuses secrets; it is opened when it is
         first used. ClientError when it is closed."""
-        return _reopened, (redact(self.place), self.mode, self.memory_limit, self.session)
+        return connection_of, (redact(self.place), self.mode, self.memory_limit, self.session)
 
     def open(self) -> None:
         """Open the place; with mode ``a`` it is made first. ClientError for what is no place."""
@@ -153,7 +153,8 @@ class Connection:
             self.reader.refresh("")
 
 
-def _reopened(place: str, mode: Literal["r", "a"], memory_limit: int, session: OpenDataset) -> Connection:
+def connection_of(place: str, mode: Literal["r", "a"], memory_limit: int, session: OpenDataset) -> Connection:
+    """Return a connection to the collections of a dataset that is open."""
     connection = Connection(place, mode, memory_limit, {})
     connection.opened = session
     return connection

@@ -209,6 +209,14 @@ class Reader(ABC):
         dataset."""
         return None
 
+    def describe_datasets(self, start: int, count: int, wanted: Mapping[str, str]) -> Sequence[Mapping[str, object]]:
+        """Return what is known of the datasets that :meth:`some_names` names, without opening them, from ``start`` on,
+        each with its ``name`` and ``attributes``.
+
+        ``wanted``: what attributes are, or are spelled as; ``name`` is that of the dataset.
+        """
+        return ()
+
     def members(self, path: str) -> Sequence[str]:
         """Return the first collections of the root, or arrays of a collection; none in a group that is a dataset."""
         return ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hyperslab.array import Array
+from hyperslab.errors import Invalid
 from hyperslab.group.group import Group
 from hyperslab.model.paths import child, outward, split
 
@@ -13,5 +14,13 @@ def find_coordinate(array: Array, dim: str) -> Array | None:
     Its length may be another than the dimension's.
     """
     root = Group(array._session, "")
-    near = (root.get(child(folder, dim)) for folder in outward(split(array.path)[0]))
+    near = (_node_at(root, child(folder, dim)) for folder in outward(split(array.path)[0]))
     return next((found for found in near if isinstance(found, Array) and found.dims == (dim,)), None)
+
+
+def _node_at(root: Group, path: str) -> Group | Array | None:
+    """Return what stands at a path; None where nothing does, or can under such a name: a dimension may have any."""
+    try:
+        return root.get(path)
+    except Invalid:
+        return None

@@ -1,8 +1,9 @@
-"""What may have been meant by a name that is not there."""
+"""What may have been meant by a name that is not there, or by the text of a value."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any
 
@@ -20,3 +21,11 @@ def meant(name: Any, known: Iterable[object]) -> str:
     names = [str(each) for each in known if each is not None]
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return nearest(name, names) or f"there are {', '.join(names[:_SHOWN]) or 'none'}{more}"
+
+
+def values_of_text(text: str) -> set[object]:
+    """Return the values that a text may mean: itself, and the number that it spells."""
+    for kind in (int, float):  # first the one that has the more exact value
+        with suppress(ValueError):
+            return {text, kind(text)}
+    return {text}

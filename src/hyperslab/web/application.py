@@ -1,5 +1,5 @@
-"""What is answered to a request: pages with lists, the losses of a dataset, and its values as Zarr v3. What the
-explorer asks for is answered by ``explorer``.
+"""What is answered to a request: the page of the explorer, the losses of a dataset, its values as Zarr v3, and lists of
+them. What the page asks for is answered by ``explorer``.
 
 Values are read by threads of a pool, since reading blocks. A large stored value is sent piece by piece, all pieces of
 one version; a client that is too late for the rest of it is cut off, and never gets two versions for one.
@@ -27,6 +27,7 @@ from hyperslab.stores.credentials import redact
 from hyperslab.web.answers import PlainJson, answer, error_answer
 from hyperslab.web.explorer import Explorer
 from hyperslab.web.guard import COOKIE, Admission
+from hyperslab.web.page_files import PageFiles
 from hyperslab.web.pages import HEADERS, link_to, render_list
 from hyperslab.web.paths import split_path
 from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace, find_place
@@ -50,7 +51,9 @@ class Application:
         self._admission = admission
         self._pool = pool
         self._explorer = Explorer(places, self._run)
-        routes = [Route("/", self._index), Route("/zarr/{path:path}", self._zarr), *self._explorer.routes]
+        self._page = PageFiles()
+        zarr = Route("/zarr/{path:path}", self._zarr)
+        routes = [Route("/", self._index), zarr, *self._explorer.routes, *self._page.routes]
         handlers: dict[Any, Callable[[Request, Any], Response]] = {HTTPException: _of_starlette, Exception: _of_defect}
         self.app = Starlette(routes=routes, exception_handlers=handlers)
         self.app.router.redirect_slashes = False
@@ -63,16 +66,14 @@ class Application:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function)
 
     async def _index(self, request: Request) -> Response:
-        """Answer with the list of places. The token of the address goes into a cookie, and out of the address."""
+        """Answer with the page. The token of the address goes into a cookie, and out of the address."""
         if self._admission.token and "token" in request.query_params:
-            response: Response = RedirectResponse("/", 303, {"referrer-policy": "no-referrer"})
+            response: Response = RedirectResponse("./", 303, {"referrer-policy": "no-referrer"})
             name = f"{COOKIE}-{request.scope['server'][1]}"  # a browser has one jar for all ports of a host
             # "strict" would have a link with the token, in a page of another site, end at an error
             response.set_cookie(name, self._admission.cookie, httponly=True, samesite="lax")
             return response
-        links = [(f"{name} ({redact(place.where.url)})", link_to("zarr", name)) for name, place in self._places.items()]
-        remark = "Each dataset is a Zarr v3 store under its address, for any reader of Zarr."
-        return HTMLResponse(render_list("hyperslab", links, [remark]), headers={**HEADERS, "cache-control": "no-cache"})
+        return await self._run(partial(self._page.index, request))
 
     async def _zarr(self, request: Request) -> Response:
         """Answer with a value of a dataset, its losses, or a list of what is there."""
@@ -84,6 +85,8 @@ class Application:
 
     def _answer(self, parts: list[str], query: ValueQuery) -> Response:
         """Return the answer for a path, by a thread of the pool."""
+        if not parts:
+            return self._places_page()
         found = find_place(self._places, parts)
         if isinstance(found, FoundFolder):
             return _folder_page(parts, found)
@@ -92,6 +95,11 @@ class Application:
         if not found.key:
             return _dataset_page(parts, len(found.view.paths()))
         return self._value(found, query)
+
+    def _places_page(self) -> Response:
+        links = [(f"{name} ({redact(place.where.url)})", link_to("zarr", name)) for name, place in self._places.items()]
+        remark = "Each dataset is a Zarr v3 store under its address, for any reader of Zarr."
+        return HTMLResponse(render_list("hyperslab", links, [remark]), headers={**HEADERS, "cache-control": "no-cache"})
 
     def _value(self, found: FoundDataset, query: ValueQuery) -> Response:
         """Return a value, a part of it, or the answer that the client has it already."""
@@ -235,7 +243,7 @@ def _dataset_page(parts: list[str], arrays: int) -> Response:
 
 
 def _of_starlette(request: Request, error: HTTPException) -> Response:
-    remedy = "begin at the list of places: /"
+    remedy = "begin at the page: /"
     return answer(error.status_code, "NotFound" if error.status_code == 404 else "Invalid", error.detail, remedy=remedy)
 
 

@@ -11,12 +11,15 @@ import numpy as np
 
 from hyperslab.array import Array, cf, times
 from hyperslab.array.attributes import with_missing
+from hyperslab.array.axis_roles import role_of
 from hyperslab.array.plain_values import cell_text, to_json_value
 from hyperslab.chunks.grid import Axis
 from hyperslab.errors import HyperslabError, Invalid, SelectionError
+from hyperslab.group import Group
 from hyperslab.group.coordinates import find_coordinate
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Index, Labels, ScaleIndex, TimeScale, scale_value
+from hyperslab.model.paths import child, split
 from hyperslab.web.bounded_values import cut_text
 
 # Decoded bytes of the chunks of a coordinate that are read for labels; of a longer one the ends alone are told.
@@ -129,11 +132,13 @@ def grouped(spans: Sequence[range], most: int) -> list[list[range]]:
 @dataclass(frozen=True)
 class AxisLabels:
     """Labels of some positions: numbers, words, or times as text with their ``values`` as numbers. None where there
-    are none, or the ``problem`` why."""
+    are none, or the ``problem`` why. ``role``: what they mean in the world (``longitude`` …), ``series`` the seconds of
+    a time series of HDMF."""
 
     path: str | None = None
     units: str | None = None
     calendar: str | None = None
+    role: str | None = None
     labels: list[object] | None = None
     values: list[object] | None = None
     problem: str | None = None
@@ -144,6 +149,7 @@ class AxisLabels:
             "coordinate": self.path,
             "units": self.units,
             "calendar": self.calendar,
+            "role": self.role,
             "labels": self.labels,
             "values": self.values,
             **({"problem": self.problem} if self.problem else {}),
@@ -153,24 +159,40 @@ class AxisLabels:
 def labels_of(array: Array, axis: int, positions: range) -> AxisLabels:
     """Return the labels of positions of a dimension. Damage in a coordinate is told, and no error."""
     dim, spec = array.dims[axis], array.spec
-    if dim is None:
-        return AxisLabels()
-    if dim in spec.indexes:
-        return _labels_of_index(spec.indexes[dim], positions)
+    if dim is not None and dim in spec.indexes:
+        return replace(_labels_of_index(spec.indexes[dim], positions), role=role_of(dim, {}))
     try:
-        coordinate = find_coordinate(array, dim)
-        if coordinate is None or coordinate.shape != (array.shape[axis],):
-            return AxisLabels()
-        return _labels_of_coordinate(coordinate, positions)
+        coordinate = None if dim is None else find_coordinate(array, dim)
+        if coordinate is not None and coordinate.shape == (array.shape[axis],):
+            return _labels_of_coordinate(coordinate, positions)
+        return _labels_of_series(array, positions) if axis == 0 and split(array.path)[1] == "data" else AxisLabels()
     except HyperslabError as error:
         return AxisLabels(problem=cut_text(error.said)[0])
+
+
+def _labels_of_series(array: Array, positions: range) -> AxisLabels:
+    """Return the seconds of a time series of HDMF: its timestamps, or where it starts and its rate."""
+    root, folder = Group(array._session, ""), split(array.path)[0]
+    stamps = root.get(child(folder, "timestamps"))
+    if isinstance(stamps, Array) and stamps.shape == array.shape[:1]:
+        return replace(_labels_of_coordinate(stamps, positions), role="series")
+    start = root.get(child(folder, "starting_time"))
+    if not isinstance(start, Array) or start.shape != ():
+        return AxisLabels()
+    rate = start.attrs.get("rate")
+    if not isinstance(rate, int | float | np.number) or not rate > 0:
+        return AxisLabels()
+    first = float(np.asarray(start[()]))
+    seconds = [to_json_value(np.float64(first + place / float(rate))) for place in positions]
+    return AxisLabels(f"/{start.path}", "seconds", role="series", labels=seconds)
 
 
 def _labels_of_coordinate(coordinate: Array, positions: range) -> AxisLabels:
     """Return the labels that an array holds; the ends alone of one that costs too much."""
     units = None if coordinate.units is None else cut_text(coordinate.units)[0]
     clock = times.clock(coordinate.spec.attrs)
-    known = AxisLabels(f"/{coordinate.path}", units, None if clock is None else clock.calendar)
+    role = role_of(split(coordinate.path)[1], coordinate.spec.attrs)
+    known = AxisLabels(f"/{coordinate.path}", units, None if clock is None else clock.calendar, role)
     if not positions:
         return replace(known, labels=[])
     cut = coordinate.grid.axes[0]

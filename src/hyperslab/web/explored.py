@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from weakref import finalize
@@ -17,6 +17,10 @@ from weakref import finalize
 from hyperslab.array import Array
 from hyperslab.array.session import LinkedDatasets, OpenDataset, open_session
 from hyperslab.chunks.settings import Settings
+from hyperslab.database import Array as DatabaseArray
+from hyperslab.database import Collection
+from hyperslab.database.collection import collection_of
+from hyperslab.database.typed_conditions import parse_conditions
 from hyperslab.errors import ExternalLinkRefused, HyperslabError, Invalid
 from hyperslab.formats.base import Reader
 from hyperslab.group.links import follow
@@ -28,7 +32,8 @@ from hyperslab.web.zarr_view import file_stamp
 
 # Of each open dataset chunks are kept of which a part was shown: the next frame of a film, or the next value under the
 # pointer, is mostly in them. A chunk larger than the limit is refused, so that one request cannot take all memory.
-_SETTINGS = Settings(cache_bytes=16 << 20, memory_limit=256 << 20)
+_MEMORY_LIMIT = 256 << 20
+_SETTINGS = Settings(cache_bytes=16 << 20, memory_limit=_MEMORY_LIMIT)
 # Datasets that are kept open, those that were used last.
 _MOST_OPEN = 16
 # Seconds after which the documents of a node are read again, and after which the dataset is opened anew, so that
@@ -40,12 +45,14 @@ _MOST_LOOKS = 4096
 
 @dataclass(eq=False)
 class _Open:
-    """An open dataset, the version of its file, and when its nodes were looked at."""
+    """An open dataset, the version of its file, when its nodes were looked at, and its collections that were queried:
+    each has an index of attributes, which is dear to make."""
 
     session: OpenDataset
     file: Stamp | None
     opened: float
     looks: dict[str, float] = field(default_factory=dict)
+    collections: dict[str, Collection] = field(default_factory=dict)
 
 
 class _ServedLinks(LinkedDatasets):
@@ -96,6 +103,22 @@ class ExploredDatasets:
         if not spec.is_array:
             raise Invalid("this is a group", url=session.url, node=place, remedy="name an array")
         return Array(session, place, spec)
+
+    def find_arrays(
+        self, where: Location, path: str, conditions: Iterable[str], order: str | None
+    ) -> Sequence[DatabaseArray]:
+        """Return the arrays of the collection at a path that meet conditions, such as ``dt>=2023-01-01``, in an order.
+
+        Invalid for what is no collection and what is no condition; SchemaError for attributes that it has not.
+        """
+        found = self._get(where, _OPEN_EVERY)
+        collection = found.collections.get(path)
+        if collection is None:
+            collection = collection_of(found.session, path.strip("/"), _MEMORY_LIMIT)
+            if collection is None:
+                raise Invalid("this is no collection", url=found.session.url, node=path, remedy="filter a collection")
+            found.collections[path] = collection
+        return collection.query(parse_conditions(collection, conditions), order=order)
 
     def close(self) -> None:
         """Let go of all; what is being read stays open until then."""

@@ -10,7 +10,7 @@ import asyncio
 import os
 import re
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -24,19 +24,22 @@ from hyperslab.stores.credentials import redact_text
 from hyperslab.web.answers import PlainJson, error_answer
 from hyperslab.web.axes import axis_names, labels_of, parse_number
 from hyperslab.web.bounded_values import cut_text, plain
+from hyperslab.web.cell_places import read_places
 from hyperslab.web.explored import ExploredDatasets
+from hyperslab.web.exports import ExportQuery, export_part
+from hyperslab.web.histogram import read_histogram
 from hyperslab.web.nodes import list_nodes, node_facts
 from hyperslab.web.pages import link_to
 from hyperslab.web.paths import split_path
 from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace, find_place
-from hyperslab.web.rows import MOST_ROWS, read_rows
+from hyperslab.web.rows import MOST_ROWS, read_found, read_objects, read_rows
 from hyperslab.web.views import ViewQuery, pack_view, read_view
 
 Work = Callable[[list[str], Mapping[str, list[str]], Callable[[], bool]], Response]
 # Seconds between two looks whether the client of a view still waits.
 _LOOK_EVERY = 0.2
-# Rows, and pixels along an axis, of who names no number.
-_ROWS, _PIXELS = 100, 512
+# Rows, pixels along an axis, and bars, of who names no number.
+_ROWS, _PIXELS, _BINS = 100, 512, 64
 _HEADERS = {"cache-control": "no-cache"}
 # Dimensions that a request may choose positions of.
 _MOST_CHOICES = 64
@@ -64,8 +67,11 @@ class Explorer:
             "cell": self._cell,
             "rows": self._rows,
             "view": self._view,
+            "histogram": self._histogram,
+            "export": self._export,
         }
-        answers = {name: partial(self._answer, work=work, is_view=name == "view") for name, work in works.items()}
+        views = ("view", "histogram", "export")
+        answers = {name: partial(self._answer, work=work, is_view=name in views) for name, work in works.items()}
         return [
             Route(f"/api/{name}{below}", answer) for name, answer in answers.items() for below in ("", "/{path:path}")
         ]
@@ -129,12 +135,13 @@ class Explorer:
             return PlainJson({"kind": "places", "names": names, "is_whole": True}, headers=_HEADERS)
         found = find_place(self._places, parts)
         if isinstance(found, FoundFolder):
-            facts = {"kind": "folder", "path": "/".join(parts), "names": found.names, "is_whole": found.is_whole}
+            kind = "database" if found.is_database else "folder"
+            facts = {"kind": kind, "path": "/".join(parts), "names": found.names, "is_whole": found.is_whole}
             return PlainJson(facts, headers=_HEADERS)
         group = one_of(query, "node") or found.key
-        listed = list_nodes(self._datasets, found.view.where, group, one_of(query, "after"))
-        depth = len(found.key.split("/")) if found.key else 0
-        dataset = parts[: len(parts) - depth]
+        depth = parse_depth(one_of(query, "depth"))
+        listed = list_nodes(self._datasets, found.view.where, group, one_of(query, "after"), depth)
+        dataset = parts[: len(parts) - (len(found.key.split("/")) if found.key else 0)]
         zarr = link_to("zarr", *dataset)
         facts = {"kind": "dataset", "path": "/".join(dataset), "zarr": zarr, "losses": f"{zarr}/losses", **listed}
         return PlainJson(facts, headers=_HEADERS)
@@ -144,9 +151,20 @@ class Explorer:
         return PlainJson(node_facts(self._datasets, found.view.where, path), headers=_HEADERS)
 
     def _rows(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
-        found, path = self._open_node(parts, query)
+        """Return rows of a node, of the arrays of a collection that are chosen, or of the objects of a database."""
         start = parse_number(one_of(query, "start") or "0", "start")
         count = min(parse_number(one_of(query, "count") or str(_ROWS), "count"), MOST_ROWS)
+        conditions, order = query.get("where", []), one_of(query, "order")
+        if len(conditions) > _MOST_CHOICES:
+            raise Invalid("so many conditions", remedy=f"give at most {_MOST_CHOICES}")
+        found = find_place(self._places, parts)
+        if isinstance(found, FoundFolder):
+            objects = self._places[parts[0]].describe_objects(start, count + 1, parse_equalities(conditions))
+            return PlainJson(read_objects(objects, start, count), headers=_HEADERS)
+        path = one_of(query, "node") or found.key
+        if conditions or order:
+            arrays = self._datasets.find_arrays(found.view.where, path, conditions, order)
+            return PlainJson(read_found(arrays, start, count), headers=_HEADERS)
         return PlainJson(read_rows(*self._datasets.open_node(found.view.where, path), start, count), headers=_HEADERS)
 
     def _cell(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
@@ -156,8 +174,18 @@ class Explorer:
         return PlainJson(cell_facts(array, index), headers=_HEADERS)
 
     def _view(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
-        head, cells = read_view(self._open_array(parts, query), view_query(query), goes_on)
+        array, wanted = self._open_array(parts, query), view_query(query)
+        head, cells = read_places(array, wanted) if wanted.positions else read_view(array, wanted, goes_on)
         return Response(pack_view(head, cells), media_type="application/octet-stream", headers=_HEADERS)
+
+    def _export(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
+        file = export_part(self._open_array(parts, query), export_query(query))
+        return Response(file.data, media_type=file.media_type, headers=file.headers)
+
+    def _histogram(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
+        bins = parse_number(one_of(query, "bins") or str(_BINS), "bins")
+        facts = read_histogram(self._open_array(parts, query), view_query(query), bins, goes_on)
+        return PlainJson(facts, headers=_HEADERS)
 
 
 def cell_facts(array: Array, index: tuple[int, ...]) -> dict[str, object]:
@@ -208,26 +236,70 @@ def one_of(query: Mapping[str, list[str]], name: str) -> str | None:
     return values[0] if values else None
 
 
+def parse_depth(text: str | None) -> int | None:
+    """Return how many levels of a dataset are listed, None for all; Invalid."""
+    depth = None if text is None else parse_number(text, "a depth")
+    if depth == 0:
+        raise Invalid("a list of no levels", remedy="give a depth from 1 on")
+    return depth
+
+
+def parse_equalities(texts: Sequence[str]) -> dict[str, str]:
+    """Return the values of conditions ``NAME=TEXT`` by name; Invalid for other ones."""
+    found = dict(text.partition("=")[::2] for text in texts if not text.startswith("="))
+    if len(found) < len(texts) or not all("=" in text for text in texts):
+        raise Invalid("objects are chosen by NAME=TEXT", remedy="give each name once, such as where=name=wind")
+    return found
+
+
 def view_query(query: Mapping[str, list[str]]) -> ViewQuery:
     """Return the view that a query asks for; Invalid."""
-    choices = query.get("at", [])
-    if len(choices) > _MOST_CHOICES:
-        raise Invalid("positions of so many dimensions", remedy=f"choose at most {_MOST_CHOICES}")
-    at = {}
-    for text in choices:
-        name, _, place = text.rpartition(":")
-        at[name] = parse_number(place, "a position (at=DIM:INDEX)")
-    decoded = one_of(query, "decoded") or "1"
-    if decoded not in ("0", "1"):
-        raise Invalid(f"decoded={cut_text(decoded, 40)[0]}", remedy="decoded is 0 or 1")
     return ViewQuery(
         x=one_of(query, "x"),
         y=one_of(query, "y"),
-        at=at,
+        at=parse_positions(query),
         x_range=one_of(query, "x_range"),
         y_range=one_of(query, "y_range"),
         width=parse_number(one_of(query, "width") or str(_PIXELS), "width"),
         height=parse_number(one_of(query, "height") or str(_PIXELS), "height"),
         field=one_of(query, "field"),
-        decoded=decoded == "1",
+        decoded=is_said(query, "decoded", "1"),
+        envelope=is_said(query, "envelope"),
+        positions=is_said(query, "positions"),
+        quick=is_said(query, "quick"),
     )
+
+
+def export_query(query: Mapping[str, list[str]]) -> ExportQuery:
+    """Return the file that a query asks for; Invalid."""
+    ranges = {}
+    for text in _choices(query, "range"):
+        name, _, rest = text.rpartition(":")
+        name, _, first = name.rpartition(":")
+        ranges[name] = f"{first}:{rest}"
+    return ExportQuery(one_of(query, "format") or "", parse_positions(query), ranges, is_said(query, "decoded", "1"))
+
+
+def parse_positions(query: Mapping[str, list[str]]) -> dict[str, int]:
+    """Return the positions that ``at=DIM:INDEX`` chooses, by dimension; Invalid."""
+    at = {}
+    for text in _choices(query, "at"):
+        name, _, place = text.rpartition(":")
+        at[name] = parse_number(place, "a position (at=DIM:INDEX)")
+    return at
+
+
+def is_said(query: Mapping[str, list[str]], name: str, otherwise: str = "0") -> bool:
+    """Return True for 1 and False for 0; Invalid for any other text."""
+    text = one_of(query, name) or otherwise
+    if text not in ("0", "1"):
+        raise Invalid(f"{name}={cut_text(text, 40)[0]}", remedy=f"{name} is 0 or 1")
+    return text == "1"
+
+
+def _choices(query: Mapping[str, list[str]], name: str) -> list[str]:
+    """Return what a query says of several dimensions; Invalid for more than an array has."""
+    choices = query.get(name, [])
+    if len(choices) > _MOST_CHOICES:
+        raise Invalid("positions of so many dimensions", remedy=f"choose at most {_MOST_CHOICES}")
+    return choices

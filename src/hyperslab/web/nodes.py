@@ -22,6 +22,7 @@ from hyperslab.stores.credentials import redact, redact_text
 from hyperslab.stores.location import Location
 from hyperslab.web.axes import axis_names, labels_of
 from hyperslab.web.bounded_values import cut_text, plain
+from hyperslab.web.cell_places import find_places
 from hyperslab.web.explored import ExploredDatasets
 from hyperslab.web.rows import count_rows, is_collection
 
@@ -34,17 +35,20 @@ _MOST_ATTRIBUTES, _MOST_OMITTED = 500, 100
 # -- lists -------------------------------------------------------------------------------------------------------------
 
 
-def list_nodes(datasets: ExploredDatasets, where: Location, group: str, after: str | None) -> dict[str, object]:
+def list_nodes(
+    datasets: ExploredDatasets, where: Location, group: str, after: str | None, depth: int | None = None
+) -> dict[str, object]:
     """Return the first nodes at and below a group, in the dataset's order; those behind ``after`` where that is named.
 
-    ``next``: what to name for more; None where these are all. NodeNotFound.
+    ``depth``: how many levels below the group, None for all. ``next``: what to name for more; None where these are
+    all. NodeNotFound.
     """
     session = datasets.open(where, listing=True)
     group, after = normalize(group), None if after is None else normalize(after)
     found: list[dict[str, object]] = []
     last, deadline = "", time.monotonic() + _LIST_SECONDS
     is_whole = True
-    for path, node in _walk(session, group, after):
+    for path, node in _walk(session, group, after, depth):
         if len(found) == MOST_NODES or (found and time.monotonic() > deadline):
             is_whole = False
             break
@@ -63,10 +67,12 @@ def list_nodes(datasets: ExploredDatasets, where: Location, group: str, after: s
     }
 
 
-def _walk(session: OpenDataset, group: str, after: str | None) -> Iterator[tuple[str, Node | HyperslabError]]:
+def _walk(
+    session: OpenDataset, group: str, after: str | None, depth: int | None
+) -> Iterator[tuple[str, Node | HyperslabError]]:
     """Yield path and node of a group and of all below it, or the error of one that cannot be read."""
     if after is not None:
-        below = _resume(session, group, after)
+        below = _resume(session, group, after)[:depth]
     else:
         top = session.reader.node(group)
         yield group, top
@@ -82,7 +88,7 @@ def _walk(session: OpenDataset, group: str, after: str | None) -> Iterator[tuple
             yield path, error
             continue
         yield path, node
-        if node.is_group and not is_collection(session, path):
+        if node.is_group and len(below) != depth and not is_collection(session, path):
             below.append(_enter(session, path))
 
 
@@ -159,7 +165,8 @@ def node_facts(datasets: ExploredDatasets, where: Location, path: str) -> dict[s
         here = datasets.open(where).reader.node(normalize(path))
         if isinstance(here, Link):
             link = {"link": {**link_facts(here), "leads_to": f"/{place}", "url": session.url}}
-    head = {"url": session.url, "format": session.format.name, "path": f"/{normalize(path)}", **link}
+    main = session.reader.main and f"/{session.reader.main}"
+    head = {"url": session.url, "format": session.format.name, "path": f"/{normalize(path)}", "main": main, **link}
     facts = _facts_of(session, place, spec)
     attributes, is_whole = attribute_list(spec.attrs)
     tail: dict[str, object] = {"attributes": attributes, "attributes_are_all": is_whole}
@@ -172,7 +179,7 @@ def node_facts(datasets: ExploredDatasets, where: Location, path: str) -> dict[s
 
 
 def _array_facts(array: Array) -> dict[str, object]:
-    """Return how an array is stored, and the coordinates of its dimensions."""
+    """Return how an array is stored, the coordinates of its dimensions, and where its cells lie on the earth."""
     spec, session = array.spec, array._session
     storage: dict[str, object] = {}
     stored = None
@@ -180,6 +187,7 @@ def _array_facts(array: Array) -> dict[str, object]:
         storage = dict(session.reader.storage(array.path))
         if is_quickly_sized(session.url, spec):
             stored = array.nbytes_stored
+    places = find_places(array)
     return {
         "chunks": _cut_facts(array.chunks),
         "shards": None if array.shards is None else _cut_facts(array.shards),
@@ -189,6 +197,7 @@ def _array_facts(array: Array) -> dict[str, object]:
         "nbytes_stored": stored,
         "storage": plain(storage)[0],
         "coordinates": [_coordinate_facts(array, axis) for axis in range(array.ndim)],
+        "map": places and places.as_json(),
     }
 
 

@@ -1,4 +1,4 @@
-"""The plain HTML pages: lists of names with links, every text escaped, no script and no style from elsewhere."""
+"""The plain HTML pages under ``/zarr/``: lists of names with links, every text escaped, no script and no style."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import islice
 from urllib.parse import quote
@@ -49,6 +49,7 @@ class FoundFolder:
 
     names: Sequence[str]
     is_whole: bool
+    is_database: bool = False
 
 
 class ServedPlace:
@@ -72,6 +73,14 @@ class ServedPlace:
         if self.where.path is None:
             return self._find_object(parts)
         return self._find_in_folder(parts)
+
+    def describe_objects(self, start: int, count: int, wanted: Mapping[str, str]) -> Sequence[Mapping[str, object]]:
+        """Return what is known of the objects of a database, as :meth:`.Reader.describe_datasets` does. Invalid for
+        another place."""
+        if self.where.scheme not in SCHEMES:
+            raise Invalid("a folder without rows", url=self.where.url, remedy="browse it")
+        with closing(open_session(self.where, "r", None, Settings(cache_bytes=0), {})) as session:
+            return session.reader.describe_datasets(start, count, wanted)
 
     def close(self) -> None:
         """Let go of all datasets."""
@@ -144,7 +153,7 @@ class ServedPlace:
     def _find_object(self, parts: Sequence[str]) -> FoundDataset | FoundFolder:
         if not parts:
             names = _names_of(self.where) or []
-            return FoundFolder(names[:MOST_NAMES], len(names) <= MOST_NAMES)
+            return FoundFolder(names[:MOST_NAMES], len(names) <= MOST_NAMES, is_database=True)
         where = Location.of(f"{self.where.target}#{quote(parts[0], safe='')}", self.where.options)
         return FoundDataset(self._add((parts[0],), where, ""), "/".join(parts[1:]))
 
@@ -202,12 +211,9 @@ def _has_objects(where: Location) -> bool:
 
 def _names_of(where: Location) -> list[str] | None:
     """Return the names of the datasets in a database, one more than are shown; None for a place that is one dataset."""
-    session = open_session(where, "r", None, Settings(cache_bytes=0), {})
-    try:
+    with closing(open_session(where, "r", None, Settings(cache_bytes=0), {})) as session:
         names = session.reader.some_names(MOST_NAMES + 1)
         return None if names is None else list(names)
-    finally:
-        session.close()
 
 
 # -- names -------------------------------------------------------------------------------------------------------------

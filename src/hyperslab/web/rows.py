@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -14,6 +14,7 @@ import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.array.session import OpenDataset
+from hyperslab.database import Array as DatabaseArray
 from hyperslab.errors import FormatError, HyperslabError, Invalid
 from hyperslab.group import Group
 from hyperslab.model.cells import Values
@@ -33,6 +34,8 @@ _MOST_READ = _ITEMS + 1
 _COLUMN_BYTES = 32 << 20
 # Cells of a ragged column that are read by one read; of more each row is read by itself.
 _RAGGED_CELLS = 50_000
+# Arrays of a query that are leafed through: the records of those before are read, and thrown away.
+_MOST_FOUND = 10_000
 # Indexes of indexes: HDMF has two of them.
 _MOST_LEVELS = 4
 _RECORD = ("id", "primary_attributes", "custom_attributes")
@@ -203,8 +206,7 @@ def read_rows(session: OpenDataset, path: str, spec: GroupSpec | ArraySpec, star
 
     Invalid for what has no rows. Damage in one column leaves the others readable.
     """
-    if not 1 <= count <= MOST_ROWS:
-        raise Invalid(f"{count} rows at once", remedy=f"ask for 1 to {MOST_ROWS:,}")
+    _require_count(count)
     with session.add_place_to_errors(path):
         if isinstance(spec, ArraySpec):
             return _rows_of_array(Array(session, path, spec), start, count)
@@ -214,6 +216,12 @@ def read_rows(session: OpenDataset, path: str, spec: GroupSpec | ArraySpec, star
         if is_collection(session, path):
             return _records(session, path, start, count)
         raise Invalid("a group without rows", remedy="name an array, a table or a collection")
+
+
+def _require_count(count: int) -> None:
+    """Raise Invalid for a number of rows that is not read at once."""
+    if not 1 <= count <= MOST_ROWS:
+        raise Invalid(f"{count} rows at once", remedy=f"ask for 1 to {MOST_ROWS:,}")
 
 
 def _rows_of_array(array: Array, start: int, count: int) -> dict[str, Any]:
@@ -277,6 +285,34 @@ def _records(session: OpenDataset, path: str, start: int, count: int) -> dict[st
         except HyperslabError as error:
             record["problem"] = redact_text(error.said)
         records.append(record)
+    return _answer_of_records(records, start, total)
+
+
+def read_found(found: Sequence[DatabaseArray], start: int, count: int) -> dict[str, Any]:
+    """Return arrays that a query of a collection found, with their attributes, from ``start`` on, at most ``count``.
+    Invalid for another number of rows at once, and far behind the first."""
+    _require_count(count)
+    if start > _MOST_FOUND:
+        raise Invalid(f"rows beyond the first {_MOST_FOUND:,} that were found", remedy="give further conditions")
+    some = list(islice(found[start : start + count + 1], count + 1))
+    total = None if len(some) > count else start + len(some)
+    records = [
+        {"id": each.id, "shape": list(each.shape), **each.primary_attributes, **each.custom_attributes}
+        for each in some[:count]
+    ]
+    return _answer_of_records(records, start, total)
+
+
+def read_objects(objects: Sequence[Mapping[str, object]], start: int, count: int) -> dict[str, Any]:
+    """Return the objects of a database as rows from ``start`` on, at most ``count`` of them; one more tells that they
+    go on. Invalid for another number of rows at once."""
+    _require_count(count)
+    total = None if len(objects) > count else start + len(objects)
+    return _answer_of_records([dict(each) for each in objects[:count]], start, total)
+
+
+def _answer_of_records(records: list[dict[str, Any]], start: int, total: int | None) -> dict[str, Any]:
+    """Return the answer for records, with a column for each attribute that one of them has."""
     names = list(islice(dict.fromkeys(name for record in records for name in record), _MOST_COLUMNS))
     heads: list[dict[str, object]] = [{"name": cut_text(name)[0], "is_ragged": False} for name in names]
     found = ([record.get(name) for name in names] for record in records)

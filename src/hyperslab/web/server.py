@@ -29,7 +29,7 @@ CACHE_BYTES = 256 << 20
 
 
 class DataServer:
-    """Datasets over HTTP until it is closed: ``url`` is the list of them, with the ``token`` in it."""
+    """Datasets over HTTP until it is closed: ``url`` is the page that shows them, with the ``token`` in it."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class DataServer:
 
     @property
     def url(self) -> str:
-        """The address of the list of places, with the token."""
+        """The address of the page, with the token."""
         return f"{self.address}/" + (f"?token={quote(self.token, safe='')}" if self.token else "")
 
     @property

@@ -33,22 +33,30 @@ MOST_PIXELS, MOST_CELLS = 4096, 1 << 20
 # Chunks, their decoded bytes, and the cells of them that a view reads, so that it takes a second or so. On a server
 # each chunk is a request.
 MOST_CHUNKS, MOST_REMOTE_CHUNKS, MOST_BYTES, MOST_CELLS_READ = 4096, 256, 256 << 20, 64 << 20
+# How many times less a quick view reads, to be there within a tenth of a second.
+_QUICKER = 16
 # Cells that are read at a time.
 _BOX_CELLS = 1 << 19
 # Seconds after which the rest of a view is left out, as a gap.
 _SECONDS = 20.0
 # Gaps that are told one by one.
-_MOST_GAPS = 100
+MOST_GAPS = 100
 # Floats of 32 bits tell 2**24 numbers apart: where cells are so close together for their size, they are sent without
 # what they have in common, so that 2**12 steps are left to see.
 _CLOSE = 2.0**-12
 Reads = Callable[[], bool]
 """Returns True while somebody waits for the view."""
+Taker = Callable[[int, int, Values], None]
+"""Takes cells that were read, with the numbers of the first one's row and column."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewQuery:
-    """What is asked for: dimensions by name, a position for each of the others, ranges, and the size of the picture."""
+    """What is asked for: dimensions by name, a position for each of the others, ranges, and the size of the picture.
+
+    ``envelope``: an image has the least, the mean and the greatest cell of each block, as a line has.
+    ``positions``: not cells, but the longitudes and latitudes where they lie. ``quick``: few of the cells will do.
+    """
 
     x: str | None
     y: str | None
@@ -59,10 +67,18 @@ class ViewQuery:
     height: int
     field: str | None = None
     decoded: bool = True
+    envelope: bool = False
+    positions: bool = False
+    quick: bool = False
+
+    @property
+    def layers(self) -> int:
+        """Most layers of the view."""
+        return 3 if self.envelope or self.y is None else 2 if self.positions else 1
 
 
 @dataclass(eq=False)
-class _View:
+class View:
     """A view that is being made: the array, its axes (columns last; a line has no rows), and how cells are read."""
 
     array: Array
@@ -70,6 +86,7 @@ class _View:
     fixed: dict[int, int]
     field: str | None
     how: cf.Decoding | None
+    is_quick: bool = False
     is_unwritten: bool = False
     """True where none of its chunks was ever written: all cells are the fill value."""
 
@@ -113,6 +130,11 @@ class _View:
         """Return stored cells as real numbers."""
         return as_numbers(cells if self.how is None else cf.apply(self.how, cells))
 
+    def fill_number(self) -> float:
+        """Return the fill value as a number, NaN where it means missing."""
+        fill = self.array.spec.fill_cell()
+        return float(self.decode((fill if self.field is None else fill[self.field])[np.newaxis])[0])
+
 
 def as_numbers(cells: Values) -> Values:
     """Return real cells as NumPy computes with them: times in seconds, missing ones as NaN."""
@@ -128,14 +150,14 @@ def read_view(array: Array, query: ViewQuery, goes_on: Reads) -> tuple[dict[str,
     Damaged chunks are gaps, and so is what is not read in time. Invalid, SelectionError; MemoryLimit for chunks that
     are too large, Conflict once nobody waits for it.
     """
-    view = _fitted(_open_view(array, query))
+    view = fit_view(open_view(array, query))
     rows, columns = view.rows, view.columns
     is_line = len(view.axes) == 1
-    means = BlockMeans((rows.count, columns.count), (rows.block, columns.block), envelope=is_line)
-    gaps = [] if view.is_unwritten else _read_boxes(view, means, goes_on)
+    has_envelope = is_line or query.envelope
+    means = BlockMeans((rows.count, columns.count), (rows.block, columns.block), envelope=has_envelope)
+    gaps = [] if view.is_unwritten else read_boxes(view, means.add, goes_on)
     if view.is_unwritten:
-        fill = array.spec.fill_cell()
-        means.fill(float(view.decode((fill if view.field is None else fill[view.field])[np.newaxis])[0]))
+        means.fill(view.fill_number())
     layers = dict(means.layers())
     (first, *more) = layers.values()
     stack = np.stack([first, *more]) if more else first[np.newaxis]
@@ -154,17 +176,17 @@ def read_view(array: Array, query: ViewQuery, goes_on: Reads) -> tuple[dict[str,
         "offset": offset,
         "minimum": least,
         "maximum": greatest,
-        "cell_minimum": _finite_or_none(means.least),
-        "cell_maximum": _finite_or_none(means.greatest),
-        "units": _units_of(array, view),
+        "cell_minimum": finite_or_none(means.least),
+        "cell_maximum": finite_or_none(means.greatest),
+        "units": units_of(array, view),
         "decoded": query.decoded,
-        "reduction": reduction_text(view.axes, array),
+        "reduction": reduction_text(view.axes, array, has_envelope=has_envelope),
         "is_exact": all(axis.step == 1 for axis in view.axes),
-        "x": _axis_facts(array, columns),
-        "y": None if is_line else _axis_facts(array, rows),
-        "at": [_fixed_facts(array, axis, place) for axis, place in view.fixed.items()],
+        "x": axis_facts(array, columns),
+        "y": None if is_line else axis_facts(array, rows),
+        "at": [fixed_facts(array, axis, place) for axis, place in view.fixed.items()],
         "cost": {"chunks": view.chunks, "chunk_nbytes": view.chunk_nbytes},
-        "gaps": gaps[:_MOST_GAPS],
+        "gaps": gaps[:MOST_GAPS],
         "gap_count": len(gaps),
     }
     return head, cells
@@ -181,7 +203,7 @@ def pack_view(head: Mapping[str, Any], cells: Values) -> bytes:
 # -- what is read ------------------------------------------------------------------------------------------------------
 
 
-def _open_view(array: Array, query: ViewQuery) -> _View:
+def open_view(array: Array, query: ViewQuery) -> View:
     """Return the view that is asked for, with all of its cells; Invalid, SelectionError."""
     with array._session.add_place_to_errors(array.path):
         how = _decoding_of(array, query)
@@ -191,8 +213,8 @@ def _open_view(array: Array, query: ViewQuery) -> _View:
             raise Invalid("the array has no cells, or more than can be counted", remedy="look at another one")
         if not (1 <= query.width <= MOST_PIXELS and 1 <= query.height <= MOST_PIXELS):
             raise Invalid("a picture of this size", remedy=f"width and height are from 1 to {MOST_PIXELS}")
-        if query.y is not None and query.width * query.height > MOST_CELLS:
-            raise Invalid("a picture of so many pixels", remedy=f"ask for at most {MOST_CELLS:,}")
+        if query.y is not None and query.width * query.height * query.layers > MOST_CELLS:
+            raise Invalid("a picture of so many pixels", remedy=f"ask for at most {MOST_CELLS // query.layers:,}")
         names = axis_names(array.dims)
         x = find_axis(array, names[-1] if query.x is None else query.x)
         axes = [ViewAxis(x, *parse_range(query.x_range, array.shape[x]), query.width)]
@@ -209,7 +231,7 @@ def _open_view(array: Array, query: ViewQuery) -> _View:
                 raise Invalid(f"{name} has no position {place}", remedy=f"it has {array.shape[axis]}, from 0 on")
             if axis in fixed:
                 fixed[axis] = place
-    return _View(array, tuple(axes), fixed, query.field, how)
+    return View(array, tuple(axes), fixed, query.field, how, query.quick)
 
 
 def _decoding_of(array: Array, query: ViewQuery) -> cf.Decoding | None:
@@ -233,7 +255,7 @@ def _decoding_of(array: Array, query: ViewQuery) -> cf.Decoding | None:
     return cf.decoding(dtype, {name: attrs[name] for name in attrs if name not in ("units", "calendar")})
 
 
-def _fitted(view: _View) -> _View:
+def fit_view(view: View) -> View:
     """Return the view with steps so that what it reads is within the budget: of the axes that can be read whole as
     many as possible, of the others one position for each pixel, or fewer."""
     factor, may_be_unwritten = 1, True
@@ -243,7 +265,7 @@ def _fitted(view: _View) -> _View:
         trials.sort(key=lambda axes: -prod(len(axis.positions) for axis in axes))
         for axes in trials:
             tried = replace(view, axes=axes)
-            if _is_within_budget(tried):
+            if is_within_budget(tried):
                 return tried
             if may_be_unwritten and (found := _is_unwritten(tried)) is not None:
                 if found:
@@ -257,15 +279,15 @@ def _most_chunks(array: Array) -> int:
     return MOST_CHUNKS if array._cells.source.traits.concurrency is None else MOST_REMOTE_CHUNKS
 
 
-def _is_within_budget(view: _View) -> bool:
+def is_within_budget(view: View) -> bool:
     """Return True where a view reads few enough chunks, bytes and cells, or a single chunk."""
-    count = view.chunks
+    count, less = view.chunks, _QUICKER if view.is_quick else 1
     cells = prod(len(axis.positions) for axis in view.axes)
-    is_small = view.chunk_nbytes <= MOST_BYTES and cells <= MOST_CELLS_READ
-    return count == 1 or (count <= _most_chunks(view.array) and is_small)
+    is_small = view.chunk_nbytes <= MOST_BYTES // less and cells <= MOST_CELLS_READ // less
+    return count == 1 or (count <= _most_chunks(view.array) // less and is_small)
 
 
-def _is_unwritten(view: _View) -> bool | None:
+def _is_unwritten(view: View) -> bool | None:
     """Return True where none of the chunks of a view was ever written; None where that is not known by looking at few
     chunks at hand."""
     if _most_chunks(view.array) != MOST_CHUNKS or view.chunks > MOST_CHUNKS:
@@ -274,7 +296,7 @@ def _is_unwritten(view: _View) -> bool | None:
     return view.array.plan(key).stored_nbytes == 0
 
 
-def _boxes(view: _View) -> Iterator[tuple[list[range], list[range]]]:
+def _boxes(view: View) -> Iterator[tuple[list[range], list[range]]]:
     """Yield the parts that are read at a time, as the spans of whole chunks that they are made of."""
     cuts = view.array.grid.axes
     columns = view.columns.spans(cuts[view.columns.axis])
@@ -287,14 +309,14 @@ def _boxes(view: _View) -> Iterator[tuple[list[range], list[range]]]:
             yield row_group, column_group
 
 
-def _read_boxes(view: _View, means: BlockMeans, goes_on: Reads) -> list[dict[str, object]]:
+def read_boxes(view: View, take: Taker, goes_on: Reads) -> list[dict[str, object]]:
     """Read all boxes, those with damage once more chunk by chunk; returns the gaps."""
     deadline = time.monotonic() + _SECONDS
     gaps: list[dict[str, object]] = []
 
     def read(rows: range, columns: range) -> HyperslabError | None:
         try:
-            means.add(rows.start, columns.start, view.read(rows, columns))
+            take(rows.start, columns.start, view.read(rows, columns))
         except DAMAGE as error:
             return error
         return None
@@ -315,7 +337,7 @@ def _read_boxes(view: _View, means: BlockMeans, goes_on: Reads) -> list[dict[str
     return gaps
 
 
-def _gap(view: _View, rows: range, columns: range, kind: str, message: str) -> dict[str, object]:
+def _gap(view: View, rows: range, columns: range, kind: str, message: str) -> dict[str, object]:
     """Return what is told of cells that could not be read."""
     y = view.rows.range_of(rows) if len(view.axes) == 2 else None
     facts = {"class": kind, "message": cut_text(redact_text(message), 500)[0]}
@@ -325,13 +347,13 @@ def _gap(view: _View, rows: range, columns: range, kind: str, message: str) -> d
 # -- what is told ------------------------------------------------------------------------------------------------------
 
 
-def reduction_text(axes: tuple[ViewAxis, ...], array: Array) -> str:
+def reduction_text(axes: tuple[ViewAxis, ...], array: Array, *, has_envelope: bool) -> str:
     """Return in words what was done: ``mean of 16 x 16``, ``every 8th of time``."""
     names = [cut_text(axis_names(array.dims)[axis.axis], 60)[0] for axis in axes]
     blocks = [axis.block for axis in axes]
     texts = []
     if prod(blocks) > 1:
-        what = "mean" if len(axes) == 2 else "minimum, mean and maximum"
+        what = "minimum, mean and maximum" if has_envelope else "mean"
         texts.append(f"{what} of {' x '.join(map(str, blocks))}")
     texts += [f"every {_ordinal(axis.step)} of {name}" for axis, name in zip(axes, names, strict=True) if axis.step > 1]
     return ", ".join(texts) or "every cell"
@@ -349,11 +371,11 @@ def _ends(cells: Values) -> tuple[float | None, float | None]:
     return (float(finite.min()), float(finite.max())) if finite.size else (None, None)
 
 
-def _finite_or_none(number: float) -> float | None:
+def finite_or_none(number: float) -> float | None:
     return number if isfinite(number) else None
 
 
-def _units_of(array: Array, view: _View) -> str | None:
+def units_of(array: Array, view: View) -> str | None:
     kinds = {"m": "seconds", "M": "seconds since 1970-01-01"}
     dtype = array.dtype if view.field is None else array.dtype[view.field]
     if dtype.kind in kinds:
@@ -361,9 +383,9 @@ def _units_of(array: Array, view: _View) -> str | None:
     return None if array.units is None or view.field is not None else cut_text(array.units)[0]
 
 
-def _axis_facts(array: Array, axis: ViewAxis) -> dict[str, object]:
+def axis_facts(array: Array, axis: ViewAxis, *, labelled: bool = True) -> dict[str, object]:
     """Return which positions an axis of the picture shows, and the label of the first one of each of its cells."""
-    labels: AxisLabels = labels_of(array, axis.axis, axis.shown())
+    labels = labels_of(array, axis.axis, axis.shown()) if labelled else AxisLabels()
     return {
         "dim": axis_names(array.dims)[axis.axis],
         "size": array.shape[axis.axis],
@@ -376,7 +398,7 @@ def _axis_facts(array: Array, axis: ViewAxis) -> dict[str, object]:
     }
 
 
-def _fixed_facts(array: Array, axis: int, place: int) -> dict[str, object]:
+def fixed_facts(array: Array, axis: int, place: int) -> dict[str, object]:
     """Return the one position of a dimension that is not shown, with its label."""
     labels = labels_of(array, axis, range(place, place + 1))
     return {

@@ -34,16 +34,16 @@ from hyperslab.cli.databases import (
     is_server,
     open_client,
     open_objects,
-    parse_conditions,
     print_problems,
     schema_rows,
     table,
 )
 from hyperslab.cli.exit_codes import verbosity_options
-from hyperslab.cli.labelled_part import read_part
 from hyperslab.cli.output import echo_rows, format_columns, json_option, print_json, print_remark
 from hyperslab.conversion import convert
+from hyperslab.conversion.labelled_part import read_part
 from hyperslab.database import Collection
+from hyperslab.database.typed_conditions import parse_conditions
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.integrity import check as check_dataset
 from hyperslab.model.amounts import size_text

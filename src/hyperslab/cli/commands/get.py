@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import sys
+from itertools import islice
 from pathlib import Path
 
 import click
-import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.array.plain_values import cell_text
-from hyperslab.cli import labelled_part
 from hyperslab.cli.arguments import (
     allow_option,
     find_array,
@@ -23,7 +21,8 @@ from hyperslab.cli.arguments import (
     storage_option,
     url_argument,
 )
-from hyperslab.cli.output import json_option, json_text, print_json, print_remark
+from hyperslab.cli.output import format_columns, json_option, json_text, print_json, print_remark
+from hyperslab.conversion import labelled_part
 from hyperslab.errors import AlreadyExists, FormatError, Invalid
 from hyperslab.model.amounts import counted
 from hyperslab.stores.building import building
@@ -107,10 +106,19 @@ def give_out(
     if as_json:
         print_json(schema, url=url, **part.as_json())
     elif not output:
-        text, left = labelled_part.as_text(part, _SCREEN if sys.stdout.isatty() else None)
+        text, left = as_text(part, _SCREEN if sys.stdout.isatty() else None)
         click.echo(text)
         if left:
             print_remark(f"{left} more cells; -o writes them all to a file")
+
+
+def as_text(part: labelled_part.LabelledPart, limit: int | None) -> tuple[str, int]:
+    """Return a scalar as itself, others in columns of at most `limit` lines, and how many cells were left out."""
+    if not part.dims:
+        return cell_text(part.values[()]), 0
+    rows = [[*part.dims, part.array.name or "value"]]
+    rows += ([cell_text(cell) for cell in row] for row in islice(labelled_part.table_rows(part), limit))
+    return format_columns(rows), 0 if limit is None else max(part.values.size - limit, 0)
 
 
 def check_ending(output: str | None) -> None:
@@ -139,11 +147,4 @@ def render(part: labelled_part.LabelledPart, output: str, url: str) -> bytes:
         return labelled_part.as_csv(part).encode()
     if output.endswith(".json"):
         return json_text("get", url=url, **part.as_json()).encode()
-    if part.values.dtype.hasobject and part.values.dtype.kind != "T":
-        raise Invalid("a .npy file holds no cells of variable length", remedy="write .json or .csv")
-    cells = part.values
-    if cells.dtype.kind == "T":  # NumPy casts such text to a length that is said, and to no other
-        cells = cells.astype(f"U{np.strings.str_len(cells).max(initial=1)}")
-    file = io.BytesIO()
-    np.save(file, cells, allow_pickle=False)
-    return file.getvalue()
+    return labelled_part.as_npy(part)

@@ -18,7 +18,6 @@ import numpy as np
 from hyperslab.array import Array, cf
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.plain_values import cell_text
-from hyperslab.cli import labelled_part
 from hyperslab.cli.arguments import (
     allow_option,
     find_array,
@@ -34,6 +33,7 @@ from hyperslab.cli.arguments import (
 from hyperslab.cli.commands.get import is_packed
 from hyperslab.cli.output import json_option, print_json, print_remark
 from hyperslab.cli.plot_axes import Axis, axis_of, curved_axes, date_text, date_ticks, mask_torn_cells, title_of
+from hyperslab.conversion import labelled_part
 from hyperslab.errors import AlreadyExists, FormatError, Invalid, MissingLibrary
 from hyperslab.group import Group
 from hyperslab.model.cells import Values

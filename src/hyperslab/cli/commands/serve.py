@@ -22,7 +22,7 @@ _TOKEN_VARIABLE = "HYPERSLAB_TOKEN"
     "--host", default="127.0.0.1", show_default=True, help="Where it listens: this machine alone, or another."
 )
 @click.option("--port", default=0, show_default=True, help="The port; 0 is any free one.")
-@click.option("--open", "opens", is_flag=True, help="Show the list of places in the browser.")
+@click.option("--open", "opens", is_flag=True, help="Show the explorer in the browser.")
 @click.option("--token", help=f"What readers have to know: random unless given (or ${_TOKEN_VARIABLE}); '' for none.")
 @click.option("--allow-origin", multiple=True, metavar="URL", help="A site whose pages may read, or '*'; repeatable.")
 @storage_option()
@@ -37,7 +37,8 @@ def serve_command(
     storage_option: dict[str, object] | None,
     as_json: bool,
 ) -> None:
-    """Give the datasets at each PLACE, a file, folder or URL, out as Zarr v3 over HTTP, until Ctrl-C.
+    """Show the datasets at each PLACE, a file, folder or URL, in the browser, and give them out as Zarr v3 over HTTP,
+    until Ctrl-C.
 
     A folder of datasets is looked into when somebody looks. Nothing can be written.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ from hyperslab.formats.mongo.to_spec import (
     variable_extension,
 )
 from hyperslab.formats.rules import Finding
+from hyperslab.model.guessing import values_of_text
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
@@ -238,6 +239,24 @@ class CollectionReader(Reader):
         """Return the names of the first objects, or their ids where they have none."""
         with storage_errors(self.url):
             return [str(found.name or found.id) for found in search.find_objects(self._pair.meta, limit=most)]
+
+    def describe_datasets(self, start: int, count: int, wanted: Mapping[str, str]) -> list[dict[str, object]]:
+        """Return what is known of the objects whose attributes, or ``name``, are as wanted."""
+        attrs = {name: values_of_text(text) for name, text in wanted.items() if name != "name"}
+        with storage_errors(self.url):
+            found = search.find_objects(self._pair.meta, attrs, name=wanted.get("name"), skip=start, limit=count)
+            return [
+                {
+                    "name": str(info.name or info.id),
+                    "kind": info.kind,
+                    "dims": ", ".join(f"{dim}: {'?' if size is None else size}" for dim, size in info.dims.items()),
+                    "variables": [name for name in info.variables if name != "__DataArray__"],
+                    "nbytes": info.nbytes,
+                    "created": info.created,
+                    "attributes": dict(info.attrs),
+                }
+                for info in found
+            ]
 
     def _object(self, path: str) -> tuple[ObjectReader, str]:
         """Return the object that a path leads to, the same one by its name and by its id, and the path within it."""

@@ -1,4 +1,4 @@
-"""A selected part of an array with the labels of its cells: as text, CSV, JSON, ``.npy``, or a dataset of its own.
+"""A selected part of an array with the labels of its cells: as CSV, JSON, ``.npy``, or a dataset of its own.
 
 Labels that an array has by itself are shown as the coordinate array that a dataset of it would have.
 """
@@ -10,7 +10,7 @@ import io
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ from hyperslab.array import Array, cf, references
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.decoded import Decoded
 from hyperslab.array.plain_values import cell_text, to_json_value
-from hyperslab.cli.output import format_columns
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group import Group
 from hyperslab.group.coordinates import find_coordinate
@@ -201,15 +200,6 @@ def _direction(root: Group | Array, array: Array, dim: str) -> str:
     return f"{dim} {'ascends' if cells[0] < cells[1] else 'descends'} from {first} to {last}"
 
 
-def as_text(part: LabelledPart, limit: int | None) -> tuple[str, int]:
-    """Return a scalar as itself, others in columns of at most `limit` lines, and how many cells were left out."""
-    if not part.dims:
-        return cell_text(part.values[()]), 0
-    rows = [[*part.dims, part.array.name or "value"]]
-    rows += ([cell_text(cell) for cell in row] for row in islice(table_rows(part), limit))
-    return format_columns(rows), 0 if limit is None else max(part.values.size - limit, 0)
-
-
 def table_rows(part: LabelledPart) -> Iterator[list[object]]:
     """Yield one row per cell: its labels, then its value."""
     axes = [part.labels(axis) for axis in range(len(part.dims))]
@@ -225,6 +215,18 @@ def as_csv(part: LabelledPart) -> str:
     for row in table_rows(part):
         writer.writerow([cell_text(cell) for cell in row])
     return text.getvalue()
+
+
+def as_npy(part: LabelledPart) -> bytes:
+    """Return the cells as a .npy file; Invalid for cells of variable length other than text."""
+    cells = part.values
+    if cells.dtype.hasobject and cells.dtype.kind != "T":
+        raise Invalid("a .npy file holds no cells of variable length", remedy="write .json or .csv")
+    if cells.dtype.kind == "T":  # NumPy casts such text to a length that is said, and to no other
+        cells = cells.astype(f"U{np.strings.str_len(cells).max(initial=1)}")
+    file = io.BytesIO()
+    np.save(file, cells, allow_pickle=False)
+    return file.getvalue()
 
 
 def save_dataset(part: LabelledPart, url: str) -> None:

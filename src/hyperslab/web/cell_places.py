@@ -1,0 +1,126 @@
+"""Where the cells of an array lie on the earth, by coordinates of two dimensions, or of one that is no axis: curved
+grids, and cells that form no grid (CF 1.11, 5.2 and 5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hyperslab.array import Array, cf
+from hyperslab.array.attributes import with_missing
+from hyperslab.array.axis_roles import role_of
+from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.group import Group
+from hyperslab.model.cells import Values
+from hyperslab.model.paths import child as path_of
+from hyperslab.model.paths import outward, split
+from hyperslab.web.axes import ViewAxis, axis_names
+from hyperslab.web.views import ViewQuery, as_numbers, axis_facts, fit_view, is_within_budget, open_view
+
+# Names that are looked up of the attribute ``coordinates``.
+_MOST_NAMES = 20
+_RADIANS = ("radian", "radians", "rad")
+# Degrees beyond which a longitude is none, but a number for missing ones.
+_FARTHEST = 1080.0
+
+
+@dataclass(frozen=True)
+class CellPlaces:
+    """Longitude and latitude of all cells along ``dims`` of an array, one or two of them, in its order."""
+
+    dims: tuple[str, ...]
+    longitude: Array
+    latitude: Array
+
+    def as_json(self) -> dict[str, object]:
+        """Return what a node tells of it."""
+        kind = "grid" if len(self.dims) == 2 else "points"
+        paths = {"longitude": f"/{self.longitude.path}", "latitude": f"/{self.latitude.path}"}
+        return {"kind": kind, "dims": list(self.dims), **paths}
+
+
+def find_places(array: Array) -> CellPlaces | None:
+    """Return the coordinates that say where the cells lie; None without any. What cannot be read is none."""
+    names = axis_names(array.dims)
+    found: dict[str, Array] = {}
+    for coordinate in _coordinates(array):
+        role = role_of(split(coordinate.path)[1], coordinate.spec.attrs)
+        dims = coordinate.dims
+        is_like = 1 <= coordinate.ndim <= 2 and None not in dims and set(dims) <= set(names)
+        if role in ("longitude", "latitude") and is_like and coordinate.dtype.kind in "iuf":
+            sizes = [array.shape[names.index(str(dim))] for dim in dims]
+            if sizes == list(coordinate.shape):
+                found.setdefault(role, coordinate)
+    if len(found) < 2 or set(found["longitude"].dims) != set(found["latitude"].dims):
+        return None
+    along = sorted(map(str, found["longitude"].dims), key=names.index)
+    return CellPlaces(tuple(along), found["longitude"], found["latitude"])
+
+
+def _coordinates(array: Array) -> Iterator[Array]:
+    """Yield the arrays that the attribute ``coordinates`` names, the nearest of each name, but for dimensions."""
+    root = Group(array._session, "")
+    for name in str(array.spec.attrs.get("coordinates", "")).split()[:_MOST_NAMES]:
+        if name in array.dims:
+            continue
+        with suppress(HyperslabError):  # a name that none can have, or damage
+            near = (root.get(path_of(folder, name)) for folder in outward(split(array.path)[0]))
+            coordinate = next((node for node in near if isinstance(node, Array)), None)
+            if coordinate is not None:
+                yield coordinate
+
+
+def read_places(array: Array, query: ViewQuery) -> tuple[dict[str, object], Values]:
+    """Return the head of a view, and for each of its cells the longitude and latitude, in degrees, as two layers of
+    floats of 32 bits: those of the position in the middle of its block. NaN is nowhere, as are impossible degrees.
+
+    Invalid where there are none along the dimensions of the view, or so many that reading them takes too long.
+    """
+    places = find_places(array)
+    view = fit_view(open_view(array, query))
+    names = axis_names(array.dims)
+    axes = {names[axis.axis]: axis for axis in view.axes}
+    if places is None or set(places.dims) != set(axes):
+        dims = "no dimensions" if places is None else " and ".join(places.dims)
+        raise Invalid(f"longitudes and latitudes are known along {dims}", node=array.path, remedy="view these")
+    layers = []
+    for coordinate in (places.longitude, places.latitude):
+        with array._session.add_place_to_errors(coordinate.path):
+            cells = _read_middles(coordinate, [axes[str(dim)] for dim in coordinate.dims], replace(query, y=None))
+        is_turned = len(view.axes) == 2 and coordinate.dims != tuple(names[axis.axis] for axis in view.axes)
+        layers.append(cells.T if is_turned else cells)
+    columns, rows = view.columns, view.rows
+    longitude, latitude = layers
+    is_nowhere = ~((np.abs(longitude) <= _FARTHEST) & (np.abs(latitude) <= 90 + 1e-6))
+    is_line = len(view.axes) == 1
+    stack = np.where(is_nowhere, np.nan, layers).astype("<f4")
+    head = {
+        "path": f"/{array.path}",
+        "kind": "positions",
+        "layers": ["longitude", "latitude"],
+        "shape": list(stack.shape),
+        "offset": 0.0,
+        "units": "degrees",
+        "x": axis_facts(array, columns, labelled=False),
+        "y": None if is_line else axis_facts(array, rows, labelled=False),
+        "gaps": [],
+        "gap_count": 0,
+    }
+    return head, stack
+
+
+def _read_middles(coordinate: Array, axes: list[ViewAxis], query: ViewQuery) -> Values:
+    """Return the degrees at the middle of each block along axes of a view, which are those of the coordinate."""
+    own = [replace(axis, axis=number, step=axis.step * axis.block) for number, axis in enumerate(axes)]
+    view = replace(open_view(coordinate, replace(query, x=None, x_range=None, at={})), axes=tuple(own))
+    if not is_within_budget(view):
+        raise Invalid("the coordinates are too long to be read", remedy="look at a part of the array")
+    middles = [[min(first + axis.block // 2 * axis.step, axis.stop - 1) for first in axis.shown()] for axis in axes]
+    cells = np.asarray(coordinate.oindex[tuple(middles)])
+    attrs = dict(with_missing(coordinate._session, coordinate.spec))
+    units = attrs.pop("units", None)
+    degrees = as_numbers(cf.apply(cf.decoding(cells.dtype, attrs), cells)).astype("f8")
+    return np.asarray(np.degrees(degrees) if units in _RADIANS else degrees)

@@ -1,0 +1,118 @@
+"""A part of an array as a file: CSV, ``.npy`` or netCDF, of a bounded size, which a browser saves."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from urllib.parse import quote
+
+from hyperslab.array import Array
+from hyperslab.conversion.labelled_part import LabelledPart, as_csv, as_npy, read_part, save_dataset
+from hyperslab.errors import Invalid, MemoryLimit, StorageError
+from hyperslab.group import Group
+from hyperslab.web.axes import ViewAxis, axis_names, find_axis, parse_range
+from hyperslab.web.bounded_values import cut_text
+
+# Bytes of cells that a file holds, cells of a CSV file (which are some 40 bytes each, with their labels), and chunks
+# and their decoded bytes that are read for it: some seconds of one processor.
+MOST_BYTES, MOST_CSV_CELLS, MOST_CHUNKS, MOST_CHUNK_BYTES = 64 << 20, 1_000_000, 16_384, 1 << 30
+_KINDS = {
+    "csv": (".csv", "text/csv; charset=utf-8"),
+    "npy": (".npy", "application/octet-stream"),
+    "netcdf": (".nc", "application/x-netcdf"),
+}
+_LARGE = "choose a smaller part, or take hyperslab get or convert"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportQuery:
+    """What is asked for: a ``format``, a position or a range (``a:b``) of dimensions by name, and whether cells are
+    decoded."""
+
+    format: str
+    at: Mapping[str, int]
+    ranges: Mapping[str, str]
+    decoded: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedFile:
+    """A file with the headers that tell a browser what it is."""
+
+    data: bytes
+    media_type: str
+    name: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers beside its type."""
+        quoted = quote(self.name.encode("utf-8", "replace"), safe="")
+        return {"cache-control": "no-cache", "content-disposition": f"attachment; filename*=UTF-8''{quoted}"}
+
+
+def export_part(array: Array, query: ExportQuery) -> ExportedFile:
+    """Return a part of an array as a file. Invalid, SelectionError; MemoryLimit for what is too large."""
+    if query.format not in _KINDS:
+        known = ", ".join(_KINDS)
+        raise Invalid(f"there is no file format {cut_text(query.format, 40)[0]!r}", remedy=f"take one of {known}")
+    ending, media_type = _KINDS[query.format]
+    with array._session.add_place_to_errors(array.path):
+        key = _key_of(array, query)
+        _check_size(array, key, query.format)
+        part = read_part(Group(array._session, ""), array, key, decoded=query.decoded)
+        data = _render(part, query.format)
+    return ExportedFile(data, media_type, f"{array.name or 'array'}{ending}")
+
+
+def _key_of(array: Array, query: ExportQuery) -> tuple[int | slice, ...]:
+    """Return the key of the array that the query means, a position or range for each dimension."""
+    key: list[int | slice] = [slice(0, size) for size in array.shape]
+    named = [find_axis(array, name) for name in (*query.at, *query.ranges)]
+    if len(set(named)) < len(named):
+        raise Invalid("a dimension is chosen twice", remedy="choose each once")
+    names = axis_names(array.dims)
+    for name, text in query.ranges.items():
+        axis = names.index(name)
+        key[axis] = slice(*parse_range(text, array.shape[axis]))
+    for name, place in query.at.items():
+        axis = names.index(name)
+        if not 0 <= place < array.shape[axis]:
+            raise Invalid(f"{name} has no position {place}", remedy=f"it has {array.shape[axis]}, from 0 on")
+        key[axis] = place
+    return tuple(key)
+
+
+def _check_size(array: Array, key: Sequence[int | slice], format: str) -> None:
+    """Raise MemoryLimit for a part that is more than a file holds, or takes too long to read."""
+    spans = [range(item, item + 1) if isinstance(item, int) else range(item.start, item.stop) for item in key]
+    cells = prod(map(len, spans))
+    if cells * array.dtype.itemsize > MOST_BYTES:
+        raise MemoryLimit(f"{cells:,} cells are more than the {MOST_BYTES:,} bytes of a file", remedy=_LARGE)
+    if format == "csv" and cells > MOST_CSV_CELLS:
+        raise MemoryLimit(f"{cells:,} cells are more than the {MOST_CSV_CELLS:,} of a CSV file", remedy=_LARGE)
+    if not cells:
+        return
+    axes = [ViewAxis(axis, span.start, span.stop, 1) for axis, span in enumerate(spans)]
+    chunks = prod(axis.chunks(cut) for axis, cut in zip(axes, array.grid.axes, strict=True))
+    if chunks > 1 and (
+        chunks > MOST_CHUNKS or chunks * array.grid.chunk_cells * array.dtype.itemsize > MOST_CHUNK_BYTES
+    ):
+        raise MemoryLimit(f"the part lies in {chunks:,} chunks", remedy=_LARGE)
+
+
+def _render(part: LabelledPart, format: str) -> bytes:
+    """Return the bytes of the file."""
+    if format == "csv":
+        return as_csv(part).encode("utf-8", "backslashreplace")
+    if format == "npy":
+        return as_npy(part)
+    try:
+        with tempfile.TemporaryDirectory(prefix="hyperslab-") as folder:
+            path = Path(folder, "part.nc")
+            save_dataset(part, str(path))
+            return path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"no room for a file to be made: {error.strerror}") from error

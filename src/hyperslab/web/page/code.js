@@ -1,0 +1,232 @@
+/** What is shown as Python, as a command, as files to download, and as an address of Zarr. */
+
+import { ApiError, fetchAnswer, zarrUrl } from "./api.js";
+import { formatNumber, make, makeButton, makeCopyButton, say, visible } from "./texts.js";
+
+const FORMATS = [
+  ["csv", "CSV", ".csv"],
+  ["npy", "npy", ".npy"],
+  ["netcdf", "netCDF", ".nc"],
+];
+const KINDS = /^(bool|u?int|float|complex|datetime|timedelta)/;
+
+/**
+ * One dimension of what is shown: a position, or a range.
+ * @typedef {{dim: string, name: string|null, size: number, index: number|null, start: number, stop: number}} Chosen
+ */
+
+/**
+ * Show code and downloads.
+ * @param {HTMLElement} element
+ * @param {{place: string, facts: any, view: any, filter: string|null, order: string|null}} shown the dataset, the answer of
+ *   /api/node, the state of the plot (null without one), conditions for the arrays of a collection and their order
+ */
+export function showCode(element, { place, facts, view, filter, order }) {
+  const chosen = facts.kind === "array" ? chosenPart(facts, view) : [];
+  const isCollection = facts.kind === "collection";
+  const parts = [make("h2", {}, "As code")];
+  parts.push(codeBlock("Python", isCollection ? collectionCode(facts) : pythonCode(facts, chosen, view)));
+  const command = isCollection ? collectionCommand(facts, filter, order) : shellCommand(facts, chosen, view);
+  if (command) parts.push(codeBlock("Command", command));
+  if (facts.kind === "array") parts.push(downloadBar(place, facts, chosen, view));
+  parts.push(codeBlock("Zarr", zarrUrl(place)));
+  element.replaceChildren(...parts);
+}
+
+/** @param {string} title @param {string} text */
+function codeBlock(title, text) {
+  const code = make("code", { "data-testid": title.toLowerCase() }, text);
+  const head = make(
+    "div",
+    { class: "bar" },
+    make("h3", {}, title),
+    makeCopyButton(() => text, title),
+  );
+  return make("div", { class: "code" }, head, make("pre", { tabindex: 0, role: "region", "aria-label": title }, code));
+}
+
+// -- what is shown ------------------------------------------------------------------------------------------------------
+
+/** @param {any} facts @param {any} view @returns {Chosen[]} */
+export function chosenPart(facts, view) {
+  return facts.coordinates.map(({ dim, size }, axis) => {
+    const whole = { dim, name: facts.dims[axis] === dim ? dim : null, size, index: null, start: 0, stop: size };
+    if (!view) return whole;
+    const range = dim === view.x ? view.x_range : dim === view.y ? view.y_range : null;
+    if (dim === view.x || dim === view.y) return { ...whole, ...boundsOf(range, size) };
+    const index = view.at?.[dim];
+    return { ...whole, index: Number.isInteger(index) ? index : view.x ? 0 : null };
+  });
+}
+
+/** @param {string|number[]|null|undefined} range @param {number} size */
+function boundsOf(range, size) {
+  const parts = typeof range === "string" ? range.split(":") : (range ?? []);
+  const [start, stop] = [parts[0] === "" ? 0 : Number(parts[0] ?? 0), parts[1] === "" ? size : Number(parts[1] ?? size)];
+  return start >= 0 && start < stop && stop <= size ? { start, stop } : { start: 0, stop: size };
+}
+
+/** @param {Chosen} each */
+function isWhole(each) {
+  return each.index === null && each.start === 0 && each.stop === each.size;
+}
+
+/** @param {any} facts @param {any} view */
+function isDecoded(facts, view) {
+  return view?.decoded !== false && !view?.field && (facts.dtype ?? "").match(KINDS) !== null;
+}
+
+// -- Python and shell ---------------------------------------------------------------------------------------------------
+
+/** @param {any} facts @param {Chosen[]} chosen @param {any} view */
+export function pythonCode(facts, chosen, view) {
+  const url = facts.link?.url ?? facts.url;
+  const path = (facts.link?.leads_to ?? facts.path).replace(/^\//, "");
+  const lines = ["import hyperslab as hs", ""];
+  const isAlone = facts.main === facts.path || path === "";
+  lines.push(`${isAlone && facts.kind === "array" ? "array" : "root"} = hs.open(${pythonText(url)})`);
+  if (facts.kind !== "array") {
+    if (path) lines.push(`group = root[${pythonText(path)}]`);
+    return lines.join("\n");
+  }
+  if (!isAlone) lines.push(`array = root[${pythonText(path)}]`);
+  lines.push(`cells = array${isDecoded(facts, view) ? ".decoded()" : ""}${keyCode(chosen, view?.field)}`);
+  return lines.join("\n");
+}
+
+/** @param {Chosen[]} chosen @param {string|undefined} field */
+function keyCode(chosen, field) {
+  const cut = chosen.filter((each) => !isWhole(each));
+  const isNamed = cut.every((each) => each.name !== null && isIdentifier(each.name)) && !field;
+  if (isNamed && cut.length) {
+    const words = cut.map((each) => `${each.name}=${each.index ?? `slice(${each.start}, ${each.stop})`}`);
+    return `.isel(${words.join(", ")})`;
+  }
+  const keys = chosen.map((each) => (isWhole(each) ? ":" : (each.index ?? `${each.start}:${each.stop}`)));
+  while (keys.at(-1) === ":") keys.pop();
+  const all = [...(field ? [pythonText(field)] : []), ...keys];
+  return `[${all.length ? all.join(", ") : "..."}]`;
+}
+
+const KEYWORDS = new Set(
+  [
+    "False None True and as assert async await break class continue def del elif else except finally for from global if",
+    "import in is lambda nonlocal not or pass raise return try while with yield indexers self",
+  ]
+    .join(" ")
+    .split(" "),
+);
+
+/** @param {string} name */
+function isIdentifier(name) {
+  return /^[A-Za-z_]\w*$/.test(name) && !KEYWORDS.has(name);
+}
+
+/** @param {any} facts @param {Chosen[]} chosen @param {any} view */
+export function shellCommand(facts, chosen, view) {
+  const url = shellText(facts.link?.url ?? facts.url);
+  const path = (facts.link?.leads_to ?? facts.path).replace(/^\//, "");
+  if (facts.kind !== "array") return path ? `hyperslab tree ${url}` : `hyperslab info ${url}`;
+  if (view?.field || chosen.some((each) => !/^[^\s=][^=]*$/.test(each.dim) || /\s$/.test(each.dim))) return null;
+  const cut = chosen.filter((each) => !isWhole(each));
+  const options = cut.map((each) => ` -s ${shellText(`${each.dim}=${each.index ?? `${each.start}..${each.stop}`}`)}`);
+  const name = facts.main === facts.path || path === "" ? "" : ` ${shellText(path)}`;
+  return `hyperslab get ${url}${name}${options.join("")}${isDecoded(facts, view) ? " --decoded" : ""}`;
+}
+
+/** @param {any} facts */
+function collectionCode(facts) {
+  const open = `client = Client(${pythonText(facts.url)}, mode="r")`;
+  const name = pythonText(facts.path.replace(/^\//, ""));
+  return ["from hyperslab.database import Client", "", open, `collection = client.get_collection(${name})`].join("\n");
+}
+
+/** @param {any} facts @param {string|null} filter @param {string|null} order */
+function collectionCommand(facts, filter, order) {
+  const words = [facts.url, facts.path.replace(/^\//, ""), ...conditionsOf(filter)].map(shellText);
+  return `hyperslab db query ${words.join(" ")}${order ? ` --order ${shellText(order)}` : ""}`;
+}
+
+/** Return the conditions of a filter, which are written with "and" between them. @param {string|null} filter */
+export function conditionsOf(filter) {
+  const parts = (filter ?? "").split(/\s+and\s+/i);
+  return parts.map((text) => text.trim()).filter(Boolean);
+}
+
+/** Return a text as Python writes it, what cannot be seen escaped. @param {string} text */
+export function pythonText(text) {
+  return escapeUnseen(JSON.stringify(text));
+}
+
+/** @param {string} text */
+function shellText(text) {
+  if (/^[\w@%+:,./=-]+$/.test(text)) return text;
+  const escaped = escapeUnseen(text);
+  if (escaped !== text) return `$'${escapeUnseen(text.replaceAll("\\", "\\\\").replaceAll("'", "\\'"))}'`;
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+/** @param {string} text */
+function escapeUnseen(text) {
+  return text.replace(
+    /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,
+    (letter) => {
+      return `\\u${letter.codePointAt(0).toString(16).padStart(4, "0")}`;
+    },
+  );
+}
+
+// -- downloads ----------------------------------------------------------------------------------------------------------
+
+/** @param {string} place @param {any} facts @param {Chosen[]} chosen @param {any} view */
+function downloadBar(place, facts, chosen, view) {
+  const note = make("span", { class: "muted", role: "status", "data-testid": "download-note" }, sizeText(chosen));
+  const query = {
+    node: facts.path,
+    decoded: isDecoded(facts, view) ? 1 : 0,
+    at: chosen.filter((each) => each.index !== null).map((each) => `${each.dim}:${each.index}`),
+    range: chosen.filter((each) => each.index === null && !isWhole(each)).map((each) => `${each.dim}:${each.start}:${each.stop}`),
+  };
+  const name = facts.path.split("/").at(-1) || place.split("/").at(-1) || "array";
+  const buttons = FORMATS.map(([format, title, ending]) => {
+    const button = makeButton(title, () => download(button, note, place, { ...query, format }, `${name}${ending}`), {
+      class: "small",
+      "aria-label": `Download as ${title}`,
+    });
+    return button;
+  });
+  return make("div", { class: "bar", role: "group", "aria-label": "Download" }, make("h3", {}, "Download"), ...buttons, note);
+}
+
+/** @param {Chosen[]} chosen */
+function sizeText(chosen) {
+  const sizes = chosen.filter((each) => each.index === null).map((each) => each.stop - each.start);
+  const cells = sizes.reduce((product, size) => product * size, 1);
+  return sizes.length > 1
+    ? `${sizes.map(formatNumber).join(" x ")} cells`
+    : `${formatNumber(cells)} cell${cells === 1 ? "" : "s"}`;
+}
+
+/**
+ * Fetch a file, and have the browser save it; an error is told beside the buttons.
+ * @param {HTMLElement} button @param {HTMLElement} note
+ * @param {string} place @param {Record<string, unknown>} query @param {string} name
+ */
+async function download(button, note, place, query, name) {
+  button.disabled = true;
+  note.textContent = "on its way …";
+  note.classList.remove("problem");
+  try {
+    const blob = await (await fetchAnswer("export", place, query)).blob();
+    const address = URL.createObjectURL(blob);
+    make("a", { href: address, download: name.replace(/[/\\:*?"<>|]/g, "_") }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 60_000);
+    note.textContent = `saved ${formatNumber(blob.size)} bytes`;
+  } catch (error) {
+    const remedy = error instanceof ApiError && error.remedy ? `; ${error.remedy}` : "";
+    note.textContent = visible(`${error.message}${remedy}`);
+    note.classList.add("problem");
+    say(note.textContent);
+  }
+  button.disabled = false;
+}

@@ -1,0 +1,104 @@
+// Colour maps, their limits and their legend. Perceptually uniform ones from the tables of matplotlib (CC0), 64 stops each.
+
+import { niceTicks } from "./scale.js";
+
+const STOPS = {
+  viridis:
+    "44015446075a470d6047136548186b481e6f482374482878472d7c46327f453782433c844241864046883e4a893c4f8a" +
+    "3a538b38578c365c8d34608d32648e31688e2f6c8e2d708e2c748e2a778e297b8e277f8e26838e24878e238a8d218e8d" +
+    "20928c1f968b1f9a8a1f9d891fa18721a58623a98426ac812ab07f2fb47c35b7793bbb7542be714ac26d52c5695ac864" +
+    "63cb5f6cce5976d05480d34d8ad54794d8419fda3aa9dc33b4dd2cbfdf25cae01fd4e21adfe318e9e41af3e61efde725",
+  cividis:
+    "00224e00255400285b002b63002e6a0030700633701236701b386f223b6e283e6e2d416d32446d37476c3c496c404c6c" +
+    "444f6c48526c4c556c50576c545a6d575d6d5b606e5f636f62666f666870696b716d6e727071737474757777767a7a78" +
+    "7e7d788280788683798986788d8978918c78958f779992779d9576a19875a59c74a99f73ada272b2a570b6a96fbaac6d" +
+    "beaf6bc2b369c7b667cbba64cfbd62d4c15fd8c45cddc859e1cc55e5cf51ead34defd748f3db42f8df3cfde234fee838",
+  magma:
+    "00000402010a04031206051a0a08220f0b2b130d34180f3e1d114823115129115b30116437106c3e0f72450f764b117a" +
+    "52137c58157e5f187f651a806b1d81721f817822817e24828526818b2981922b81982d809f2f7fa5317eac337cb3357a" +
+    "b93878c03a76c63d74cd3f71d3436ed9466bdf4a68e44f65e95462ed5a5ff1605df4675cf66e5cf8765cfa7e5efb8560" +
+    "fc8d63fd9567fd9c6bfea470feab75feb37afeba80fec286fec98dfed193fed89afddfa1fde7a8fceeb0fcf5b7fcfdbf",
+  inferno:
+    "00000402010a04031307051b0b072410092e150b381b0c41220c4b280b54300a5b3709613e0966450a694b0c6b520e6d" +
+    "58106e5f136e65156e6c186e721a6e781c6d7f1e6c85216b8c23699225689928659f2a63a52d60ac2f5db2325ab83557" +
+    "be3853c43c4fc9404bcf4446d44842d94d3ddd5239e25734e65d2fea632aed6925f06f20f3761bf57d15f78410f98b0b" +
+    "fa9207fb9a06fca108fca90efcb115fbb91efac127f9c931f7d13cf6d948f4e055f2e864f1ef74f3f585f6fa96fcffa4",
+  grey: "101010f4f4f4",
+  // For differences: as dark on either side, and light in the middle.
+  difference: "16336b2f5da04f86c07fadd6b3cfe6dde7eff6f5f3f2e2d8e8bfa9d99478c467529f382c6b1616",
+};
+
+export const COLOR_MAPS = Object.keys(STOPS);
+const tables = new Map();
+
+/** Return the 256 colours of a map, each as the four bytes of a pixel. @returns {Uint32Array} */
+export function colorTable(name) {
+  if (!tables.has(name)) tables.set(name, makeTable(STOPS[name] ?? STOPS.viridis));
+  return tables.get(name);
+}
+
+function makeTable(text) {
+  const stops = text.match(/.{6}/g).map((stop) => stop.match(/../g).map((part) => parseInt(part, 16)));
+  const bytes = new Uint8ClampedArray(256 * 4);
+  for (let color = 0; color < 256; color++) {
+    const at = (color / 255) * (stops.length - 1);
+    const stop = Math.min(Math.floor(at), stops.length - 2);
+    for (let part = 0; part < 3; part++) {
+      bytes[4 * color + part] = stops[stop][part] + (at - stop) * (stops[stop + 1][part] - stops[stop][part]);
+    }
+    bytes[4 * color + 3] = 255;
+  }
+  return new Uint32Array(bytes.buffer);
+}
+
+/** Return a colour of a map as CSS has it; `part` is from 0 to 1. */
+export function colorAt(name, part) {
+  const bytes = new Uint8Array(colorTable(name).buffer, 4 * Math.min(Math.floor(part * 256), 255), 3);
+  return `rgb(${bytes.join(" ")})`;
+}
+
+/**
+ * Return the limits of colours: what the user has set, else the least and the greatest cell; around 0 for differences.
+ * @param {{minimum: number|null, maximum: number|null}} head
+ */
+export function limitsOf(head, limits, isCentred) {
+  if (limits) return limits;
+  if (head.minimum === null) return [0, 1];
+  let [low, high] = [head.minimum, head.maximum];
+  if (isCentred) {
+    high = Math.max(Math.abs(low), Math.abs(high));
+    low = -high;
+  }
+  return low < high ? [low, high] : [low - (Math.abs(low) || 1) / 2, low + (Math.abs(low) || 1) / 2];
+}
+
+/** Write the colours of cells, missing ones as nothing; `offset` is to be added to each cell. */
+export function paintCells(cells, offset, [low, high], name, pixels) {
+  const table = colorTable(name);
+  const factor = 256 / (high - low);
+  const base = (offset - low) * factor;
+  for (let i = 0; i < pixels.length; i++) {
+    const color = Math.floor(cells[i] * factor + base);
+    pixels[i] = Number.isNaN(color) ? 0 : table[color < 0 ? 0 : color > 255 ? 255 : color];
+  }
+}
+
+/** Height of a legend. */
+export const LEGEND = 38;
+
+/** Draw the colours with ticks and units. */
+export function drawLegend(pen, theme, x, y, width, { name, limits, units }) {
+  const [low, high] = limits;
+  const steps = Math.min(Math.round(width), 256);
+  for (let step = 0; step < steps; step++) {
+    const [from, to] = [Math.round((step * width) / steps), Math.round(((step + 1) * width) / steps)];
+    pen.rect(x + from, y, to - from, 10, { fill: colorAt(name, (step + 0.5) / steps) });
+  }
+  const most = Math.max(Math.floor(width / 60), 3);
+  for (const { at, text } of niceTicks(low, high, most)) {
+    const place = x + ((at - low) / (high - low)) * width;
+    pen.path([place, y + 10, place, y + 14], { stroke: theme.muted });
+    pen.text(place, y + 16, text, { anchor: "center", baseline: "top", size: 11, color: theme.fg });
+  }
+  if (units) pen.text(x + width + 10, y + 5, units, { baseline: "middle", size: 11, color: theme.fg });
+}

@@ -1,0 +1,179 @@
+/** One node in full: how it is stored, its dimensions with their coordinates, its links and attributes. */
+
+import { formatBytes, formatNumber, formatShape, make, makeButton, visible } from "./texts.js";
+
+// Letters and lines of an attribute that are shown before "more" is pressed.
+const MOST_LETTERS = 240;
+const MOST_LINES = 4;
+let count = 0;
+
+/**
+ * Show a node.
+ * @param {HTMLElement} element
+ * @param {any} facts the answer of /api/node
+ * @param {(node: string) => string} linkTo the address of another node of the dataset
+ */
+export function showDetails(element, facts, linkTo) {
+  element.replaceChildren(
+    make("h2", {}, "Details"),
+    storageList(facts, linkTo),
+    ...(facts.coordinates?.length ? [make("h3", {}, "Dimensions"), dimensionTable(facts, linkTo)] : []),
+    make("h3", {}, "Attributes"),
+    attributeTable(facts, linkTo),
+  );
+}
+
+// -- storage ------------------------------------------------------------------------------------------------------------
+
+/** @param {any} facts @param {(node: string) => string} linkTo */
+function storageList(facts, linkTo) {
+  const rows = [
+    ["Path", facts.path],
+    ["Link to", linkText(facts.link, linkTo)],
+    ["Kind", [facts.kind, facts.type].filter(Boolean).join(", ")],
+    ["Type", facts.dtype],
+    ["Shape", facts.shape && formatShape(facts.shape)],
+    ["Units", facts.units],
+    ["Rows", facts.kind === "array" ? null : facts.rows],
+    ["Chunks", chunkText(facts.chunks)],
+    ["Shards", chunkText(facts.shards)],
+    ["Codec", facts.codec],
+    ["Fill value", facts.kind === "array" ? valueText(facts.fill_value) : null],
+    ["Size", sizeText(facts)],
+    ["Problem", facts.problem],
+    ...Object.entries(facts.storage ?? {}).map(([name, value]) => [name, valueText(value)]),
+    ["Format", facts.format],
+    ["Dataset", facts.url],
+  ];
+  const list = make("dl", { class: "facts-list" });
+  for (const [name, value] of rows) {
+    if (value === null || value === undefined || value === "") continue;
+    list.append(make("dt", {}, visible(name)), make("dd", {}, value instanceof Node ? value : visible(value)));
+  }
+  return list;
+}
+
+/** @param {any} link @param {(node: string) => string} linkTo */
+function linkText(link, linkTo) {
+  if (!link) return null;
+  if (link.source && link.source !== ".") return `${link.source} ${link.target}`;
+  return make("a", { href: linkTo(link.leads_to) }, visible(link.leads_to));
+}
+
+/** @param {(number|{count: number, least: number, most: number})[]|null|undefined} chunks */
+function chunkText(chunks) {
+  if (!chunks?.length) return null;
+  return chunks
+    .map((cut) => (typeof cut === "object" ? `${cut.count} of ${cut.least} to ${cut.most}` : formatNumber(cut)))
+    .join(" x ");
+}
+
+/** @param {any} facts */
+function sizeText({ nbytes, nbytes_stored: stored }) {
+  if (nbytes === null || nbytes === undefined) return null;
+  const whole = formatBytes(Number(nbytes));
+  if (stored === null || stored === undefined) return whole;
+  const ratio = stored > 0 ? `, ${((100 * stored) / nbytes).toPrecision(2)} %` : "";
+  return `${whole}, stored as ${formatBytes(Number(stored))}${nbytes > 0 && stored < nbytes ? ratio : ""}`;
+}
+
+// -- dimensions ---------------------------------------------------------------------------------------------------------
+
+/** @param {any} facts @param {(node: string) => string} linkTo */
+function dimensionTable(facts, linkTo) {
+  const rows = facts.coordinates.map((dimension) => {
+    const ends = dimension.ends.map(valueText);
+    return make(
+      "tr",
+      {},
+      make("th", { scope: "row" }, visible(dimension.dim)),
+      make("td", { class: "number" }, formatNumber(dimension.size)),
+      make("td", {}, dimension.problem ? visible(dimension.problem) : visible(ends.join(" … "))),
+      make("td", {}, visible([dimension.units, dimension.calendar].filter(Boolean).join(", "))),
+      make("td", {}, dimension.coordinate && make("a", { href: linkTo(dimension.coordinate) }, visible(dimension.coordinate))),
+    );
+  });
+  const head = ["Name", "Size", "Labels", "Units", "Coordinate"].map((name) => make("th", { scope: "col" }, name));
+  return scrolled("Dimensions", make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)));
+}
+
+// -- attributes ---------------------------------------------------------------------------------------------------------
+
+/** @param {any} facts @param {(node: string) => string} linkTo */
+function attributeTable(facts, linkTo) {
+  if (!facts.attributes?.length) return make("p", { class: "muted" }, "none");
+  const rows = facts.attributes.map(({ name, value, cut }) =>
+    make("tr", {}, make("th", { scope: "row" }, visible(name)), make("td", {}, ...attributeValue(name, value, cut, linkTo))),
+  );
+  if (!facts.attributes_are_all) {
+    rows.push(make("tr", {}, make("td", { colspan: 2, class: "muted" }, `the first ${facts.attributes.length} attributes`)));
+  }
+  return make("table", { class: "attributes" }, make("tbody", {}, ...rows));
+}
+
+/** @param {string} name @param {unknown} value @param {string|undefined} cut @param {(node: string) => string} linkTo */
+function attributeValue(name, value, cut, linkTo) {
+  if (isReference(value)) return [referenceLink(value, linkTo)];
+  const text = visible(valueText(value), true);
+  const note = cut ? make("span", { class: "muted note" }, visible(cut)) : null;
+  const short = beginning(text);
+  if (short === text) return [make("span", { class: "value" }, text), note].filter(Boolean);
+  count += 1;
+  const shown = make("span", { class: "value", id: `attribute-${count}` }, short);
+  const button = makeButton(
+    "more",
+    () => {
+      const isWhole = button.getAttribute("aria-expanded") === "true";
+      shown.textContent = isWhole ? short : text;
+      button.textContent = isWhole ? "more" : "less";
+      button.setAttribute("aria-expanded", String(!isWhole));
+    },
+    { class: "small", "aria-expanded": "false", "aria-controls": shown.id, "aria-label": `more of ${name}` },
+  );
+  return [shown, " ", button, note].filter(Boolean);
+}
+
+/** @param {string} text */
+function beginning(text) {
+  const lines = text.split("\n");
+  const some = lines.slice(0, MOST_LINES).join("\n").slice(0, MOST_LETTERS);
+  return some.length < text.length ? `${some.toWellFormed()}…` : text;
+}
+
+// -- values -------------------------------------------------------------------------------------------------------------
+
+/** Return a value as people read it: texts as they are, all else as JSON, NaN where there is no number. @param {unknown} value */
+export function valueText(value) {
+  if (typeof value === "string") return value;
+  if (value === null || value === undefined) return "—";
+  if (Array.isArray(value)) return `[${value.map(valueText).join(", ")}]`;
+  if (typeof value === "object") return JSON.stringify(value);
+  return String(value);
+}
+
+/** @param {unknown} value */
+export function isReference(value) {
+  return (
+    value !== null && typeof value === "object" && typeof value.path === "string" && "source" in value && "object_id" in value
+  );
+}
+
+/** Return a link to what a reference leads to. @param {any} reference @param {(node: string) => string} linkTo */
+export function referenceLink(reference, linkTo) {
+  const region = reference.region ? ` ${regionText(reference.region)}` : "";
+  if (reference.source && reference.source !== ".")
+    return make("span", {}, visible(`${reference.source} ${reference.path}${region}`));
+  return make("a", { href: linkTo(reference.path) }, visible(`${reference.path}${region}`));
+}
+
+/** @param {any} region */
+function regionText(region) {
+  if (!region.axes) return region.type === "all" ? "" : `(${region.type})`;
+  const axes = region.axes.map((axis) => (axis.index ? axis.index.join(",") : `${axis.start}:${axis.stop}`));
+  return `[${axes.join(", ")}]`;
+}
+
+/** Put a wide table into a box that scrolls, by keys too. @param {string} label @param {HTMLElement} table */
+export function scrolled(label, table) {
+  return make("div", { class: "scrolled", tabindex: 0, role: "region", "aria-label": label }, table);
+}

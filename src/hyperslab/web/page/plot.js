@@ -1,0 +1,516 @@
+// The plot of an array: fetches what is seen, coarse at first where it is much, and draws it.
+
+import { fetchJson, fetchView } from "./api.js";
+import { limitsOf } from "./colors.js";
+import { Controls } from "./controls.js";
+import { saveAs } from "./download.js";
+import { themeOf } from "./drawing.js";
+import { Frame } from "./frame.js";
+import { HistogramDrawing } from "./histogram.js";
+import { ImageDrawing } from "./image.js";
+import { LineDrawing, LineFrame, loadLines } from "./line.js";
+import { Places, loadCoast } from "./map.js";
+import { NOT_ALIKE, Picture, subtract } from "./picture.js";
+import { Readout } from "./readout.js";
+import { formatNumber } from "./scale.js";
+import { MapDrawing } from "./scatter.js";
+import { aspectOf, axesFor, canPlot, coordinateOf, isEarth, settingsOf, viewOf, windowOf } from "./settings.js";
+import { Sliders } from "./sliders.js";
+import { TraceDrawing } from "./traces.js";
+
+// Milliseconds that the window, or a slider, rests before cells are fetched.
+const REST = { window: 120, slider: 25 };
+// Cells in a window from which on a coarse picture comes first, and pixels that a view may have.
+const [MANY_CELLS, MOST_PIXELS, MOST_SIDE] = [1 << 22, 1 << 20, 4096];
+const GAPS = 3;
+// Pixels above and below the cells of an image: ticks, titles and the legend.
+const AROUND = 10 + 36 + 42;
+const PARTS = ["controls", "panes", "readout", "reduction", "gaps", "sliders", "probe"];
+
+const styleIsThere = new Promise((resolve) => {
+  const link = Object.assign(document.createElement("link"), { rel: "stylesheet" });
+  link.href = new URL("./plot.css", import.meta.url).href;
+  link.addEventListener("load", resolve);
+  link.addEventListener("error", resolve);
+  document.head.append(link);
+});
+
+/** Shows one array at a time in an element. */
+export class Plot {
+  static canPlot = canPlot;
+
+  /** @param {HTMLElement} element @param {{place: string, onChange: (view: object) => void}} options */
+  constructor(element, { place, onChange }) {
+    Object.assign(this, { element, place, onChange });
+    const part = (name) => [name, Object.assign(document.createElement("div"), { className: `plot-${name}` })];
+    this.parts = Object.fromEntries(PARTS.map(part));
+    const { controls, panes, readout, reduction, gaps, sliders, probe } = this.parts;
+    readout.dataset.testid = "readout";
+    reduction.dataset.testid = "reduction";
+    gaps.dataset.testid = "gaps";
+    gaps.setAttribute("role", "status");
+    element.classList.add("plot");
+    element.replaceChildren(controls, panes, readout, reduction, gaps, sliders, probe);
+    this.controls = new Controls(controls, place, (name, value) => this.act(name, value));
+    this.readout = new Readout(readout, place);
+    this.sliders = new Sliders(sliders, (dim, index) => this.change({ at: { ...this.settings.at, [dim]: index } }, REST.slider));
+    this.panes = [];
+    this.theme = null;
+    this.watch();
+  }
+
+  /** Draw anew where the page changes its size or its colours. */
+  watch() {
+    const recolor = () => {
+      this.theme = null;
+      this.repaint();
+    };
+    this.themes = new MutationObserver(recolor);
+    this.themes.observe(document.documentElement, { attributes: true });
+    this.dark = matchMedia("(prefers-color-scheme: dark)");
+    this.dark.addEventListener("change", recolor);
+    this.recolor = recolor;
+    this.sizes = new ResizeObserver(() => {
+      this.setHeight();
+      this.repaint();
+      if (this.settings && this.width && Math.abs(this.parts.panes.clientWidth / this.width - 1) > 0.2) this.load(REST.window);
+    });
+    this.sizes.observe(this.parts.panes);
+  }
+
+  destroy() {
+    this.stop();
+    this.sliders.stop();
+    this.readout.stop();
+    this.themes.disconnect();
+    this.sizes.disconnect();
+    this.dark.removeEventListener("change", this.recolor);
+    this.panes = [];
+    this.element.replaceChildren();
+    delete this.element.dataset.state;
+  }
+
+  /** Return the state of the plot, for an address. */
+  get view() {
+    return this.settings ? viewOf(this.details, this.settings) : null;
+  }
+
+  /** Show an array. @param {any} details the answer of /api/node @param {object|null} view its state */
+  show(details, view) {
+    const settings = settingsOf(details, view);
+    const isSame = this.details && this.details.path === details.path && same(this.details.shape, details.shape);
+    if (isSame && same(this.view, viewOf(details, settings))) return;
+    if (!isSame) {
+      this.sliders.stop();
+      this.pictures = null;
+      this.whole = null;
+    }
+    Object.assign(this, { details, settings });
+    this.showSettings();
+    this.load(0);
+  }
+
+  // -- what the user does ----------------------------------------------------------------------------------------
+
+  /** Change settings, tell of it, and fetch what is needed. */
+  change(changes, rest = 0) {
+    Object.assign(this.settings, changes);
+    this.showSettings();
+    this.onChange(this.view);
+    this.load(rest);
+  }
+
+  /** Change how the same cells are drawn. */
+  redraw(changes) {
+    Object.assign(this.settings, changes);
+    this.showSettings();
+    this.onChange(this.view);
+    this.redrawNow();
+  }
+
+  act(name, value) {
+    const { settings, details } = this;
+    const whole = { x_range: null, y_range: null, extent: null };
+    switch (name) {
+      case "kind":
+        return this.change({ ...whole, limits: null, ...axesFor(details, value) });
+      case "x":
+        return this.change({ ...whole, x: value, y: settings.y === value ? settings.x : settings.y });
+      case "y":
+        return this.change({ ...whole, y: value, x: settings.x === value ? settings.y : settings.x });
+      case "pane":
+        return this.change({ pane: value ? { node: value, operation: settings.pane?.operation ?? "difference" } : null });
+      case "operation":
+        return this.change({ pane: { ...settings.pane, operation: value } });
+      case "decoded":
+        return this.change({ decoded: value, limits: null });
+      case "bins":
+        return this.change({ bins: value });
+      case "gain":
+        return this.redraw({ gain: settings.gain * value });
+      case "zoom":
+        return value ? this.panes[0]?.frame.zoomBy(value) : this.panes[0]?.frame.showAll();
+      case "file":
+        return saveAs(value, this);
+      default:
+        return this.redraw({ [name]: value });
+    }
+  }
+
+  /** Look at another part of the dimensions that are drawn. */
+  onWindow(window) {
+    const { settings } = this;
+    if (settings.kind === "histogram") return;
+    if (settings.kind === "map") {
+      const extent = [window.x[0], window.y[0], window.x[1], window.y[1]].map((degrees) => Number(degrees.toFixed(3)));
+      const { x, y } = this.whole.bounds;
+      this.change({ extent: same(extent, rounded([x[0], y[0], x[1], y[1]])) ? null : extent }, REST.window);
+      return;
+    }
+    const range = (ends, dim) => {
+      const [from, to] = [Math.floor(ends[0] + 1e-6), Math.ceil(ends[1] - 1e-6)];
+      const isWhole = from === 0 && to === coordinateOf(this.details, dim).size;
+      return isWhole && !(settings.kind === "traces" && dim === settings.y) ? null : [from, to];
+    };
+    const changes = { x_range: range(window.x, settings.x), y_range: window.y ? range(window.y, settings.y) : null };
+    this.change(changes, REST.window);
+  }
+
+  /** Tell of what is under the pointer of one pane, and mark it in all. */
+  onPoint(pane, position) {
+    for (const each of this.panes) if (each !== pane) each.frame.setMark(position);
+    if (!position) return;
+    if (this.settings.kind === "histogram") {
+      const { value, labels } = pane.frame.drawing.textOf(position);
+      Object.assign(this.readout.value, { textContent: value });
+      Object.assign(this.readout.labels, { textContent: labels });
+      return;
+    }
+    const { details, settings } = this;
+    const place = { ...settings.at, [settings.x]: position.x, ...(settings.y === null ? {} : { [settings.y]: position.y }) };
+    const isSecond = pane === this.panes[1] && settings.pane !== null;
+    const picture = this.pictures[isSecond ? 1 : 0];
+    const isAlone = this.panes.length === 1;
+    const shown = this.panes.map((each) => shownText(each.picture, position, isAlone ? "" : each.name));
+    this.readout.tell({
+      node: isSecond ? settings.pane.node : details.path,
+      index: details.coordinates.map(({ dim }) => place[dim]),
+      reduced: shown.filter(Boolean).join(" · "),
+      gap: picture.gapAt(position.x, picture.y ? position.y : null),
+      isDecoded: settings.decoded,
+    });
+  }
+
+  showSettings() {
+    const { details, settings } = this;
+    this.controls.show(details, settings);
+    const dims = details.coordinates.filter(({ dim, size }) => dim !== settings.x && dim !== settings.y && size > 1);
+    this.sliders.show(dims.map(({ dim, size }) => ({ dim, size, index: settings.at[dim] })));
+  }
+
+  // -- fetching --------------------------------------------------------------------------------------------------
+
+  stop() {
+    clearTimeout(this.timer);
+    this.abort?.abort();
+    this.abort = null;
+  }
+
+  /** Fetch and draw what the settings ask for, after a rest; what was being fetched is given up. */
+  load(rest) {
+    this.stop();
+    this.element.dataset.state = "loading";
+    const abort = new AbortController();
+    this.abort = abort;
+    this.timer = setTimeout(async () => {
+      try {
+        await this.fetchAll(abort.signal);
+        if (abort.signal.aborted) return;
+        this.element.dataset.state = "done";
+        this.sliders.frameIsDrawn();
+      } catch (error) {
+        if (!abort.signal.aborted && error.name !== "AbortError") this.showError(error);
+      }
+    }, rest);
+  }
+
+  async fetchAll(signal) {
+    const { settings } = this;
+    await styleIsThere;
+    if (settings.kind === "line") await loadLines();
+    if (signal.aborted) return;
+    this.makePanes();
+    this.width = this.parts.panes.clientWidth;
+    if (settings.kind === "histogram") {
+      const facts = await fetchJson("histogram", this.place, { ...this.query(this.details.path), bins: settings.bins }, signal);
+      if (!signal.aborted) this.take([facts], null, false);
+      return;
+    }
+    if (settings.kind === "map") await this.fetchWhole(signal);
+    if (signal.aborted) return;
+    if (settings.kind === "map" && !this.whole.isSomewhere) {
+      Object.assign(settings, axesFor(this.details, settings.y === null ? "line" : "image"));
+      this.showSettings();
+      return this.fetchAll(signal);
+    }
+    const passes = this.isLarge() && this.sliders.playing === null ? [true, false] : [false];
+    for (const isCoarse of passes) {
+      const nodes = [this.details.path, ...(settings.pane ? [settings.pane.node] : [])];
+      const asked = nodes.map((node) => fetchView(this.place, this.query(node, isCoarse), signal));
+      const ranges = this.ranges();
+      const isPart = settings.kind === "map" && (isCoarse || ranges.x || ranges.y);
+      const places = isPart ? this.fetchPlaces(ranges, signal, isCoarse) : this.whole;
+      const answers = await Promise.all([places, ...asked]);
+      if (signal.aborted) return;
+      this.take(answers.slice(1).map((answer) => new Picture(answer)), answers[0], isCoarse);
+    }
+  }
+
+  /** Return True where so much is seen that a coarse picture is worth its while. */
+  isLarge() {
+    const { x, y } = windowOf(this.details, this.settings);
+    return (x[1] - x[0]) * (y ? y[1] - y[0] : 1) > MANY_CELLS;
+  }
+
+  /** Return the positions that are seen along both axes, null for all. */
+  ranges() {
+    const { settings } = this;
+    if (settings.kind === "map") {
+      const [west, south, east, north] = settings.extent ?? [];
+      return settings.extent ? this.whole.rangesIn({ x: [west, east], y: [south, north] }) : { x: null, y: null };
+    }
+    const { y } = windowOf(this.details, settings);
+    return { x: settings.x_range, y: settings.kind === "traces" ? y : settings.y_range };
+  }
+
+  /** Fetch where all cells lie, which says what of them is seen in a part of the map. */
+  async fetchWhole(signal) {
+    const size = this.pixels();
+    if (this.whole && same(this.whole.size, size)) return;
+    const whole = await this.fetchPlaces({ x: null, y: null }, signal);
+    this.whole = Object.assign(whole, { size });
+  }
+
+  fetchPlaces(ranges, signal, isCoarse = false) {
+    const query = { ...this.query(this.details.path, isCoarse, ranges), positions: 1 };
+    return fetchView(this.place, query, signal).then((answer) => new Places(answer));
+  }
+
+  /** Return what is asked of the server for a node. */
+  query(node, isCoarse = false, ranges = this.ranges()) {
+    const { settings, details } = this;
+    const shown = [settings.x, settings.y];
+    const at = details.coordinates.filter(({ dim }) => !shown.includes(dim)).map(({ dim }) => `${dim}:${settings.at[dim]}`);
+    const size = this.pixels();
+    const part = (length) => (isCoarse ? Math.max(Math.ceil(length / 8), 16) : length);
+    return {
+      node,
+      x: settings.x,
+      y: settings.y,
+      at,
+      x_range: ranges.x?.join(":"),
+      y_range: ranges.y?.join(":"),
+      width: part(size.width),
+      height: settings.kind === "traces" ? size.height : part(size.height),
+      decoded: settings.decoded ? null : 0,
+      field: settings.field,
+      envelope: settings.kind === "traces" ? 1 : null,
+      quick: isCoarse ? 1 : null,
+    };
+  }
+
+  /** Return as many pixels as there is room for. */
+  pixels() {
+    const { settings } = this;
+    const frame = this.panes[0]?.frame.size() ?? { width: 600, height: 400 };
+    const width = Math.min(Math.max(Math.round(frame.width) - 40, 64), MOST_SIDE);
+    if (settings.kind === "map" && settings.y === null) return { width: MOST_SIDE, height: 1 };
+    if (settings.kind !== "traces") {
+      const most = MOST_PIXELS / (settings.kind === "map" ? 2 : 1); // longitudes and latitudes are two layers
+      return { width, height: Math.min(Math.max(Math.round(frame.height) - 40, 64), Math.floor(most / width)) };
+    }
+    const { y } = windowOf(this.details, settings);
+    const height = Math.min(y[1] - y[0], 256);
+    return { width: Math.min(width, Math.floor(MOST_PIXELS / 3 / height)), height };
+  }
+
+  // -- drawing ---------------------------------------------------------------------------------------------------
+
+  /** Take what was fetched, and draw it. */
+  take(pictures, places, isCoarse) {
+    Object.assign(this, { pictures, places });
+    this.draw();
+    const heads = pictures.map((picture) => picture.head ?? picture);
+    this.parts.reduction.textContent = reductionText(heads, isCoarse);
+    this.showGaps(heads.flatMap((head) => head.gaps), heads.reduce((sum, head) => sum + head.gap_count, 0));
+    if (heads[0].at) this.sliders.setLabels(heads[0].at);
+    if (isCoarse) this.element.dataset.state = "coarse";
+  }
+
+  /** Draw the pictures that are there, with the settings that are there now. */
+  redrawNow() {
+    try {
+      this.draw();
+    } catch (error) {
+      this.showError(error);
+    }
+  }
+
+  draw() {
+    const { settings, pictures } = this;
+    if (!pictures || pictures.length > this.panes.length) return;
+    let shown = pictures;
+    if (this.panes.length === 3) shown = [...pictures, subtract(pictures[0], pictures[1])];
+    const coast = this.coastOf(pictures[0]);
+    const common = settings.kind === "histogram" ? null : commonHead(pictures);
+    shown.forEach((picture, i) => {
+      const pane = this.panes[i];
+      pane.picture = picture;
+      pane.frame.show(this.drawingOf(picture, i === 2, common, coast));
+    });
+    const { limits, colors } = settings;
+    if (common) this.controls.showLimits(limitsOf(common, limits, colors === "difference"), limits !== null);
+  }
+
+  drawingOf(picture, isDifference, common, coast) {
+    const { settings, details } = this;
+    if (settings.kind === "histogram") return new HistogramDrawing({ facts: picture });
+    const window = windowOf(details, settings);
+    if (settings.kind === "traces") return new TraceDrawing({ picture, window, gain: settings.gain });
+    if (settings.kind === "line") {
+      return new LineDrawing({ picture, limits: isDifference ? null : this.lineLimits(common), window });
+    }
+    const colors = isDifference ? "difference" : (settings.colors ?? "viridis");
+    const ends = isDifference ? picture.head : common;
+    const limits = limitsOf(ends, isDifference ? null : settings.limits, colors === "difference");
+    if (settings.kind === "image") return new ImageDrawing({ picture, colors, limits, window, coast });
+    if (picture.columns !== this.places.columns || picture.rows !== this.places.rows) throw new Error(NOT_ALIKE);
+    const { bounds } = this.whole;
+    const [west, south, east, north] = settings.extent ?? [];
+    const extent = settings.extent ? { x: [west, east], y: [south, north] } : bounds;
+    return new MapDrawing({ picture, places: this.places, bounds, colors, limits, window: extent, coast });
+  }
+
+  /** Return limits that two lines have in common. */
+  lineLimits(common) {
+    const { settings, pictures } = this;
+    if (settings.limits || pictures.length === 1 || common.minimum === null) return settings.limits;
+    const room = (common.maximum - common.minimum) * 0.06 || 1;
+    return [common.minimum - room, common.maximum + room];
+  }
+
+  /** Return the coastlines where they are wanted and there; they are drawn once they have come. */
+  coastOf(picture) {
+    const { settings } = this;
+    const hasNumbers = settings.kind === "map" || (picture.x?.numbers && picture.y?.numbers);
+    if (!settings.coast || !isEarth(this.details, settings) || !hasNumbers) return null;
+    if (!this.coast) loadCoast().then((lines) => ((this.coast = lines), this.redrawNow()), () => null);
+    return this.coast ?? null;
+  }
+
+  repaint() {
+    for (const { frame } of this.panes) frame.repaint();
+  }
+
+  /** Make as many panes as are needed: one, or two, or two and their difference. */
+  makePanes() {
+    const { settings, details } = this;
+    const isLine = settings.kind === "line";
+    const isCompared = settings.pane && ["image", "map", "line"].includes(settings.kind);
+    const second = isCompared ? settings.pane.node : null;
+    const names = [details.path];
+    if (second) names.push(second);
+    if (second && settings.pane.operation === "difference") names.push("difference");
+    const key = JSON.stringify([isLine, names]);
+    if (key === this.paneKey && this.panes.length) return this.setHeight();
+    this.paneKey = key;
+    this.pictures = null;
+    this.readout.clear();
+    const titles = names.map((name, i) => (i === 2 ? `${names[0]} − ${names[1]}` : name));
+    this.panes = titles.map((title, i) => this.makePane(title, i, names.length > 1, isLine));
+    this.parts.panes.replaceChildren(...this.panes.map(({ figure }) => figure));
+    this.parts.panes.dataset.count = String(names.length);
+    this.setHeight();
+  }
+
+  /** Make the plot no higher than its shape needs, before any cell is there: nothing moves when they come. */
+  setHeight() {
+    const stage = this.panes[0]?.frame.element;
+    const aspect = this.settings && aspectOf(this.details, this.settings);
+    const height = aspect && stage ? Math.round((stage.clientWidth - 70) / aspect + AROUND) : null;
+    this.parts.panes.style.setProperty("--plot-height", height ? `${height}px` : "100vh");
+  }
+
+  makePane(title, number, hasTitle, isLine) {
+    const figure = Object.assign(document.createElement("figure"), { className: "plot-pane" });
+    const caption = Object.assign(document.createElement("figcaption"), { textContent: title, hidden: !hasTitle });
+    const stage = document.createElement("div");
+    stage.dataset.testid = `pane-${number}`;
+    figure.append(caption, stage);
+    const pane = { figure, title, name: number === 2 ? "difference" : title, picture: null, frame: null };
+    const Kind = isLine ? LineFrame : Frame;
+    pane.frame = new Kind(stage, {
+      label: `Plot of ${title}`,
+      onWindow: (window) => this.onWindow(window),
+      onPoint: (position) => this.onPoint(pane, position),
+      theme: () => (this.theme ??= themeOf(this.parts.probe)),
+    });
+    return pane;
+  }
+
+  // -- texts -----------------------------------------------------------------------------------------------------
+
+  showError(error) {
+    this.element.dataset.state = "error";
+    this.sliders.stop();
+    const name = error.errorClass ?? "Error";
+    this.parts.gaps.replaceChildren(paragraph(`${name}: ${error.message}${error.remedy ? `; ${error.remedy}` : ""}`));
+  }
+
+  /** Tell which cells could not be read, and why. */
+  showGaps(gaps, count) {
+    const range = (dim, ends) => (ends ? `${dim} ${ends[0]} to ${ends[1] - 1}` : "");
+    const { x, y } = this.settings;
+    const lines = gaps.slice(0, GAPS).map((gap) => {
+      const place = [range(x, gap.x), range(y, gap.y)].filter(Boolean).join(", ");
+      return paragraph(`Not read: ${place}. ${gap.error.class}: ${gap.error.message}`);
+    });
+    if (count > GAPS) lines.push(paragraph(`and ${(count - GAPS).toLocaleString("en")} more parts`));
+    this.parts.gaps.replaceChildren(...lines);
+  }
+}
+
+/** Return what a picture shows at a position. */
+function shownText(picture, { x, y }, name) {
+  const column = picture.x.cellOf(x);
+  const row = picture.y ? picture.y.cellOf(y) : 0;
+  if (column < 0 || row < 0) return "";
+  const { layers, units } = picture.head;
+  const isReduced = layers.includes("mean") || picture.x.facts.step > 1;
+  if (!isReduced && !name) return "";
+  const value = `${formatNumber(picture.valueAt(column, row))}${units && units !== "1" ? ` ${units}` : ""}`;
+  return [name, isReduced ? `${picture.head.reduction}:` : "", value].filter(Boolean).join(" ");
+}
+
+function reductionText(heads, isCoarse) {
+  const texts = [...new Set(heads.map((head) => head.reduction + (head.is_exact ? "" : " (other cells were not read)")))];
+  return `${isCoarse ? "coarse: " : ""}${texts.join(" and ")}`;
+}
+
+/** Return the least and the greatest cell of several pictures. */
+function commonHead(pictures) {
+  const ends = pictures.flatMap(({ head }) => (head.minimum === null ? [] : [head.minimum, head.maximum]));
+  return ends.length ? { minimum: Math.min(...ends), maximum: Math.max(...ends) } : { minimum: null, maximum: null };
+}
+
+function paragraph(text) {
+  return Object.assign(document.createElement("p"), { textContent: text });
+}
+
+function rounded(numbers) {
+  return numbers.map((number) => Number(number.toFixed(3)));
+}
+
+function same(a, b) {
+  return JSON.stringify(a) === JSON.stringify(b);
+}

@@ -1,0 +1,85 @@
+// The readout: the value of the cell under the pointer, its labels, and what the picture shows there.
+
+import { fetchJson } from "./api.js";
+import { formatNumber, shortTime } from "./scale.js";
+
+// Milliseconds that the pointer rests before the cell is read.
+const REST = 90;
+
+/** Tells of one cell at a time. */
+export class Readout {
+  /** @param {HTMLElement} element @param {string} place */
+  constructor(element, place) {
+    this.place = place;
+    this.value = document.createElement("span");
+    this.value.className = "plot-value";
+    this.value.dataset.testid = "readout-value";
+    this.labels = document.createElement("span");
+    this.labels.className = "plot-labels";
+    this.labels.dataset.testid = "readout-labels";
+    this.shown = document.createElement("span");
+    this.shown.className = "plot-shown";
+    this.shown.dataset.testid = "readout-shown";
+    this.element = element;
+    element.append(this.value, " ", this.labels, " ", this.shown);
+    this.abort = null;
+    this.clear();
+  }
+
+  clear() {
+    this.stop();
+    this.value.textContent = "";
+    this.labels.textContent = "Point at a cell for its value.";
+    this.shown.textContent = "";
+    delete this.element.dataset.index;
+  }
+
+  stop() {
+    clearTimeout(this.timer);
+    this.abort?.abort();
+    this.abort = null;
+  }
+
+  /**
+   * Tell of a cell: at once what the picture shows, then what is stored there.
+   * @param {{node: string, index: number[], reduced: string, gap: any, isDecoded: boolean, units: string|null}} cell
+   */
+  tell(cell) {
+    this.stop();
+    this.shown.textContent = cell.reduced;
+    this.value.textContent = cell.gap ? `${cell.gap.error.class}: ${cell.gap.error.message}` : "…";
+    if (cell.gap) {
+      this.labels.textContent = "";
+      this.element.dataset.index = cell.index.join(",");
+      return;
+    }
+    this.timer = setTimeout(() => this.read(cell), REST);
+  }
+
+  async read(cell) {
+    const abort = new AbortController();
+    this.abort = abort;
+    try {
+      const query = { node: cell.node, index: cell.index.join(",") };
+      const facts = await fetchJson("cell", this.place, query, abort.signal);
+      if (abort.signal.aborted) return;
+      const value = cell.isDecoded ? facts.value : facts.stored;
+      const isNumber = typeof value === "number";
+      const units = isNumber && facts.units && facts.units !== "1" ? ` ${facts.units}` : "";
+      this.value.textContent = value === null ? "missing" : `${isNumber ? formatNumber(value, 9) : shortTime(value)}${units}`;
+      this.labels.textContent = facts.labels.map((label, axis) => labelText(label, cell.index[axis])).join(" · ");
+      this.element.dataset.index = cell.index.join(",");
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.value.textContent = `${error.errorClass ?? "Error"}: ${error.message}`;
+      this.labels.textContent = error.remedy ?? "";
+      this.element.dataset.index = cell.index.join(",");
+    }
+  }
+}
+
+function labelText({ dim, label, units }, position) {
+  if (label === null || label === undefined) return `${dim} [${position}]`;
+  const isNumber = typeof label === "number";
+  return `${dim} ${isNumber ? formatNumber(label) : shortTime(label)}${isNumber && units && units !== "1" ? ` ${units}` : ""}`;
+}

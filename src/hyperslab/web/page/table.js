@@ -1,0 +1,254 @@
+/** Rows of a node as a table, page by page: arrays, structures, tables of HDMF, collections with conditions. */
+
+import { fetchJson } from "./api.js";
+import { conditionsOf } from "./code.js";
+import { isReference, referenceLink, scrolled, valueText } from "./details.js";
+import { formatNumber, make, makeButton, say, visible } from "./texts.js";
+
+const PAGE = 50;
+// Columns of a 2-D array that are drawn; the rows of the answer have no more.
+const MOST_SPREAD = 50;
+
+/**
+ * @typedef {object} TablePlace
+ * @property {string} place
+ * @property {any} facts the answer of /api/node
+ * @property {number} start first row
+ * @property {string|null} filter
+ * @property {string|null} order
+ */
+
+export class Table {
+  /**
+   * @param {HTMLElement} element
+   * @param {{
+   *   linkTo: (node: string) => string,
+   *   linkToObject: (name: string) => string,
+   *   onChange: (change: {rows: number, filter?: string|null, order?: string|null}) => void,
+   * }} calls
+   */
+  constructor(element, { linkTo, linkToObject, onChange }) {
+    this.element = element;
+    this.linkTo = linkTo;
+    this.linkToObject = linkToObject;
+    this.onChange = onChange;
+    this.abort = new AbortController();
+    /** @type {TablePlace|null} */
+    this.shown = null;
+    this.rows = make("div", { class: "rows" });
+    this.bar = make("div", { class: "bar" });
+  }
+
+  /** Fetch and show rows. @param {TablePlace} wanted */
+  async show(wanted) {
+    this.abort.abort();
+    this.abort = new AbortController();
+    const { signal } = this.abort;
+    const isNew = this.shown?.place !== wanted.place || this.shown.facts.path !== wanted.facts.path;
+    this.shown = wanted;
+    if (isNew) this.#layOut();
+    if (this.filter) this.filter.value = wanted.filter ?? "";
+    this.element.dataset.state = "loading";
+    this.rows.setAttribute("aria-busy", "true");
+    try {
+      const where = conditionsOf(wanted.filter);
+      const query = { node: wanted.facts.path, start: wanted.start, count: PAGE, where, order: wanted.order };
+      const told = await fetchJson("rows", wanted.place, query, signal);
+      this.#fill(told);
+      this.element.dataset.state = "done";
+      say(this.place.textContent);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.rows.replaceChildren(
+        make("p", { class: "problem" }, visible([error.message, error.remedy].filter(Boolean).join("; "))),
+      );
+      this.element.dataset.state = "error";
+    }
+    this.rows.removeAttribute("aria-busy");
+  }
+
+  /** Forget what is shown. */
+  clear() {
+    this.abort.abort();
+    this.shown = null;
+    this.element.replaceChildren();
+    delete this.element.dataset.state;
+  }
+
+  // -- parts ----------------------------------------------------------------------------------------------------------
+
+  #layOut() {
+    const { facts } = this.shown;
+    const title = { collection: "Arrays", database: "Objects" }[facts.kind];
+    this.filter = null;
+    this.place = make("span", { class: "muted", "data-testid": "row-range" });
+    const step = (text, label, act) => makeButton(text, act, { "aria-label": label, class: "small" });
+    this.first = step("«", "First rows", () => this.#go(0));
+    this.before = step("‹", "Rows before", () => this.#go(Math.max(this.shown.start - PAGE, 0)));
+    this.after = step("›", "Rows after", () => this.#go(this.next));
+    this.last = step("»", "Last rows", () => this.#go(Math.floor((this.total - 1) / PAGE) * PAGE));
+    this.number = make("input", { type: "text", inputmode: "numeric", size: 8, "aria-label": "Go to row" });
+    this.number.addEventListener("change", () => this.#go(Number.parseInt(this.number.value, 10) || 0));
+    this.bar.replaceChildren(this.first, this.before, this.after, this.last, this.number, this.place);
+    this.rows.replaceChildren();
+    this.rows.style.setProperty("--count", String(Math.min(PAGE, Number(facts.rows ?? PAGE))));
+    this.element.replaceChildren(
+      make("h2", {}, title ?? "Rows"),
+      ...(title ? [this.#filterBox(facts.kind)] : []),
+      this.bar,
+      this.rows,
+    );
+  }
+
+  /** @param {string} kind */
+  #filterBox(kind) {
+    const hint = kind === "database" ? "name=run 1" : "depth>=2 and name^=n1";
+    this.filter = make("input", { type: "search", id: "filter", placeholder: hint, size: 40 });
+    const form = make(
+      "form",
+      { class: "bar", role: "search" },
+      make("label", { for: "filter" }, "Where"),
+      this.filter,
+      make("button", { type: "submit" }, "Filter"),
+    );
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.onChange({ rows: 0, filter: this.filter.value.trim() || null });
+    });
+    return form;
+  }
+
+  /** @param {number} start */
+  #go(start) {
+    const most = this.total === null ? Infinity : Math.max(this.total - 1, 0);
+    const wanted = Math.min(Math.max(start, 0), most);
+    if (wanted !== this.shown.start) this.onChange({ rows: wanted });
+  }
+
+  /** @param {any} told the answer of /api/rows */
+  #fill(told) {
+    this.total = told.total;
+    this.next = told.next ?? this.shown.start;
+    const stop = told.start + told.rows.length;
+    const total = told.total === null ? ", and more" : ` of ${formatNumber(told.total)}`;
+    const spread = spreadColumns(told);
+    const columns =
+      spread && spread.length < told.columns[0].shape[0]
+        ? `, columns 0 to ${spread.length - 1} of ${formatNumber(told.columns[0].shape[0])}`
+        : "";
+    this.place.textContent = told.rows.length ? `rows ${told.start} to ${stop - 1}${total}${columns}` : `no rows${total}`;
+    for (const button of [this.first, this.before]) button.disabled = told.start === 0;
+    this.after.disabled = told.next === null;
+    this.last.disabled = told.next === null || told.total === null;
+    this.number.value = String(told.start);
+    const heads = spread ?? told.columns;
+    const rows = told.rows.map((row, place) => this.#row(told, spread ? itemsOf(row[0]) : row, place, heads));
+    const labelled = make(
+      "th",
+      { scope: "col" },
+      told.labels ? visible(this.shown.facts.coordinates?.[0]?.dim ?? "label") : "row",
+    );
+    const head = make("tr", {}, labelled, ...heads.map((each) => this.#headCell(each)));
+    const caption = make("caption", { class: "unseen" }, visible(`Rows of ${this.shown.facts.path ?? this.shown.place}`));
+    const table = make("table", { class: "cells" }, caption, make("thead", {}, head), make("tbody", {}, ...rows));
+    const box = this.rows.querySelector(".scrolled");
+    if (box) {
+      box.replaceChildren(table);
+      box.scrollTop = 0;
+    } else {
+      this.rows.replaceChildren(this.#box(table));
+    }
+  }
+
+  /** @param {HTMLElement} table */
+  #box(table) {
+    const box = scrolled("Rows", table);
+    box.addEventListener("keydown", (event) => {
+      const isAtEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 1;
+      if (event.key === "PageDown" && isAtEnd && !this.after.disabled) this.after.click();
+      else if (event.key === "PageUp" && box.scrollTop === 0 && !this.before.disabled) this.before.click();
+      else return;
+      event.preventDefault();
+    });
+    return box;
+  }
+
+  /** Make the head of a column; those of attributes of a collection sort it. @param {any} head */
+  #headCell(head) {
+    const cut = head.shape?.length ? `(${head.shape.join(", ")})` : null;
+    const kind = [head.units, head.dtype, cut].filter(Boolean).join(" · ");
+    const title = [head.description, head.problem].filter(Boolean).join("; ");
+    const isSorted = this.shown.facts.kind === "collection" && !["id", "shape", "problem"].includes(head.name);
+    return make(
+      "th",
+      { scope: "col", title: title ? visible(title) : null, "aria-sort": isSorted ? this.#sortOf(head.name) : null },
+      isSorted ? this.#sortButton(head.name) : visible(head.name),
+      kind ? make("span", { class: "kind" }, visible(kind)) : null,
+      head.problem ? make("span", { class: "problem" }, visible(head.problem)) : null,
+    );
+  }
+
+  /** @param {string} name */
+  #sortOf(name) {
+    return { [name]: "ascending", [`-${name}`]: "descending" }[this.shown.order] ?? null;
+  }
+
+  /** @param {string} name */
+  #sortButton(name) {
+    const sort = this.#sortOf(name);
+    const sign = { ascending: " ↑", descending: " ↓" }[sort] ?? "";
+    const order = { ascending: `-${name}`, descending: null }[sort];
+    return makeButton(`${visible(name)}${sign}`, () => this.onChange({ rows: 0, order: sort ? order : name }), { class: "sort" });
+  }
+
+  /** @param {any} told @param {any[]} row @param {number} place @param {any[]} heads */
+  #row(told, row, place, heads) {
+    const label = told.labels?.[place];
+    const number = told.start + place;
+    const name = label === undefined || label === null ? String(number) : valueText(label);
+    const cells = heads.map((head, column) => this.#cell(row[column], head));
+    return make("tr", {}, make("th", { scope: "row", title: `row ${number}` }, visible(name)), ...cells);
+  }
+
+  /** @param {any} cell @param {any} head */
+  #cell(cell, head) {
+    const isCut = cell !== null && typeof cell === "object" && cell.cut === true && "value" in cell;
+    const value = isCut ? cell.value : cell;
+    const isNumber = typeof value === "number" || (value === null && /^(u?int|float)/.test(head.dtype ?? ""));
+    return make(
+      "td",
+      { class: isNumber ? "number" : null },
+      ...this.#parts(value, head),
+      isCut ? make("span", { class: "muted", title: "this is the beginning" }, " …") : null,
+    );
+  }
+
+  /** @param {any} value @param {any} head */
+  #parts(value, head) {
+    if (isReference(value)) return [referenceLink(value, this.linkTo)];
+    if (Array.isArray(value) && value.some(isReference)) {
+      return value.flatMap((each, place) => [
+        place ? ", " : "",
+        isReference(each) ? referenceLink(each, this.linkTo) : valueText(each),
+      ]);
+    }
+    const { kind, path } = this.shown.facts;
+    if (kind === "collection" && head.name === "id")
+      return [make("a", { href: this.linkTo(`${path}/${value}`) }, visible(value))];
+    if (kind === "database" && head.name === "name") return [make("a", { href: this.linkToObject(value) }, visible(value))];
+    return [visible(valueText(value), true)];
+  }
+}
+
+/** Return a column for each item of a row of a 2-D array; null for what is no such array. @param {any} told */
+function spreadColumns({ columns, rows }) {
+  const [head] = columns;
+  if (columns.length !== 1 || head.is_ragged || head.shape?.length !== 1 || !rows.length) return null;
+  const shown = Math.min(head.shown?.[0] ?? head.shape[0], MOST_SPREAD);
+  return Array.from({ length: shown }, (_, place) => ({ name: String(place), dtype: head.dtype }));
+}
+
+/** @param {any} cell */
+function itemsOf(cell) {
+  return Array.isArray(cell) ? cell : (cell?.value ?? []);
+}

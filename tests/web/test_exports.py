@@ -1,0 +1,95 @@
+"""Parts of arrays as files over HTTP: what is in them, and what is refused."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+import hyperslab as hs
+from hyperslab.web import exports
+
+CELLS = np.arange(4 * 5 * 6, dtype="i2").reshape(4, 5, 6)
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[httpx.Client]:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("time", data=np.arange(4), dims=["time"], units="days since 2013-01-01")
+        root.create_array("lat", data=np.linspace(50, 40, 5), dims=["lat"], units="degrees_north")
+        packed = {"scale_factor": 0.5, "add_offset": 10.0, "_FillValue": np.int16(3)}
+        root.create_array("t", data=CELLS, dims=["time", "lat", None], units="K", chunks=(1, 5, 6), attrs=packed)
+        root.create_array("a b:c", data=np.array(["x", "yy\u202e"], np.dtypes.StringDType()), dims=["d:1"])
+        root.create_array("huge", shape=(2**40, 2**20), dtype="f8", chunks=(1, 2**10), dims=["y", "x"])
+        root.create_array("one", data=np.float64(1.5))
+    with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address, timeout=60) as made:
+        yield made
+
+
+def export(client: httpx.Client, **query: Any) -> httpx.Response:
+    return client.get("/api/export/a.zarr", params=query)
+
+
+def test_npy(client: httpx.Client) -> None:
+    found = export(client, node="/t", format="npy", at=["time:2"], range=["lat:1:3"], decoded=0)
+    assert found.headers["content-disposition"] == "attachment; filename*=UTF-8''t.npy"
+    np.testing.assert_array_equal(np.load(io.BytesIO(found.content)), CELLS[2, 1:3])
+    decoded = np.load(io.BytesIO(export(client, node="/t", format="npy", at="time:0").content))
+    np.testing.assert_array_equal(decoded, np.where(CELLS[0] == 3, np.nan, CELLS[0] * 0.5 + 10))
+    found = export(client, node="/a b:c", format="npy", range="d:1:1:2")
+    assert found.status_code == 200, found.text
+    words = np.load(io.BytesIO(found.content))
+    assert words.tolist() == ["yy\u202e"]
+    assert np.load(io.BytesIO(export(client, node="/one", format="npy").content)) == 1.5
+
+
+def test_csv(client: httpx.Client) -> None:
+    found = export(client, node="/t", format="csv", at=["time:1", "lat:0"], range="dim_2:2:4", decoded=0)
+    assert found.headers["content-type"] == "text/csv; charset=utf-8"
+    assert found.text.splitlines() == ["dim_2,t", "2,32", "3,33"]
+    lines = export(client, node="/t", format="csv", at="dim_2:0", range="lat:0:1").text.splitlines()
+    assert lines[:3] == ["time,lat,t", "2013-01-01T00:00:00,50.0,10.0", "2013-01-02T00:00:00,50.0,25.0"]
+
+
+def test_netcdf(client: httpx.Client, tmp_path: Path) -> None:
+    found = export(client, node="/t", format="netcdf", range=["time:1:3"])
+    path = tmp_path / "part.nc"
+    path.write_bytes(found.content)
+    with hs.open(path) as root:
+        np.testing.assert_array_equal(root["t"][...], CELLS[1:3] * 0.5 + 10)
+        assert root["time"][...].tolist() == [1, 2] and root["t"].units == "K"
+        assert root["lat"][...].tolist() == [50.0, 47.5, 45.0, 42.5, 40.0]
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "words"),
+    [
+        ({"node": "/huge", "format": "npy"}, 503, "bytes of a file"),
+        ({"node": "/huge", "format": "npy", "at": "x:0", "range": "y:0:100000"}, 503, "100,000 chunks"),
+        ({"node": "/huge", "format": "csv", "at": "y:0", "range": "x:0:1000001"}, 503, "of a CSV file"),
+        ({"node": "/t", "format": "xlsx"}, 400, "no file format"),
+        ({"node": "/t"}, 400, "no file format"),
+        ({"node": "/t", "format": "csv", "at": "time:4"}, 400, "no position 4"),
+        ({"node": "/t", "format": "csv", "at": "nothing:0"}, 400, "no dimension"),
+        ({"node": "/t", "format": "csv", "range": "time:3:2"}, 400, "no positions"),
+        ({"node": "/t", "format": "csv", "range": "time"}, 400, "no dimension"),
+        ({"node": "/t", "format": "csv", "at": "time:0", "range": "time:0:1"}, 400, "chosen twice"),
+        ({"node": "/", "format": "csv"}, 400, "group"),
+    ],
+)
+def test_what_is_refused(client: httpx.Client, query: dict[str, Any], status: int, words: str) -> None:
+    found = export(client, **query)
+    assert found.status_code == status and words in found.json()["error"]["message"]
+    assert found.json()["error"]["remedy"]
+
+
+def test_a_file_holds_so_many_bytes(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exports, "MOST_BYTES", CELLS.nbytes)
+    assert export(client, node="/t", format="npy").status_code == 200
+    monkeypatch.setattr(exports, "MOST_BYTES", CELLS.nbytes - 1)
+    assert export(client, node="/t", format="npy").status_code == 503

@@ -1,0 +1,637 @@
+"""Plots of the explorer in Chromium: drawn pixels, values under the pointer, sliders, zoom and files against NumPy.
+
+``python tests/web/test_plots.py FOLDER`` takes pictures of them at several widths, light and dark.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+import numpy as np
+import pytest
+
+import hyperslab as hs
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+NEEDED = ("playwright", "matplotlib")
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(None in map(find_spec, NEEDED), reason="needs playwright and matplotlib (make interop)"),
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: apt-get install chromium)"),
+]
+RANDOM = np.random.default_rng(3)
+LAT, LON = np.linspace(-85, 85, 18), np.arange(0, 360, 10.0)
+T2M = (280 + 30 * np.cos(np.radians(LAT))[:, None] + RANDOM.normal(0, 5, (4, 18, 36))).astype("f4")
+T2M[1, 3:6, 4:9] = np.nan
+OTHER = T2M + RANDOM.normal(0, 1, T2M.shape).astype("f4")
+BIG = np.add.outer(np.arange(2000.0), np.arange(3000.0) * 2).astype("f4")
+DAMAGED = np.arange(1200.0).reshape(30, 40)
+LINE = np.sin(np.arange(100_000) / 3000).astype("f4")
+LINE[40_000] = 9
+SPIKES = RANDOM.normal(0, 1, (20_000, 6)).astype("f4")
+SPIKES[:, :2] = 0
+SPIKES[7000, 2] = 60
+
+
+def make_data(folder: Path) -> None:
+    """Datasets to be plotted."""
+    with hs.create(folder / "maps.zarr") as root:
+        days = {"units": "days since 2000-02-28", "attrs": {"calendar": "360_day"}}
+        root.create_array("time", data=np.arange(4.0), dims=("time",), **days)
+        root.create_array("lat", data=LAT, dims=("lat",), units="degrees_north")
+        root.create_array("lon", data=LON, dims=("lon",), units="degrees_east")
+        root.create_array("t2m", data=T2M, dims=("time", "lat", "lon"), chunks=(1, 18, 36), units="K")
+        root.create_array("other", data=OTHER, dims=("time", "lat", "lon"), chunks=(1, 18, 36), units="K")
+        root.create_array("levels", data=np.arange(5), dims=("levels",), units="m", attrs={"positive": "down"})
+        root.create_array("deep", data=np.arange(30.0).reshape(5, 6), dims=("levels", "cell"))
+        y, x = np.meshgrid(np.linspace(40, 60, 12), np.linspace(-15, 20, 16), indexing="ij")
+        root.create_array("nav_lat", data=y + x / 10, dims=("y", "x"), units="degrees_north")
+        root.create_array("nav_lon", data=x - y / 10, dims=("y", "x"), units="degrees_east")
+        root.create_array(
+            "curved", data=np.arange(192.0).reshape(12, 16), dims=("y", "x"), attrs={"coordinates": "nav_lat nav_lon"}
+        )
+        root.create_array("clat", data=np.linspace(-60, 60, 40), dims=("place",), units="degrees_north")
+        root.create_array("clon", data=np.linspace(-170, 170, 40), dims=("place",), units="degrees_east")
+        root.create_array("points", data=np.arange(40.0), dims=("place",), attrs={"coordinates": "clat clon"})
+    with hs.create(folder / "big.zarr", durable=False) as root:
+        root.create_array("plane", data=BIG, dims=("row", "column"), chunks=(200, 300))
+        root.create_array("line", data=LINE, chunks=(10_000,))
+    with hs.create(folder / "damaged.zarr") as root:
+        root.create_array("x", data=DAMAGED, chunks=(10, 20), dims=("row", "column"), codec="zlib", checksum=None)
+    (folder / "damaged.zarr" / "x" / "c" / "1" / "1").write_bytes(b"damaged!")
+    with hs.create(folder / "huge.zarr") as root:
+        huge = root.create_array("cells", shape=(100_000, 100_000), dtype="f4", chunks=(1000, 1000), fill_value=7)
+        huge[50_000:50_010, 50_000:50_010] = 3
+    with hs.create(folder / "lab.nwb.zarr", "hdmf") as root:
+        series = root.create_group("acquisition/probe", {"neurodata_type": "ElectricalSeries", "namespace": "core"})
+        series.create_array("data", data=SPIKES, chunks=(2000, 6))
+        series.create_array("starting_time", data=np.float64(2.5), attrs={"rate": 1000.0, "unit": "seconds"})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("plots") / "data"
+    made.mkdir()
+    make_data(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Any]:
+    with hs.serve(folder, token="") as running:
+        yield running
+
+
+@contextmanager
+def running_browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with running_browser() as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Browser, server: Any) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    made = context.new_page()
+    wrong: list[str] = []
+    made.on("pageerror", lambda error: wrong.append(str(error)))
+    made.on("console", lambda said: wrong.append(said.text) if is_wrong(said) else None)
+    made.goto(f"{server.address}/")
+    yield made
+    context.close()
+    assert wrong == []
+
+
+def is_wrong(said: Any) -> bool:
+    """True for what the console says of scripts and policies; answers with an error are told in the page."""
+    return said.type == "error" and "Failed to load resource" not in said.text
+
+
+def show(page: Page, server: Any, dataset: str, node: str, view: dict[str, Any] | None = None) -> None:
+    """Go to an array, and wait for its plot."""
+    told = f"&view={quote(json.dumps(view))}" if view else ""
+    page.goto("about:blank")
+    page.goto(f"{server.address}/#/data/{dataset}?node={node}{told}")
+    wait(page)
+
+
+def wait(page: Page, state: str = "done") -> None:
+    page.wait_for_selector(f'[data-testid="plot"][data-state="{state}"]')
+
+
+def until(page: Page, expression: str) -> None:
+    """Wait until an expression is true; as a function, for the page forbids to make code of texts."""
+    page.wait_for_function(f"() => {expression}")
+
+
+def box_of(page: Page, pane: int = 0) -> dict[str, Any]:
+    """Where the cells of a pane are, in pixels, and the positions at its ends: left and right, top and bottom."""
+    found: dict[str, Any] = json.loads(page.get_by_test_id(f"pane-{pane}").get_attribute("data-box") or "{}")
+    return found
+
+
+def place_of(box: dict[str, Any], x: float, y: float) -> tuple[float, float]:
+    """The pixel of a position in a pane."""
+    (a, b), (c, d) = box["x"], box["y"]
+    return box["left"] + (x - a) / (b - a) * box["width"], box["top"] + (y - c) / (d - c) * box["height"]
+
+
+def pixels_of(page: Page, pane: int = 0) -> np.ndarray:
+    """The pixels of a pane: rows by columns by red, green, blue."""
+    link: str = page.get_by_test_id(f"pane-{pane}").locator("canvas").evaluate("canvas => canvas.toDataURL()")
+    return read_png(io.BytesIO(base64.b64decode(link.partition(",")[2])))
+
+
+def read_png(file: Any) -> np.ndarray:
+    from matplotlib.image import imread
+
+    return np.asarray((imread(file, format="png")[..., :3] * 255).round().astype("i4"))
+
+
+def colors_of(cells: np.ndarray, name: str = "viridis", limits: tuple[float, float] | None = None) -> np.ndarray:
+    """The colours that matplotlib gives to cells."""
+    import matplotlib as mpl
+
+    low, high = limits or (float(np.nanmin(cells)), float(np.nanmax(cells)))
+    part = np.clip(np.floor((cells - low) / (high - low) * 256), 0, 255).astype(int)
+    return (np.asarray(mpl.colormaps[name](part))[..., :3] * 255).round().astype("i4")
+
+
+def drawn_cells(page: Page, columns: np.ndarray, rows: np.ndarray, pane: int = 0) -> np.ndarray:
+    """The colours in the middle of cells, by positions along both axes."""
+    box, pixels = box_of(page, pane), pixels_of(page, pane)
+    places = [[place_of(box, x, y) for x in columns] for y in rows]
+    return np.array([[pixels[int(y), int(x)] for x, y in row] for row in places])
+
+
+def point(page: Page, x: float, y: float, pane: int = 0) -> None:
+    """Put the pointer over a position."""
+    left, top = place_of(box_of(page, pane), x, y)
+    page.get_by_test_id(f"pane-{pane}").hover(position={"x": float(left), "y": float(top)})
+
+
+def told(page: Page, index: str) -> tuple[str, str]:
+    """The value and the labels of a cell, once it is read."""
+    page.wait_for_selector(f'[data-testid="readout"][data-index="{index}"]')
+    return page.get_by_test_id("readout-value").inner_text(), page.get_by_test_id("readout-labels").inner_text()
+
+
+@contextmanager
+def counted_views(page: Page) -> Iterator[list[dict[str, list[str]]]]:
+    """The queries of the views that are fetched meanwhile."""
+    found: list[dict[str, list[str]]] = []
+
+    def count(request: Any) -> None:
+        address = urlsplit(request.url)
+        if address.path.startswith("/api/view/"):
+            found.append(parse_qs(address.query))
+
+    page.on("request", count)
+    yield found
+    page.remove_listener("request", count)
+
+
+# -- images and maps --------------------------------------------------------------------------------------------------
+
+
+def test_pixels_are_the_colours_of_the_cells(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/t2m", {"at": {"time": 2}, "coast": False})
+    drawn = drawn_cells(page, np.arange(36) + 0.5, np.arange(18) + 0.5)
+    assert np.abs(drawn - colors_of(T2M[2])).max() <= 2
+    box = box_of(page)
+    assert box["y"] == [18, 0]  # latitudes rise upwards
+    assert page.get_by_test_id("reduction").inner_text() == "every cell"
+    show(
+        page, server, "maps.zarr", "/t2m", {"at": {"time": 1}, "coast": False, "colors": "magma", "limits": [270, 300]}
+    )
+    drawn = drawn_cells(page, np.arange(36) + 0.5, np.arange(18) + 0.5)
+    there = ~np.isnan(T2M[1])
+    wanted = colors_of(np.nan_to_num(T2M[1]), "magma", (270, 300))
+    assert np.abs(drawn - wanted)[there].max() <= 2
+    grey = drawn[~there]
+    assert (np.ptp(grey, axis=-1) < 20).all()  # no colour of the map
+    show(page, server, "maps.zarr", "/deep")
+    assert box_of(page)["y"] == [0, 5]  # depths go down
+
+
+def test_large_images_are_means(page: Page, server: Any) -> None:
+    show(page, server, "big.zarr", "/plane")
+    text = page.get_by_test_id("reduction").inner_text()
+    rows, columns = map(int, re.fullmatch(r"mean of (\d+) x (\d+)", text).groups())  # type: ignore[union-attr]
+    assert rows > 1 and columns > 1
+    part = BIG[: 2000 // rows * rows, : 3000 // columns * columns].astype("f8")
+    wanted = part.reshape(2000 // rows, rows, 3000 // columns, columns).mean(axis=(1, 3))
+    at = np.arange(5, wanted.shape[1] - 5, 40), np.arange(5, wanted.shape[0] - 5, 30)
+    drawn = drawn_cells(page, (at[0] + 0.5) * columns, (at[1] + 0.5) * rows)
+    limits = (float(wanted.min()), float(np.arange(2000).max() + 2 * np.arange(3000).max()))
+    assert np.abs(drawn - colors_of(wanted[np.ix_(at[1], at[0])], limits=limits)).max() <= 6
+
+
+def test_coastlines_are_drawn_where_they_are(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/t2m", {"limits": [-1000, 2000]})  # all of nearly one colour
+    page.wait_for_timeout(300)
+    with_coast, box = pixels_of(page), box_of(page)
+    show(page, server, "maps.zarr", "/t2m", {"limits": [-1000, 2000], "coast": False})
+    changed = np.abs(with_coast - pixels_of(page)).max(axis=-1) > 60
+
+    def is_near(lon: float, lat: float) -> bool:
+        x, y = place_of(box, lon / 10 + 0.5, (lat + 85) / 10 + 0.5)
+        return bool(changed[int(y) - 5 : int(y) + 6, int(x) - 5 : int(x) + 6].any())
+
+    assert is_near(360 - 17.5, 14.7)  # Cape Verde, Africa's westernmost point
+    assert is_near(18.5, -34.3)  # Cape of Good Hope
+    assert is_near(360 - 70, -53)  # Tierra del Fuego
+    assert not is_near(20, 0) and not is_near(360 - 140, 20)  # Congo, and the middle of the Pacific
+
+
+def test_curved_grids_lie_where_their_coordinates_say(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/curved", {"coast": False})
+    y, x = np.meshgrid(np.linspace(40, 60, 12), np.linspace(-15, 20, 16), indexing="ij")
+    cells = np.arange(192.0).reshape(12, 16)
+    box, pixels = box_of(page), pixels_of(page)
+    for row, column in [(0, 0), (5, 7), (11, 15), (3, 12)]:
+        lon, lat = x[row, column] - y[row, column] / 10, y[row, column] + x[row, column] / 10
+        left, top = place_of(box, lon, lat)
+        wanted = colors_of(cells)[row, column]
+        assert np.abs(pixels[int(top), int(left)] - wanted).max() <= 2, (row, column)
+        page.get_by_test_id("pane-0").hover(position={"x": float(left), "y": float(top)})
+        assert told(page, f"{row},{column}")[0] == str(16 * row + column)
+
+
+def test_zoom_of_a_map_fetches_its_part(page: Page, server: Any) -> None:
+    page.set_viewport_size({"width": 2560, "height": 1440})
+    with counted_views(page) as views:
+        show(page, server, "maps.zarr", "/curved", {"coast": False, "extent": [-15, 45, -8, 50]})
+    whole, *parts = views
+    assert "positions" in whole and "x_range" not in whole
+    assert len(parts) == 2 and parts[0]["x_range"] == parts[1]["x_range"]
+    first, last = map(int, parts[0]["x_range"][0].split(":"))
+    assert first > 0 and last < 16
+    y, x = np.meshgrid(np.linspace(40, 60, 12), np.linspace(-15, 20, 16), indexing="ij")
+    left, top = place_of(box_of(page), (x - y / 10)[4, 3], (y + x / 10)[4, 3])
+    page.get_by_test_id("pane-0").hover(position={"x": float(left), "y": float(top)})
+    assert told(page, "4,3")[0] == str(4 * 16 + 3)
+
+
+def test_cells_of_no_grid_are_points(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/points", {"coast": False})
+    box, pixels = box_of(page), pixels_of(page)
+    lat, lon = np.linspace(-60, 60, 40), np.linspace(-170, 170, 40)
+    for cell in (0, 12, 39):
+        left, top = place_of(box, lon[cell], lat[cell])
+        assert np.abs(pixels[int(top), int(left)] - colors_of(np.arange(40.0))[cell]).max() <= 2
+        page.get_by_test_id("pane-0").hover(position={"x": float(left), "y": float(top)})
+        assert told(page, str(cell))[0] == str(cell)
+
+
+# -- pointer, sliders, zoom -------------------------------------------------------------------------------------------
+
+
+def test_the_value_under_the_pointer_is_the_cell(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/t2m", {"at": {"time": 3}})
+    point(page, 7.5, 4.5)
+    value, labels = told(page, "3,4,7")
+    assert value.endswith(" K") and float(value[:-2]) == pytest.approx(float(T2M[3, 4, 7]), rel=1e-6)
+    assert labels == "time 2000-03-01 · lat -45 degrees_north · lon 70 degrees_east"
+    page.get_by_test_id("pane-0").press("ArrowUp")
+    assert told(page, "3,5,7")[1].startswith("time 2000-03-01 · lat -35")
+    show(page, server, "maps.zarr", "/t2m", {"at": {"time": 1}})
+    point(page, 6.5, 4.5)
+    assert told(page, "1,4,6")[0] == "missing"
+    show(page, server, "big.zarr", "/plane")
+    point(page, 2000.5, 700.5)
+    value, _ = told(page, "700,2000")
+    assert float(value) == BIG[700, 2000]
+    assert "mean of" in page.get_by_test_id("readout-shown").inner_text()
+
+
+def test_a_slider_moves_and_plays(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/t2m", {"coast": False})
+    slider = page.get_by_test_id("slider-time")
+    slider.press("ArrowRight")
+    slider.press("ArrowRight")
+    wait(page)
+    until(page, "document.querySelector('.plot-slider-label').textContent === '2000-02-30'")
+    until(page, "decodeURIComponent(location.hash).includes('\"time\":2')")
+    wanted = colors_of(T2M[2])
+    until(page, "document.querySelector('[data-testid=plot]').dataset.state === 'done'")
+    assert np.abs(drawn_cells(page, np.arange(36) + 0.5, np.arange(18) + 0.5) - wanted).max() <= 2
+    page.locator(".plot-slider .plot-number").fill("1")
+    page.locator(".plot-slider .plot-number").press("Enter")
+    until(page, "document.querySelector('.plot-slider-label').textContent === '2000-02-29'")
+    seen = set()
+    page.get_by_test_id("play-time").click()
+    for _ in range(60):
+        seen.add(page.locator(".plot-slider-label").inner_text())
+        if len(seen) == 4:
+            break
+        page.wait_for_timeout(60)
+    page.get_by_test_id("play-time").click()
+    assert seen == {"2000-02-28", "2000-02-29", "2000-02-30", "2000-03-01"}
+    wait(page)
+
+
+def test_zoom_fetches_what_is_seen(page: Page, server: Any) -> None:
+    show(page, server, "big.zarr", "/plane")
+    with counted_views(page) as views:
+        point(page, 1500, 1000)
+        for _ in range(8):
+            page.mouse.wheel(0, -100)
+        page.wait_for_timeout(200)
+        wait(page)
+    assert 1 <= len(views) <= 2  # not one for each turn of the wheel
+    (first, last), (top, bottom) = (
+        [int(end) for end in views[-1][axis][0].split(":")] for axis in ("x_range", "y_range")
+    )
+    assert 0 < first < 1500 < last < 3000 and 0 < top < 1000 < bottom < 2000
+    assert (last - first, bottom - top) == pytest.approx((3000 / 1.3**8, 2000 / 1.3**8), abs=3)
+    assert page.get_by_test_id("reduction").inner_text() == "every cell"
+    columns, rows = np.arange(first + 5, last - 5, 37), np.arange(top + 5, bottom - 5, 31)
+    limits = (float(BIG[top:bottom, first:last].min()), float(BIG[top:bottom, first:last].max()))
+    drawn = drawn_cells(page, columns + 0.5, rows + 0.5)
+    assert np.abs(drawn - colors_of(BIG[np.ix_(rows, columns)], limits=limits)).max() <= 3
+    state = page.evaluate("decodeURIComponent(location.hash)")
+    assert f'"x_range":[{first},{last}]' in state
+    box = box_of(page)
+    with counted_views(page) as views:
+        x, y = box["left"] + 300, box["top"] + 200
+        element = page.get_by_test_id("pane-0").bounding_box()
+        assert element
+        page.mouse.move(element["x"] + x, element["y"] + y)
+        page.mouse.down()
+        page.mouse.move(element["x"] + x - 150, element["y"] + y, steps=5)
+        page.mouse.up()
+        page.wait_for_timeout(200)
+        wait(page)
+    assert len(views) == 1
+    moved = [int(end) for end in views[0]["x_range"][0].split(":")]
+    assert moved[0] - first == pytest.approx(150 / box["width"] * (last - first), abs=2)
+    page.get_by_test_id("pane-0").press("0")
+    page.wait_for_timeout(200)
+    wait(page)
+    assert box_of(page)["x"] == [0, 3000]
+
+
+def test_an_address_shows_the_same(page: Page, server: Any) -> None:
+    view = {"x": "time", "y": "lat", "at": {"lon": 5}, "colors": "cividis", "limits": [250, 320], "kind": "image"}
+    show(page, server, "maps.zarr", "/t2m", view)
+    before = pixels_of(page)
+    address = page.url
+    with counted_views(page) as views:
+        page.goto("about:blank")
+        page.goto(address)
+        wait(page)
+    assert len(views) == 1 and views[0]["at"] == ["lon:5"]
+    np.testing.assert_array_equal(pixels_of(page), before)
+    drawn = drawn_cells(page, np.arange(4) + 0.5, np.arange(18) + 0.5)
+    there = ~np.isnan(T2M[:, :, 5].T)
+    wanted = colors_of(np.nan_to_num(T2M[:, :, 5].T), "cividis", (250, 320))
+    assert np.abs(drawn - wanted)[there].max() <= 2
+
+
+def test_a_new_view_gives_up_the_old_one(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/t2m", {"coast": False})
+    late: list[Any] = []
+    page.route("**/api/view/**", lambda route: late.append(route) if not late else route.continue_())
+    with page.expect_event("requestfailed") as failed:
+        page.get_by_test_id("slider-time").press("ArrowRight")
+        page.wait_for_timeout(150)
+        assert len(late) == 1 and page.get_by_test_id("plot").get_attribute("data-state") == "loading"
+        page.get_by_test_id("slider-time").press("ArrowRight")
+    assert failed.value.url == late[0].request.url and "time%3A1" in failed.value.url
+    wait(page)
+    wanted = colors_of(T2M[2])
+    assert np.abs(drawn_cells(page, np.arange(36) + 0.5, np.arange(18) + 0.5) - wanted).max() <= 2
+
+
+# -- lines, traces, histograms ----------------------------------------------------------------------------------------
+
+
+def test_lines_show_the_least_and_the_greatest(page: Page, server: Any) -> None:
+    show(page, server, "big.zarr", "/line")
+    assert re.fullmatch(r"minimum, mean and maximum of \d+", page.get_by_test_id("reduction").inner_text())
+    box = box_of(page)
+    assert box["y"][0] > 9  # one cell of 100,000 is seen
+    pixels = pixels_of(page)
+    left, top = place_of(box, 40_000, 8)
+    ground = pixels[int(top), int(left) - 30]
+    column = pixels[int(top), int(left) - 3 : int(left) + 4]
+    assert (np.abs(column - ground).max(axis=-1) > 20).any()
+    point(page, 25_000.5, 0)
+    until(page, "Math.abs(document.querySelector('[data-testid=readout]').dataset.index - 25000) < 300")
+    index = int(page.get_by_test_id("readout").get_attribute("data-index") or 0)
+    assert float(told(page, str(index))[0]) == pytest.approx(float(LINE[index]), rel=1e-6)
+
+
+def test_a_line_over_time_is_zoomed(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/t2m", {"kind": "line", "x": "lon", "at": {"lat": 3}})
+    box = box_of(page)
+    assert box["x"] == pytest.approx([-5, 355])
+    with counted_views(page) as views:
+        element = page.get_by_test_id("pane-0").bounding_box()
+        assert element
+        start, stop = (place_of(box, lon, box["y"][0])[0] for lon in (95, 205))
+        page.mouse.move(element["x"] + start, element["y"] + 100)
+        page.mouse.down()
+        page.mouse.move(element["x"] + stop, element["y"] + 100, steps=5)
+        page.mouse.up()
+        page.wait_for_timeout(200)
+        wait(page)
+    assert views[-1]["x_range"] in (["10:21"], ["10:20"], ["9:21"]) and views[-1]["at"] == ["time:0", "lat:3"]
+
+
+def test_traces_keep_spikes(page: Page, server: Any) -> None:
+    show(page, server, "lab.nwb.zarr", "/acquisition/probe/data")
+    box, pixels = box_of(page), pixels_of(page)
+    assert page.get_by_test_id("reduction").inner_text().startswith("minimum, mean and maximum of 1 x")
+    assert (box["x"], box["y"]) == ([0, 20_000], [0, 6])
+    left, _ = place_of(box, 7000.5, 0)
+    top = int(place_of(box, 0, 0.3)[1])
+    ground = np.median(pixels[top], axis=0)
+    differs = np.abs(pixels[top, int(box["left"]) + 3 : int(box["left"] + box["width"]) - 3] - ground).max(axis=-1) > 40
+    assert 0 < differs.sum() < 8 and abs(int(np.flatnonzero(differs)[0]) + box["left"] + 3 - left) < 4
+    point(page, 7000.5, 2.5)
+    until(page, "document.querySelector('[data-testid=readout]').dataset.index?.endsWith(',2')")
+    assert "dim_0 9.5" in page.get_by_test_id("readout-labels").inner_text()
+
+
+def test_a_histogram_counts_the_cells(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/t2m", {"kind": "histogram", "bins": 16, "at": {"time": 2}})
+    counts, edges = np.histogram(T2M[2], 16)
+    box, pixels = box_of(page), pixels_of(page)
+    assert box["x"] == pytest.approx([edges[0], edges[-1]])
+    for bin_ in (3, 8, 12):
+        left, top = place_of(box, (edges[bin_] + edges[bin_ + 1]) / 2, counts[bin_])
+        bar, above = pixels[int(top) + 3, int(left)], pixels[int(top) - 3, int(left)]
+        assert np.abs(bar - above).max() > 40
+        page.get_by_test_id("pane-0").hover(position={"x": float(left), "y": float(top)})
+        assert page.get_by_test_id("readout-value").inner_text() == f"{counts[bin_]} cells"
+
+
+# -- two arrays, damage, size, files ----------------------------------------------------------------------------------
+
+
+def test_two_arrays_and_their_difference(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/t2m", {"at": {"time": 2}, "coast": False})
+    page.get_by_test_id("plot-pane").focus()
+    until(page, "document.querySelector('[data-testid=plot-pane]').options.length > 1")
+    page.get_by_test_id("plot-pane").select_option("/other")
+    page.get_by_test_id("pane-2").wait_for()
+    wait(page)
+    columns, rows = np.arange(36) + 0.5, np.arange(18) + 0.5
+    limits = (float(min(T2M[2].min(), OTHER[2].min())), float(max(T2M[2].max(), OTHER[2].max())))
+    assert np.abs(drawn_cells(page, columns, rows, 0) - colors_of(T2M[2], limits=limits)).max() <= 2
+    assert np.abs(drawn_cells(page, columns, rows, 1) - colors_of(OTHER[2], limits=limits)).max() <= 2
+    difference = T2M[2].astype("f8") - OTHER[2]
+    drawn = drawn_cells(page, columns, rows, 2)
+    redness = drawn[..., 0] - drawn[..., 2]  # above zero red, below blue
+    strong = np.abs(difference) > 0.3 * np.abs(difference).max()
+    assert ((redness > 0) == (difference > 0))[strong].all()
+    point(page, 7.5, 4.5, 1)
+    value, _ = told(page, "2,4,7")
+    assert float(value[:-2]) == pytest.approx(float(OTHER[2, 4, 7]), rel=1e-6)
+    shown = page.get_by_test_id("readout-shown").inner_text()
+    assert float(re.search(r"difference (\S+)", shown)[1]) == pytest.approx(difference[4, 7], rel=1e-3)  # type: ignore[index]
+    page.get_by_test_id("slider-time").press("ArrowRight")
+    page.wait_for_timeout(100)
+    wait(page)
+    limits = (float(min(T2M[3].min(), OTHER[3].min())), float(max(T2M[3].max(), OTHER[3].max())))
+    assert np.abs(drawn_cells(page, columns, rows, 1) - colors_of(OTHER[3], limits=limits)).max() <= 2
+
+
+def test_a_damaged_chunk_is_a_gap(page: Page, server: Any) -> None:
+    show(page, server, "damaged.zarr", "/x")
+    text = page.get_by_test_id("gaps").inner_text()
+    assert text.startswith("Not read: column 20 to 39, row 10 to 19. CorruptChunk: ")
+    drawn = drawn_cells(page, np.arange(40) + 0.5, np.arange(30) + 0.5)
+    there = np.ones((30, 40), bool)
+    there[10:20, 20:] = False
+    wanted = colors_of(DAMAGED)
+    assert np.abs(drawn - wanted)[there].max() <= 2
+    point(page, 30.5, 12.5)
+    assert told(page, "12,30")[0].startswith("CorruptChunk: ")
+    point(page, 5.5, 12.5)
+    assert told(page, "12,5")[0] == str(int(DAMAGED[12, 5]))
+
+
+def test_ten_to_the_ten_cells(page: Page, server: Any) -> None:
+    with counted_views(page) as views:
+        show(page, server, "huge.zarr", "/cells")
+    coarse, fine = views
+    assert coarse["quick"] == ["1"] and int(coarse["width"][0]) <= int(fine["width"][0]) // 8 + 1
+    text = page.get_by_test_id("reduction").inner_text()
+    assert "every" in text and "not read" in text
+    point(page, 50_005.5, 50_005.5)
+    until(page, "document.querySelector('[data-testid=readout]').dataset.index?.startsWith('5')")
+    with counted_views(page) as views:
+        show(page, server, "huge.zarr", "/cells", {"x": "dim_1", "y": "dim_0", "x_range": [49_990, 50_020]})
+        show(page, server, "huge.zarr", "/cells", {"x_range": [49_990, 50_020], "y_range": [49_990, 50_020]})
+    assert views[-1]["x_range"] == ["49990:50020"]
+    wanted = np.full((30, 30), 7.0)
+    wanted[10:20, 10:20] = 3
+    drawn = drawn_cells(page, np.arange(49_990, 50_020) + 0.5, np.arange(49_990, 50_020) + 0.5)
+    assert np.abs(drawn - colors_of(wanted)).max() <= 2
+
+
+def test_files_of_what_is_shown(page: Page, server: Any, tmp_path: Path) -> None:
+    show(page, server, "maps.zarr", "/t2m", {"at": {"time": 2}, "coast": False})
+    with page.expect_download() as found:
+        page.get_by_test_id("download-png").click()
+    assert found.value.suggested_filename == "t2m.png"
+    found.value.save_as(tmp_path / "t2m.png")
+    picture = read_png(tmp_path / "t2m.png")
+    box = box_of(page)
+    x, y = place_of(box, 9.5, 3.5)
+    assert np.abs(picture[int(2 * (y + 26)), int(2 * x)] - colors_of(T2M[2])[3, 9]).max() <= 2
+    with page.expect_download() as found:
+        page.get_by_test_id("download-svg").click()
+    found.value.save_as(tmp_path / "t2m.svg")
+    text = (tmp_path / "t2m.svg").read_text()
+    assert "<image" in text and "data:image/png" in text and "every cell" in text and ">30<" in text
+    show(page, server, "big.zarr", "/line")
+    with page.expect_download() as found:
+        page.get_by_test_id("download-svg").click()
+    found.value.save_as(tmp_path / "line.svg")
+    text = (tmp_path / "line.svg").read_text()
+    longest = max(re.findall(r' d="([^"]*)"', text), key=len)
+    assert "<image" not in text and longest.count("L") > 500
+    page.goto((tmp_path / "line.svg").as_uri())
+    assert page.evaluate("document.documentElement.tagName") == "svg"
+
+
+def test_a_view_of_a_stranger_is_taken_with_care(page: Page, server: Any) -> None:
+    nonsense: list[dict[str, Any]] = [
+        {"x": "nowhere", "y": 5, "kind": "<img>", "at": {"time": -1, "lat": "x"}, "limits": [2, 1]},
+        {"x": "lat", "y": "lat", "x_range": [5, 5], "y_range": "all", "pane": {"node": 5}, "colors": "constructor"},
+        {"at": None, "extent": [0, 0, 0, 0], "gain": 0, "bins": 10**9, "field": None, "limits": ["a", None]},
+    ]
+    for view in nonsense:
+        show(page, server, "maps.zarr", "/t2m", view)
+        assert page.get_by_test_id("reduction").inner_text()
+    show(page, server, "maps.zarr", "/t2m")
+    page.goto("about:blank")
+    page.goto(f"{server.address}/#/data/maps.zarr?node=/t2m&view={quote(json.dumps({'pane': {'node': '/nowhere'}}))}")
+    wait(page, "error")
+    assert "NodeNotFound" in page.get_by_test_id("gaps").inner_text()
+
+
+def take_pictures(folder: Path, shown: dict[str, tuple[Path, str, dict[str, Any] | None]]) -> None:
+    """Take pictures of plots: by name the dataset, the node and the view."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with hs.serve(*{place for place, _, _ in shown.values()}, token="") as server, running_browser() as browser:
+        for width, dark in ((1280, False), (1280, True), (400, False), (2560, False)):
+            context = browser.new_context(
+                viewport={"width": width, "height": 1440 if width > 2000 else 900},
+                color_scheme="dark" if dark else "light",
+            )
+            page = context.new_page()
+            for name, (place, node, view) in shown.items():
+                told = f"&view={quote(json.dumps(view))}" if view else ""
+                page.goto(f"{server.address}/#/{quote(place.name)}?node={node}{told}")
+                page.wait_for_selector('[data-testid="plot"]:is([data-state="done"], [data-state="error"])')
+                page.wait_for_timeout(400)
+                page.screenshot(path=folder / f"{name}-{width}{'-dark' if dark else ''}.png")
+            context.close()
+
+
+if __name__ == "__main__":
+    made = Path(sys.argv[1]) / "data"
+    if not made.exists():
+        made.mkdir(parents=True)
+        make_data(made)
+    take_pictures(
+        Path(sys.argv[1]) / "pictures",
+        {
+            "map": (made / "maps.zarr", "/t2m", None),
+            "plane": (made / "big.zarr", "/plane", None),
+            "line": (made / "big.zarr", "/line", None),
+            "traces": (made / "lab.nwb.zarr", "/acquisition/probe/data", None),
+            "histogram": (made / "maps.zarr", "/t2m", {"kind": "histogram"}),
+            "difference": (made / "maps.zarr", "/t2m", {"pane": {"node": "/other", "operation": "difference"}}),
+            "damaged": (made / "damaged.zarr", "/x", None),
+            "huge": (made / "huge.zarr", "/cells", None),
+        },
+    )
