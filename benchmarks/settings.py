@@ -32,7 +32,7 @@ SETTINGS = {
     "zarr + s3fs": ("s3fs", "zarr-python's FsspecStore, else defaults"),
     "nginx": (_nginx(), "sendfile, as many workers as cores, no log"),
     "http.server": (f"http.server=={platform.python_version()}", "Python's own, --protocol HTTP/1.1"),
-    "xpublish": ("xpublish", "defaults, over xarray.open_zarr"),
+    "xpublish": ("xpublish", "with xpublish-zarr, at its defaults (zstd), over xarray.open_zarr in the stored chunks"),
     "bloscpack": ("bloscpack", "as the row says, by python-blosc with as many threads as cores"),
     "np.save": ("numpy", "np.save and np.load"),
     "blosc2 .b2nd": ("blosc2", "blosc2.open, as many threads as cores"),

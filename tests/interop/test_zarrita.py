@@ -40,22 +40,29 @@ def as_told(cells: Any) -> list[Any]:
     return ["nan" if cell != cell else cell for cell in flat.tolist()]
 
 
+def told(array: Any) -> tuple[tuple[int, ...], list[Any]]:
+    """The shape of an array, and its cells as the child writes them."""
+    return array.shape, as_told(array[...])
+
+
 def test_every_format(tmp_path: Path, mongo: Mongo) -> None:
     places = Places(tmp_path, f"{mongo.url}/{mongo.database()}")
     urls = {name: places.new(name) for name in VARIANTS}
     for name, url in urls.items():
         save(name, url, dataset(name))
     with hs.serve(*urls.values()) as server:
-        asked, wanted = {}, {}
+        asked: dict[str, Any] = {}
+        wanted: dict[str, Any] = {}
         for (name, url), address in zip(urls.items(), server.zarr_urls.values(), strict=True):
             with hs.open_group(url) as source:
                 wanted[name] = {path: (array.shape, as_told(array[...])) for path, array in source.arrays()}
             asked[name] = {"url": address, "paths": list(wanted[name])}
         found = read(asked, server.headers)
     for name in VARIANTS:
-        arrays = found[name]["arrays"]
-        assert {path: (tuple(each["shape"]), each["data"]) for path, each in arrays.items()} == wanted[name], name
-        assert arrays["air"]["attributes"]["units"] == "K"
+        read_by_them = {path: each for path, each in found[name].items() if "error" not in each}
+        # it has no times of NumPy, in which xarray keeps them in MongoDB
+        assert {path: (tuple(each["shape"]), each["data"]) for path, each in read_by_them.items()} == wanted[name], name
+        assert read_by_them["air"]["attributes"]["units"] == "K"
 
 
 def test_types_shards_and_codecs(tmp_path: Path) -> None:
@@ -76,5 +83,5 @@ def test_types_shards_and_codecs(tmp_path: Path) -> None:
     with hs.open(tmp_path / "a.zarr") as root, hs.serve(tmp_path / "a.zarr") as server:
         wanted = {path: as_told(root[path][...]) for path in paths}
         (url,) = server.zarr_urls.values()
-        found = read({"a": {"url": url, "paths": list(wanted)}}, server.headers)["a"]["arrays"]
+        found = read({"a": {"url": url, "paths": list(wanted)}}, server.headers)["a"]
     assert {path: each["data"] for path, each in found.items()} == wanted

@@ -312,7 +312,7 @@ def test_objects_of_a_database(mongo: Mongo) -> None:
     with hs.serve(database, token="") as server, httpx.Client(base_url=server.address) as client:
         (place,) = server.zarr_urls
         assert get(client, f"browse/{place}") == {
-            "kind": "folder",
+            "kind": "database",
             "path": place,
             "names": ["two & <b>"],
             "is_whole": True,

@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -25,10 +26,13 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
+from format_variants import Places, dataset, save
 from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+
+    from servers.mongo import Mongo
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
@@ -319,10 +323,72 @@ def test_arrays_of_a_collection(page: Page, server: Any, folder: Path) -> None:
     place = page.get_by_test_id("table").locator("thead th").all_inner_texts().index("name") - 1
     assert sorted(row[place] for row in cells_of(page)) == [f"n02{number}" for number in range(10)]
     assert "filter=" in page.url
+    page.get_by_role("button", name="depth").click()
+    until(page, "location.hash.includes('order=depth')")
+    page.get_by_role("button", name="depth ↑").click()
+    until(page, "document.querySelector('[data-testid=table]').dataset.state === 'done'")
+    until(page, "location.hash.includes('order=-depth')")
+    page.locator("th[aria-sort=descending]").wait_for()
+    assert [row[place] for row in cells_of(page)] == [f"n02{number}" for number in reversed(range(10))]
+    page.go_back()
+    page.go_back()
+    page.locator("th[aria-sort]").wait_for(state="detached")
+    line = page.get_by_test_id("command").inner_text()
+    assert line == f"hyperslab db query {folder.parent}/store weather 'depth>=10' 'name^=n02'"
+    names: dict[str, Any] = {}
+    exec(page.get_by_test_id("python").inner_text(), names)
+    assert len(names["collection"]) == 120
+    names["client"].close()
     page.get_by_test_id("table").locator("tbody a").first.click()
     until(page, "location.hash.includes('/weather/')")
     wait(page)
     assert "3" in page.get_by_test_id("details").inner_text()
+
+
+def test_objects_of_a_database(browser: Browser, mongo: Mongo) -> None:
+    database = f"{mongo.url}/{mongo.database()}"
+    for number in range(3):
+        save("mongo", f"{database}#{quote(f'run {number}')}", dataset("mongo"))
+    with hs.serve(database, token=TOKEN) as server, opened(browser, server) as page:
+        page.wait_for_selector('[data-testid="table"][data-state="done"]')
+        links = page.get_by_test_id("table").locator("tbody a")
+        assert sorted(links.all_inner_texts()) == ["run 0", "run 1", "run 2"]
+        page.get_by_role("searchbox", name="Where").fill("name=run 1")
+        page.keyboard.press("Enter")
+        until(page, "document.querySelectorAll('[data-testid=table] tbody tr').length === 1")
+        links.click()
+        until(page, "document.getElementById('title').textContent === 'run 1'")
+        wait(page)
+        page.locator("#names").get_by_role("link", name="air", exact=True).click()
+        until(page, "document.getElementById('title').textContent === 'air'")
+        wait(page)
+        names: dict[str, Any] = {}
+        exec(page.get_by_test_id("python").inner_text(), names)
+        np.testing.assert_array_equal(names["cells"], dataset("mongo")["air"].values[0])
+
+
+@pytest.mark.parametrize("name", ["b2nd", "bloscpack", "netcdf", "zarr2"])
+def test_code_reads_every_format(browser: Browser, tmp_path: Path, name: str) -> None:
+    from click.testing import CliRunner
+
+    from hyperslab.cli import main
+
+    url = Places(tmp_path, "").new(name)
+    save(name, url, dataset(name))
+    with hs.serve(url, token=TOKEN) as server, opened(browser, server) as page:
+        until(page, "document.getElementById('crumbs').children.length > 0")
+        wait(page)
+        if page.locator("#names a").count():
+            page.locator("#names").get_by_role("link", name="air", exact=True).click()
+        until(page, "document.getElementById('title').textContent === 'air'")
+        wait(page)
+        names: dict[str, Any] = {}
+        exec(page.get_by_test_id("python").inner_text(), names)
+        wanted = dataset(name)["air"].values[0]
+        np.testing.assert_array_equal(names["cells"], wanted)
+        words = shlex.split(page.get_by_test_id("command").inner_text())
+        found = CliRunner().invoke(main, [*words[1:], "--json"])
+        np.testing.assert_array_equal(json.loads(found.stdout)["values"], wanted)
 
 
 # -- the address ------------------------------------------------------------------------------------------------------
@@ -384,8 +450,6 @@ def test_code_gives_what_is_shown(page: Page, server: Any) -> None:
     exec(page.get_by_test_id("python").inner_text(), names)
     np.testing.assert_array_equal(names["cells"], AIR[2, 1:4])
     line = page.get_by_test_id("command").inner_text()
-    import shlex
-
     found = CliRunner().invoke(main, [*shlex.split(line)[1:], "--json"])
     assert found.exit_code == 0, found.output
     np.testing.assert_array_equal(json.loads(found.stdout)["values"], AIR[2, 1:4])

@@ -412,6 +412,21 @@ def test_an_address_shows_the_same(page: Page, server: Any) -> None:
     assert np.abs(drawn - wanted)[there].max() <= 2
 
 
+def test_a_new_view_gives_up_the_old_one(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/t2m", {"coast": False})
+    late: list[Any] = []
+    page.route("**/api/view/**", lambda route: late.append(route) if not late else route.continue_())
+    with page.expect_event("requestfailed") as failed:
+        page.get_by_test_id("slider-time").press("ArrowRight")
+        page.wait_for_timeout(150)
+        assert len(late) == 1 and page.get_by_test_id("plot").get_attribute("data-state") == "loading"
+        page.get_by_test_id("slider-time").press("ArrowRight")
+    assert failed.value.url == late[0].request.url and "time%3A1" in failed.value.url
+    wait(page)
+    wanted = colors_of(T2M[2])
+    assert np.abs(drawn_cells(page, np.arange(36) + 0.5, np.arange(18) + 0.5) - wanted).max() <= 2
+
+
 # -- lines, traces, histograms ----------------------------------------------------------------------------------------
 
 
@@ -523,7 +538,10 @@ def test_a_damaged_chunk_is_a_gap(page: Page, server: Any) -> None:
 
 
 def test_ten_to_the_ten_cells(page: Page, server: Any) -> None:
-    show(page, server, "huge.zarr", "/cells")
+    with counted_views(page) as views:
+        show(page, server, "huge.zarr", "/cells")
+    coarse, fine = views
+    assert coarse["quick"] == ["1"] and int(coarse["width"][0]) <= int(fine["width"][0]) // 8 + 1
     text = page.get_by_test_id("reduction").inner_text()
     assert "every" in text and "not read" in text
     point(page, 50_005.5, 50_005.5)

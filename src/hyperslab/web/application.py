@@ -35,7 +35,7 @@ from hyperslab.web.zarr_view import DOCUMENT, Part, ServedValue, ZarrView
 
 T = TypeVar("T")
 # Bytes of a stored value that are read and sent at a time: so much a slow client holds of the server's memory.
-PIECE = 512 << 10
+PIECE = 2 << 20
 _WHOLE = (0, PIECE)
 # 19 digits are more bytes than any value has; longer numbers are no ranges.
 _RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")

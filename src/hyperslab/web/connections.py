@@ -177,19 +177,24 @@ class HttpListener:
         )
         self._server = _Server(config)
         self._thread = threading.Thread(target=self._run, name="hyperslab_web_loop", daemon=True)
+        # A thread that is joined is taken for ended when Ctrl-C ends the joining (bpo-45274).
+        self._ended = threading.Event()
         self._thread.start()
 
     def _run(self) -> None:
-        self._server.run(sockets=[self._socket])
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._ended.set()
 
     def wait(self) -> None:
         """Wait until the server is closed; Ctrl-C ends the waiting."""
-        self._thread.join()
+        self._ended.wait()
 
     def close(self) -> None:
         """End all connections and the thread."""
         self._server.should_exit = True
-        self._thread.join()
+        self._ended.wait()
         self._socket.close()
 
 

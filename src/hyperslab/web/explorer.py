@@ -135,7 +135,8 @@ class Explorer:
             return PlainJson({"kind": "places", "names": names, "is_whole": True}, headers=_HEADERS)
         found = find_place(self._places, parts)
         if isinstance(found, FoundFolder):
-            facts = {"kind": "folder", "path": "/".join(parts), "names": found.names, "is_whole": found.is_whole}
+            kind = "database" if found.is_database else "folder"
+            facts = {"kind": kind, "path": "/".join(parts), "names": found.names, "is_whole": found.is_whole}
             return PlainJson(facts, headers=_HEADERS)
         group = one_of(query, "node") or found.key
         depth = parse_depth(one_of(query, "depth"))

@@ -49,6 +49,7 @@ class FoundFolder:
 
     names: Sequence[str]
     is_whole: bool
+    is_database: bool = False
 
 
 class ServedPlace:
@@ -152,7 +153,7 @@ class ServedPlace:
     def _find_object(self, parts: Sequence[str]) -> FoundDataset | FoundFolder:
         if not parts:
             names = _names_of(self.where) or []
-            return FoundFolder(names[:MOST_NAMES], len(names) <= MOST_NAMES)
+            return FoundFolder(names[:MOST_NAMES], len(names) <= MOST_NAMES, is_database=True)
         where = Location.of(f"{self.where.target}#{quote(parts[0], safe='')}", self.where.options)
         return FoundDataset(self._add((parts[0],), where, ""), "/".join(parts[1:]))
 

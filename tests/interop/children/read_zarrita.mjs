@@ -1,5 +1,5 @@
 // Read every array of datasets over HTTP by zarrita.js: `node read_zarrita.mjs PACKAGES` is told, as JSON on its standard
-// input, the URLs and headers, and writes what it read of each array: shape, type, attributes, and the cells as text.
+// input, the URLs and headers, and writes what it read of each array: shape, attributes and cells, or its error.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -15,16 +15,20 @@ const zarr = await load("zarrita");
 const { datasets, headers } = JSON.parse(readFileSync(0, "utf8"));
 const plain = (value) => (typeof value === "bigint" ? value.toString() : Number.isNaN(value) ? "nan" : value);
 
+const read = async (root, path) => {
+  const array = await zarr.open.v3(root.resolve(path), { kind: "array" });
+  const cells = await zarr.get(array);
+  const data = array.shape.length ? Array.from(cells.data, plain) : [plain(cells)];
+  return { shape: array.shape, attributes: array.attrs, data };
+};
+
 const report = {};
 for (const [name, { url, paths }] of Object.entries(datasets)) {
   const store = new zarr.FetchStore(url, { overrides: { headers } });
   const root = await zarr.open.v3(store, { kind: "group" });
-  report[name] = { attributes: root.attrs, arrays: {} };
+  report[name] = {};
   for (const path of paths) {
-    const array = await zarr.open.v3(root.resolve(path), { kind: "array" });
-    const cells = await zarr.get(array);
-    const data = array.shape.length ? Array.from(cells.data, plain) : [plain(cells)];
-    report[name].arrays[path] = { shape: array.shape, dtype: array.dtype, attributes: array.attrs, data };
+    report[name][path] = await read(root, path).catch((error) => ({ error: String(error) }));
   }
 }
 process.stdout.write(JSON.stringify(report));

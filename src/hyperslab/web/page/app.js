@@ -20,12 +20,14 @@ class App {
     this.state = NOWHERE;
     this.hash = null;
     this.facts = null;
+    this.folder = null;
     this.plot = null;
     this.abort = new AbortController();
     this.tree = new Tree(byId("tree"), (place, node) => this.go({ ...NOWHERE, place, node }));
     this.table = new Table(byId("table"), {
       linkTo: (node) => this.linkTo(node),
-      onChange: (rows, filter) => this.#changeTable(rows, filter),
+      linkToObject: (name) => hashOf({ place: `${this.state.place}/${name}` }),
+      onChange: (change) => this.#changeTable(change),
     });
   }
 
@@ -73,10 +75,11 @@ class App {
     const { signal } = this.abort;
     const before = this.state;
     this.state = stateOf(location.hash);
-    const isSame = this.facts !== null && before.place === this.state.place && before.node === this.state.node;
+    const isShown = this.facts !== null || this.folder?.kind === "database";
+    const isSame = isShown && before.place === this.state.place && before.node === this.state.node;
     byId("main").setAttribute("aria-busy", "true");
     try {
-      if (isSame) await this.#showArrayParts();
+      if (isSame) await (this.facts ? this.#showArrayParts() : this.#showTable());
       else await this.#load(signal);
     } catch (error) {
       if (error.name !== "AbortError" && !signal.aborted) this.#showError(error);
@@ -87,6 +90,7 @@ class App {
   /** @param {AbortSignal} signal */
   async #load(signal) {
     this.facts = null;
+    this.folder = null;
     const { item, node } = await this.tree.reveal(this.state.place);
     if (signal.aborted) return;
     if (this.state.place === "" && item.children.length === 1) {
@@ -94,7 +98,7 @@ class App {
       return;
     }
     if (item.kind !== "dataset") {
-      this.#showFolder(item);
+      await this.#showFolder(item);
       return;
     }
     const path = this.state.node ?? node ?? "/";
@@ -121,10 +125,15 @@ class App {
   /** @param {import("./tree.js").Item} item */
   #showFolder(item) {
     this.tree.select(item);
+    this.tree.unfold(item);
     const name = this.state.place.split("/").at(-1) || "Places";
     this.#setHeading(name, `${formatNumber(item.children.length)} ${item.children.length === 1 ? "name" : "names"}`, []);
-    this.#showSections(["names"]);
-    this.#fillNames(item.children.map((child) => [child.label, "", hashOf({ place: child.place })]));
+    const isDatabase = item.kind === "database";
+    this.dataset = this.state.place;
+    this.folder = item;
+    this.#showSections([isDatabase ? "table" : "names"]);
+    if (isDatabase) return this.#showTable();
+    return this.#fillNames(item.children.map((child) => [child.label, "", hashOf({ place: child.place })]));
   }
 
   /** @param {AbortSignal} signal */
@@ -156,16 +165,30 @@ class App {
     const { facts, state } = this;
     const isPlotted = !byId("plot-section").hidden;
     if (isPlotted) this.plot.show(facts, state.view);
-    showCode(byId("code"), this.dataset, facts, state.view ?? (isPlotted ? this.plot.view : null));
+    showCode(byId("code"), {
+      place: this.dataset,
+      facts,
+      view: state.view ?? (isPlotted ? this.plot.view : null),
+      filter: state.filter,
+    });
     if (byId("table-section").hidden) return;
     if (isPlotted && state.rows === null) this.#offerTable();
-    else await this.table.show({ place: this.dataset, facts, start: state.rows ?? 0, filter: state.filter });
+    else await this.#showTable();
+  }
+
+  /** Show the rows of the node, or the objects of the database. */
+  async #showTable() {
+    const { rows, filter, order } = this.state;
+    const facts = this.facts ?? { kind: "database", path: null };
+    await this.table.show({ place: this.dataset, facts, start: rows ?? 0, filter, order });
   }
 
   /** Let the rows of an array that is plotted be asked for. */
   #offerTable() {
     this.table.clear();
-    byId("table").replaceChildren(makeButton("Show the rows as a table", () => this.#changeTable(0, null), { id: "show-rows" }));
+    byId("table").replaceChildren(
+      makeButton("Show the rows as a table", () => this.#changeTable({ rows: 0 }), { id: "show-rows" }),
+    );
   }
 
   /** @param {string} path */
@@ -245,28 +268,30 @@ class App {
   #changeView(view) {
     if (!this.facts) return;
     this.state = { ...this.state, view };
-    showCode(byId("code"), this.dataset, this.facts, view);
+    showCode(byId("code"), { place: this.dataset, facts: this.facts, view, filter: null, order: null });
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.#writeAddress(), ADDRESS_DELAY);
   }
 
-  /** @param {number} rows @param {string|null} filter */
-  #changeTable(rows, filter) {
-    const isNew = filter !== this.state.filter;
-    const state = { ...this.state, rows, filter };
-    if (isNew) {
+  /**
+   * Show other rows; only what is chosen anew is something to come back to.
+   * @param {Partial<import("./state.js").State>} change
+   */
+  #changeTable(change) {
+    const state = { ...this.state, ...change };
+    if (state.filter !== this.state.filter || state.order !== this.state.order) {
       this.go(state);
       return;
     }
     this.state = state;
     this.#writeAddress();
-    this.table.show({ place: this.dataset, facts: this.facts, start: rows, filter });
+    this.#showTable();
   }
 
   /** Write what is shown now into the address. */
   #writeAddress() {
     clearTimeout(this.timer);
-    if (this.hash === null || this.facts === null) return;
+    if (this.hash === null || (this.facts === null && this.folder === null)) return;
     const hash = hashOf(this.state);
     if (hash === this.hash) return;
     this.hash = hash;
@@ -274,11 +299,20 @@ class App {
   }
 }
 
-/** Return the one array of a dataset that has no more, or its main one; null for others. @param {import("./tree.js").Item} item */
+/**
+ * Return the one array of a dataset that has no more, or its main one; null for others.
+ * @param {import("./tree.js").Item} item
+ */
 function loneArray(item) {
   if (item.facts.main) return item.facts.main;
   const [first, ...others] = item.children;
   return first?.kind === "array" && !others.length && !item.next ? first.node : null;
+}
+
+/** Return a shape with the names of its dimensions: time 6 x lat 10. @param {any} node */
+function shapeOf({ dims, shape }) {
+  if (!dims?.some(Boolean)) return formatShape(shape);
+  return shape.map((size, axis) => [dims[axis], formatNumber(size)].filter(Boolean).join(" ")).join(" x ");
 }
 
 /** @param {any} node */
@@ -286,11 +320,11 @@ function summaryOf(node) {
   const told = node.attributes?.find(
     ({ name, value }) => ["long_name", "title", "description"].includes(name) && typeof value === "string",
   );
-  const dims = node.dims?.length ? node.dims.map((dim) => dim ?? "?").join(" x ") : null;
-  const parts =
+  const facts =
     node.kind === "array"
-      ? [told?.value, dims, formatShape(node.shape), node.dtype, node.units, formatBytes(Number(node.nbytes))]
-      : [told?.value, node.type ?? node.kind, node.target && `→ ${node.target}`, node.message];
+      ? [shapeOf(node), node.dtype, node.units, formatBytes(Number(node.nbytes))]
+      : [node.type ?? node.kind, node.target && `→ ${node.target}`, node.message];
+  const parts = [told?.value, ...facts];
   const text = parts.filter(Boolean).join(" · ");
   return text.length > 300 ? `${text.slice(0, 300).toWellFormed()}…` : text;
 }

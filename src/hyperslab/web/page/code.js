@@ -18,15 +18,15 @@ const KINDS = /^(bool|u?int|float|complex|datetime|timedelta)/;
 /**
  * Show code and downloads.
  * @param {HTMLElement} element
- * @param {string} place
- * @param {any} facts the answer of /api/node
- * @param {any} view state of the plot, null without one
+ * @param {{place: string, facts: any, view: any, filter: string|null, order: string|null}} shown the dataset, the answer of
+ *   /api/node, the state of the plot (null without one), conditions for the arrays of a collection and their order
  */
-export function showCode(element, place, facts, view) {
+export function showCode(element, { place, facts, view, filter, order }) {
   const chosen = facts.kind === "array" ? chosenPart(facts, view) : [];
+  const isCollection = facts.kind === "collection";
   const parts = [make("h2", {}, "As code")];
-  parts.push(codeBlock("Python", pythonCode(facts, chosen, view)));
-  const command = shellCommand(facts, chosen, view);
+  parts.push(codeBlock("Python", isCollection ? collectionCode(facts) : pythonCode(facts, chosen, view)));
+  const command = isCollection ? collectionCommand(facts, filter, order) : shellCommand(facts, chosen, view);
   if (command) parts.push(codeBlock("Command", command));
   if (facts.kind === "array") parts.push(downloadBar(place, facts, chosen, view));
   parts.push(codeBlock("Zarr", zarrUrl(place)));
@@ -109,9 +109,12 @@ function keyCode(chosen, field) {
 }
 
 const KEYWORDS = new Set(
-  "False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield indexers self".split(
-    " ",
-  ),
+  [
+    "False None True and as assert async await break class continue def del elif else except finally for from global if",
+    "import in is lambda nonlocal not or pass raise return try while with yield indexers self",
+  ]
+    .join(" ")
+    .split(" "),
 );
 
 /** @param {string} name */
@@ -129,6 +132,25 @@ export function shellCommand(facts, chosen, view) {
   const options = cut.map((each) => ` -s ${shellText(`${each.dim}=${each.index ?? `${each.start}..${each.stop}`}`)}`);
   const name = facts.main === facts.path || path === "" ? "" : ` ${shellText(path)}`;
   return `hyperslab get ${url}${name}${options.join("")}${isDecoded(facts, view) ? " --decoded" : ""}`;
+}
+
+/** @param {any} facts */
+function collectionCode(facts) {
+  const open = `client = Client(${pythonText(facts.url)}, mode="r")`;
+  const name = pythonText(facts.path.replace(/^\//, ""));
+  return ["from hyperslab.database import Client", "", open, `collection = client.get_collection(${name})`].join("\n");
+}
+
+/** @param {any} facts @param {string|null} filter @param {string|null} order */
+function collectionCommand(facts, filter, order) {
+  const words = [facts.url, facts.path.replace(/^\//, ""), ...conditionsOf(filter)].map(shellText);
+  return `hyperslab db query ${words.join(" ")}${order ? ` --order ${shellText(order)}` : ""}`;
+}
+
+/** Return the conditions of a filter, which are written with "and" between them. @param {string|null} filter */
+export function conditionsOf(filter) {
+  const parts = (filter ?? "").split(/\s+and\s+/i);
+  return parts.map((text) => text.trim()).filter(Boolean);
 }
 
 /** Return a text as Python writes it, what cannot be seen escaped. @param {string} text */

@@ -2,7 +2,7 @@
 
 import { fetchJson } from "./api.js";
 import { COLOR_MAPS } from "./colors.js";
-import { kindsOf } from "./settings.js";
+import { isEarth, kindsOf } from "./settings.js";
 
 const COLORED = ["image", "map"];
 const COMPARED = ["image", "map", "line"];
@@ -58,6 +58,7 @@ export class Controls {
     const isPlane = kind !== "map" && dims.length > 1;
     hide(this.x, !isPlane);
     hide(this.y, !isPlane || settings.y === null);
+    hide(this.coast, !isEarth(details, settings));
     hide(this.colors, !COLORED.includes(kind));
     hide({ row: this.limits }, ![...COLORED, "line"].includes(kind));
     hide({ row: this.gain }, kind !== "traces");
@@ -67,17 +68,13 @@ export class Controls {
     hide({ row: this.zoom }, kind === "histogram");
   }
 
-  /** Show the limits that are in use, and whether coastlines can be drawn. */
+  /** Show the limits that are in use. */
   showLimits([low, high], isSet) {
     const [first, last, auto] = this.limits.querySelectorAll("input, button");
     for (const [box, value] of [[first, low], [last, high]]) {
       if (document.activeElement !== box) box.value = String(Number(value.toPrecision(6)));
     }
     auto.setAttribute("aria-pressed", String(!isSet));
-  }
-
-  showCoast(isMap) {
-    hide({ row: this.coast.row }, !isMap);
   }
 
   // -- a second array --------------------------------------------------------------------------------------------
@@ -142,7 +139,7 @@ export class Controls {
       if (low < high) this.act("limits", [low, high]);
     };
     for (const box of boxes) box.addEventListener("change", change);
-    const auto = this.makeButton("Limits of the cells that are shown", "auto", () => this.act("limits", null));
+    const auto = this.makeButton("auto: limits of the cells that are shown", "auto", () => this.act("limits", null));
     auto.dataset.testid = "plot-auto";
     row.append(boxes[0], " to ", boxes[1], auto);
     return row;

@@ -1,5 +1,6 @@
 // Maps: coastlines, and cells at their own longitudes and latitudes.
 
+const RADIAN = Math.PI / 180;
 let coast = null;
 
 /** Return the coastlines: lines of longitude, latitude, longitude … in degrees. Loaded once. */
@@ -107,36 +108,48 @@ function boundsOf(east, north) {
 
 /** Return the corners of the cells of a grid: half way to the neighbours, on the globe. */
 function cornersOf({ rows, columns, east, north }) {
-  const [height, width] = [rows + 2, columns + 2];
-  const globe = new Float32Array(height * width * 3);
-  const put = (row, column, x, y, z) => globe.set([x, y, z], 3 * (row * width + column));
-  const get = (row, column) => globe.subarray(3 * (row * width + column), 3 * (row * width + column) + 3);
-  for (let row = 0; row < rows; row++) {
-    for (let column = 0; column < columns; column++) {
-      const [lon, lat] = [east, north].map((degrees) => (degrees[row * columns + column] * Math.PI) / 180);
-      put(row + 1, column + 1, Math.cos(lat) * Math.cos(lon), Math.cos(lat) * Math.sin(lon), Math.sin(lat));
-    }
-  }
-  const beyond = (row, column, from, to) => {
-    const [a, b] = [get(...from), get(...to)];
-    put(row, column, 2 * a[0] - b[0], 2 * a[1] - b[1], 2 * a[2] - b[2]);
-  };
-  for (let row = 1; row <= rows; row++) {
-    beyond(row, 0, [row, 1], [row, Math.min(2, columns)]);
-    beyond(row, width - 1, [row, columns], [row, Math.max(columns - 1, 1)]);
-  }
-  for (let column = 0; column < width; column++) {
-    beyond(0, column, [1, column], [Math.min(2, rows), column]);
-    beyond(height - 1, column, [rows, column], [Math.max(rows - 1, 1), column]);
-  }
+  const wide = columns + 2;
+  const globe = globeOf(rows, columns, east, north);
   const [lons, lats] = [new Float32Array((rows + 1) * (columns + 1)), new Float32Array((rows + 1) * (columns + 1))];
-  for (let row = 0; row <= rows; row++) {
-    for (let column = 0; column <= columns; column++) {
-      const four = [get(row, column), get(row, column + 1), get(row + 1, column), get(row + 1, column + 1)];
-      const [x, y, z] = [0, 1, 2].map((part) => four[0][part] + four[1][part] + four[2][part] + four[3][part]);
-      lons[row * (columns + 1) + column] = (Math.atan2(y, x) * 180) / Math.PI;
-      lats[row * (columns + 1) + column] = (Math.atan2(z, Math.hypot(x, y)) * 180) / Math.PI;
+  const sum = [0, 0, 0];
+  for (let row = 0, corner = 0; row <= rows; row++) {
+    for (let column = 0; column <= columns; column++, corner++) {
+      const [upper, lower] = [3 * (row * wide + column), 3 * ((row + 1) * wide + column)];
+      for (let part = 0; part < 3; part++) {
+        sum[part] = globe[upper + part] + globe[upper + 3 + part] + globe[lower + part] + globe[lower + 3 + part];
+      }
+      lons[corner] = Math.atan2(sum[1], sum[0]) / RADIAN;
+      lats[corner] = Math.atan2(sum[2], Math.hypot(sum[0], sum[1])) / RADIAN;
     }
   }
   return { lons, lats };
+}
+
+/** Return the cells of a grid as points of the unit sphere, three numbers each, with one cell more on every side. */
+function globeOf(rows, columns, east, north) {
+  const [height, wide] = [rows + 2, columns + 2];
+  const globe = new Float32Array(3 * height * wide);
+  for (let row = 0, cell = 0; row < rows; row++) {
+    for (let column = 0; column < columns; column++, cell++) {
+      const [lon, lat] = [east[cell] * RADIAN, north[cell] * RADIAN];
+      const at = 3 * ((row + 1) * wide + column + 1);
+      globe[at] = Math.cos(lat) * Math.cos(lon);
+      globe[at + 1] = Math.cos(lat) * Math.sin(lon);
+      globe[at + 2] = Math.sin(lat);
+    }
+  }
+  const goOn = (target, near, far) => {
+    for (let part = 0; part < 3; part++) globe[3 * target + part] = 2 * globe[3 * near + part] - globe[3 * far + part];
+  };
+  for (let row = 1; row <= rows; row++) {
+    const [first, last] = [row * wide + 1, row * wide + columns];
+    goOn(first - 1, first, Math.min(first + 1, last));
+    goOn(last + 1, last, Math.max(last - 1, first));
+  }
+  for (let column = 0; column < wide; column++) {
+    const [first, last] = [wide + column, rows * wide + column];
+    goOn(column, first, Math.min(first + wide, last));
+    goOn(last + wide, last, Math.max(last - wide, first));
+  }
+  return globe;
 }

@@ -14,7 +14,7 @@ import { NOT_ALIKE, Picture, subtract } from "./picture.js";
 import { Readout } from "./readout.js";
 import { formatNumber } from "./scale.js";
 import { MapDrawing } from "./scatter.js";
-import { aspectOf, axesFor, canPlot, coordinateOf, settingsOf, viewOf, windowOf } from "./settings.js";
+import { aspectOf, axesFor, canPlot, coordinateOf, isEarth, settingsOf, viewOf, windowOf } from "./settings.js";
 import { Sliders } from "./sliders.js";
 import { TraceDrawing } from "./traces.js";
 
@@ -370,7 +370,6 @@ export class Plot {
     });
     const { limits, colors } = settings;
     if (common) this.controls.showLimits(limitsOf(common, limits, colors === "difference"), limits !== null);
-    this.controls.showCoast(this.isMap(pictures[0]));
   }
 
   drawingOf(picture, isDifference, common, coast) {
@@ -400,15 +399,11 @@ export class Plot {
     return [common.minimum - room, common.maximum + room];
   }
 
-  isMap(picture) {
-    const { kind } = this.settings;
-    const isEarth = (axis, role) => axis?.role === role && axis.numbers !== null;
-    return kind === "map" || (kind === "image" && isEarth(picture.x, "longitude") && isEarth(picture.y, "latitude"));
-  }
-
   /** Return the coastlines where they are wanted and there; they are drawn once they have come. */
   coastOf(picture) {
-    if (!this.settings.coast || !this.isMap(picture)) return null;
+    const { settings } = this;
+    const hasNumbers = settings.kind === "map" || (picture.x?.numbers && picture.y?.numbers);
+    if (!settings.coast || !isEarth(this.details, settings) || !hasNumbers) return null;
     if (!this.coast) loadCoast().then((lines) => ((this.coast = lines), this.redrawNow()), () => null);
     return this.coast ?? null;
   }

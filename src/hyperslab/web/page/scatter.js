@@ -30,10 +30,8 @@ export class MapDrawing {
     const projection = new Projection(box, window, this);
     pen.rect(box.left, box.top, box.width, box.height, { fill: theme.panel });
     hatchVisible(pen, box, box.left, box.top, box.left + box.width, box.top + box.height, theme.gap);
-    this.box = box;
-    this.raster = this.makeRaster(projection);
-    pen.image(this.raster.canvas, box.left, box.top, box.width, box.height);
     pen.clip(box.left, box.top, box.width, box.height);
+    this.paintCells(pen, { box, x: (lon) => projection.x(lon), y: (lat) => projection.y(lat) });
     if (this.coast) drawCoast(pen, this.coast, (lon) => projection.x(lon), (lat) => projection.y(lat), window.x);
     pen.unclip();
     drawFrame(pen, theme, box);
@@ -45,9 +43,18 @@ export class MapDrawing {
     return projection;
   }
 
+  /** Draw the cells; while the window moves those that were drawn before, where they would be then. */
+  paintCells(pen, { box, x, y }) {
+    const [width, height] = [Math.round(box.width), Math.round(box.height)];
+    const isSame = this.raster?.width === width && this.raster.height === height;
+    if (!isSame) this.raster = { width, height, window: this.window, ...this.colored(width, height) };
+    const { canvas, window } = this.raster;
+    const [left, right, top, bottom] = [x(window.x[0]), x(window.x[1]), y(window.y[1]), y(window.y[0])];
+    pen.image(canvas, left, top, right - left, bottom - top);
+  }
+
   /** Return the cells as an image, and which cell each of its pixels shows (-1 for none). */
-  makeRaster(projection) {
-    const [width, height] = [projection.box.width, projection.box.height].map(Math.round);
+  colored(width, height) {
     const canvas = document.createElement("canvas");
     Object.assign(canvas, { width, height });
     const context = canvas.getContext("2d");
@@ -55,64 +62,19 @@ export class MapDrawing {
     const { picture, places } = this;
     const colors = new Uint32Array(places.east.length);
     paintCells(picture.layer(), picture.offset, this.limits, this.colors, colors);
-    const [pixels, cells] = [new Uint32Array(data.data.buffer), new Int32Array(width * height).fill(-1)];
-    const raster = { canvas, width, height, colors, pixels, cells };
-    const scale = { x: width / (this.window.x[1] - this.window.x[0]), y: height / (this.window.y[1] - this.window.y[0]) };
-    if (places.isGrid) this.paintGrid(raster, scale);
-    else this.paintPoints(raster, scale);
+    const cells = cellsIn(places, this.window, width, height);
+    const pixels = new Uint32Array(data.data.buffer);
+    for (let i = 0; i < pixels.length; i++) pixels[i] = cells[i] < 0 ? 0 : colors[cells[i]];
     context.putImageData(data, 0, 0);
-    return raster;
+    return { canvas, cells };
   }
 
-  paintGrid(raster, scale) {
-    const { places } = this;
-    const { lons, lats } = places.corners();
-    const [west, east] = this.window.x;
-    const north = this.window.y[1];
-    const wide = places.columns + 1;
-    const [xs, ys] = [new Float64Array(4), new Float64Array(4)];
-    for (let cell = 0; cell < places.east.length; cell++) {
-      const middle = places.east[cell];
-      if (Number.isNaN(middle) || Number.isNaN(places.north[cell])) continue;
-      const corner = Math.floor(cell / places.columns) * wide + (cell % places.columns);
-      const around = [corner, corner + 1, corner + wide + 1, corner + wide];
-      let reach = 0;
-      for (let i = 0; i < 4; i++) {
-        const turn = wrap(lons[around[i]] - middle);
-        reach = Math.max(reach, Math.abs(turn));
-        xs[i] = turn;
-        ys[i] = (north - lats[around[i]]) * scale.y;
-      }
-      if (reach > 90) continue; // a cell around a pole
-      for (let turn = Math.ceil((west - middle - reach) / 360); middle + 360 * turn - reach <= east; turn++) {
-        const at = middle + 360 * turn - west;
-        paintQuad(raster, cell, xs.map((x) => (x + at) * scale.x), ys);
-      }
-    }
-  }
-
-  paintPoints(raster, scale) {
-    const { places } = this;
-    const [west, east] = this.window.x;
-    const side = Math.min(Math.max(Math.sqrt((raster.width * raster.height) / places.east.length) * 0.8, 2), 12);
-    for (let cell = 0; cell < places.east.length; cell++) {
-      const middle = places.east[cell];
-      const y = (this.window.y[1] - places.north[cell]) * scale.y;
-      if (Number.isNaN(middle + y)) continue;
-      for (let turn = Math.ceil((west - middle) / 360); middle + 360 * turn <= east; turn++) {
-        const x = (middle + 360 * turn - west) * scale.x;
-        const half = side / 2;
-        paintQuad(raster, cell, [x - half, x + half, x + half, x - half], [y - half, y - half, y + half, y + half]);
-      }
-    }
-  }
-
-  /** Return the position of the cell under a pixel. */
-  positionAt(_, { x, y }) {
-    const { raster, box } = this;
-    const column = Math.floor(((x - box.left) / box.width) * raster.width);
-    const row = Math.floor(((y - box.top) / box.height) * raster.height);
-    const cell = raster.cells[row * raster.width + column] ?? -1;
+  /** Return the position of the cell at a longitude and latitude. */
+  positionAt({ x, y }) {
+    const { width, height, window, cells } = this.raster;
+    const column = Math.floor(((x - window.x[0]) / (window.x[1] - window.x[0])) * width);
+    const row = Math.floor(((window.y[1] - y) / (window.y[1] - window.y[0])) * height);
+    const cell = column >= 0 && column < width ? (cells[row * width + column] ?? -1) : -1;
     return cell < 0 ? null : this.positionOf(cell);
   }
 
@@ -149,34 +111,80 @@ function middleOf({ start, stop, span, facts }, cell) {
   return Math.min(start + cell * span + Math.floor(facts.block / 2) * facts.step, stop - 1);
 }
 
+/** Return which cell each pixel of a window shows, -1 for none. The last answer is kept: what moves are mostly values. */
+function cellsIn(places, window, width, height) {
+  const key = JSON.stringify([window, width, height]);
+  if (places.seen?.key !== key) {
+    const raster = { width, height, cells: new Int32Array(width * height).fill(-1) };
+    const scale = { x: width / (window.x[1] - window.x[0]), y: height / (window.y[1] - window.y[0]) };
+    if (places.isGrid) paintGrid(raster, places, window, scale);
+    else paintPoints(raster, places, window, scale);
+    places.seen = { key, cells: raster.cells };
+  }
+  return places.seen.cells;
+}
+
+function paintGrid(raster, places, window, scale) {
+  const { lons, lats } = places.corners();
+  const [west, east] = window.x;
+  const north = window.y[1];
+  const wide = places.columns + 1;
+  const [xs, ys, turns] = [new Float64Array(4), new Float64Array(4), new Float64Array(4)];
+  for (let cell = 0; cell < places.east.length; cell++) {
+    const middle = places.east[cell];
+    const first = Math.floor(cell / places.columns) * wide + (cell % places.columns);
+    let reach = 0;
+    for (let i = 0; i < 4; i++) {
+      const corner = first + (i === 0 || i === 3 ? 0 : 1) + (i < 2 ? 0 : wide);
+      turns[i] = wrap(lons[corner] - middle);
+      reach = Math.max(reach, Math.abs(turns[i]));
+      ys[i] = (north - lats[corner]) * scale.y;
+    }
+    if (!(reach <= 90)) continue; // a cell that is nowhere, or around a pole
+    for (let turn = Math.ceil((west - middle - reach) / 360); middle + 360 * turn - reach <= east; turn++) {
+      const at = middle + 360 * turn - west;
+      for (let i = 0; i < 4; i++) xs[i] = (turns[i] + at) * scale.x;
+      fillQuad(raster, cell, xs, ys);
+    }
+  }
+}
+
+function paintPoints(raster, places, window, scale) {
+  const [west, east] = window.x;
+  const half = Math.min(Math.max(Math.sqrt((raster.width * raster.height) / places.east.length) * 0.4, 1), 6);
+  for (let cell = 0; cell < places.east.length; cell++) {
+    const middle = places.east[cell];
+    const y = (window.y[1] - places.north[cell]) * scale.y;
+    if (Number.isNaN(middle + y)) continue;
+    for (let turn = Math.ceil((west - middle) / 360); middle + 360 * turn <= east; turn++) {
+      const x = (middle + 360 * turn - west) * scale.x;
+      fillQuad(raster, cell, [x - half, x + half, x + half, x - half], [y - half, y - half, y + half, y + half]);
+    }
+  }
+}
+
 function wrap(degrees) {
   return degrees - 360 * Math.round(degrees / 360);
 }
 
-/** Paint the pixels whose middles lie in a quadrilateral, and the one in its middle, however small it is. */
-function paintQuad({ width, height, colors, pixels, cells }, cell, xs, ys) {
-  const [left, right] = [Math.min(...xs), Math.max(...xs)];
-  const [top, bottom] = [Math.min(...ys), Math.max(...ys)];
-  if (!(right >= 0 && left < width && bottom >= 0 && top < height)) return;
-  const color = colors[cell];
-  const put = (x, y) => {
-    pixels[y * width + x] = color;
-    cells[y * width + x] = cell;
-  };
-  const [x0, x1] = [Math.max(Math.floor(left), 0), Math.min(Math.ceil(right), width - 1)];
-  const [y0, y1] = [Math.max(Math.floor(top), 0), Math.min(Math.ceil(bottom), height - 1)];
-  for (let y = y0; y <= y1; y++) {
-    for (let x = x0; x <= x1; x++) if (isInside(x + 0.5, y + 0.5, xs, ys)) put(x, y);
+/** Give a cell the pixels whose middles lie in a quadrilateral, and the one in its middle, however small it is. */
+function fillQuad({ width, height, cells }, cell, xs, ys) {
+  const [top, bottom] = [Math.min(ys[0], ys[1], ys[2], ys[3]), Math.max(ys[0], ys[1], ys[2], ys[3])];
+  const last = Math.min(Math.floor(bottom - 0.5), height - 1);
+  for (let row = Math.max(Math.ceil(top - 0.5), 0); row <= last; row++) {
+    const at = row + 0.5;
+    let [left, right] = [Infinity, -Infinity];
+    for (let i = 0; i < 4; i++) {
+      const next = (i + 1) & 3;
+      if (ys[i] <= at === ys[next] <= at) continue;
+      const x = xs[i] + ((at - ys[i]) / (ys[next] - ys[i])) * (xs[next] - xs[i]);
+      if (x < left) left = x;
+      if (x > right) right = x;
+    }
+    const [from, to] = [Math.max(Math.ceil(left - 0.5), 0), Math.min(Math.floor(right - 0.5), width - 1)];
+    if (to >= from) cells.fill(cell, row * width + from, row * width + to + 1);
   }
-  const [x, y] = [Math.floor((left + right) / 2), Math.floor((top + bottom) / 2)];
-  if (x >= 0 && y >= 0 && x < width && y < height) put(x, y);
-}
-
-function isInside(x, y, xs, ys) {
-  let sides = 0;
-  for (let i = 0; i < 4; i++) {
-    const next = (i + 1) & 3;
-    sides += (xs[next] - xs[i]) * (y - ys[i]) - (ys[next] - ys[i]) * (x - xs[i]) >= 0 ? 1 : -1;
-  }
-  return sides === 4 || sides === -4;
+  const x = Math.floor((xs[0] + xs[1] + xs[2] + xs[3]) / 4);
+  const y = Math.floor((ys[0] + ys[1] + ys[2] + ys[3]) / 4);
+  if (x >= 0 && y >= 0 && x < width && y < height) cells[y * width + x] = cell;
 }

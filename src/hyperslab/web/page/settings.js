@@ -155,6 +155,12 @@ export function windowOf(details, settings) {
   return { x: settings.x_range ?? all(settings.x), y: settings.y === null ? null : (settings.y_range ?? y()) };
 }
 
+/** Return True where longitudes and latitudes are drawn, so that coastlines can be. */
+export function isEarth(details, { kind, x, y }) {
+  if (kind !== "image") return kind === "map";
+  return coordinateOf(details, x).role === "longitude" && coordinateOf(details, y)?.role === "latitude";
+}
+
 /** Return width by height of a plot as far as the facts of an array tell, before any cell is there; null for any. */
 export function aspectOf(details, { kind, x, y }) {
   if (kind === "map") return 2;

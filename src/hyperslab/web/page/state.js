@@ -1,16 +1,17 @@
 /**
- * The address holds all that is shown: `#/<place>?node=/a/b&view=<JSON>&rows=<first row>&filter=<conditions>`.
+ * The address holds all that is shown: `#/<place>?node=/a/b&view=<JSON>&rows=<first row>&filter=<conditions>&order=<attribute>`.
  *
  * @typedef {object} State
  * @property {string} place path of a folder or dataset, its segments joined with `/`; empty for the list of places
  * @property {string|null} node path in the dataset
  * @property {object|null} view state of the plot
  * @property {number|null} rows first row of the table, null where the table is closed
- * @property {string|null} filter conditions for the rows of a collection
+ * @property {string|null} filter conditions for the rows of a collection or database
+ * @property {string|null} order attribute that the arrays of a collection are sorted by, with `-` from the largest down
  */
 
 /** @type {State} */
-export const NOWHERE = Object.freeze({ place: "", node: null, view: null, rows: null, filter: null });
+export const NOWHERE = Object.freeze({ place: "", node: null, view: null, rows: null, filter: null, order: null });
 
 /** Return one segment of an address. Halves of surrogate pairs have no address. @param {string} text */
 export function escapeSegment(text) {
@@ -24,12 +25,13 @@ export function escapePath(place) {
 
 /** Return the part of the address behind the page. @param {Partial<State>} state */
 export function hashOf(state) {
-  const { place, node, view, rows, filter } = { ...NOWHERE, ...state };
+  const { place, node, view, rows, filter, order } = { ...NOWHERE, ...state };
   const query = [];
   if (node !== null) query.push(`node=${escapePath(node)}`);
   if (view !== null) query.push(`view=${escapeSegment(JSON.stringify(view))}`);
   if (rows !== null) query.push(`rows=${rows}`);
   if (filter !== null) query.push(`filter=${escapeSegment(filter)}`);
+  if (order !== null) query.push(`order=${escapeSegment(order)}`);
   return `#/${escapePath(place)}${query.length ? "?" : ""}${query.join("&")}`;
 }
 
@@ -49,6 +51,7 @@ export function stateOf(hash) {
     view: parseView(told.get("view")),
     rows: rows !== null && /^\d{1,15}$/.test(rows) ? Number(rows) : null,
     filter: told.get("filter"),
+    order: told.get("order"),
   };
 }
 

@@ -1,6 +1,7 @@
 /** Rows of a node as a table, page by page: arrays, structures, tables of HDMF, collections with conditions. */
 
 import { fetchJson } from "./api.js";
+import { conditionsOf } from "./code.js";
 import { isReference, referenceLink, scrolled, valueText } from "./details.js";
 import { formatNumber, make, makeButton, say, visible } from "./texts.js";
 
@@ -14,16 +15,22 @@ const MOST_SPREAD = 50;
  * @property {any} facts the answer of /api/node
  * @property {number} start first row
  * @property {string|null} filter
+ * @property {string|null} order
  */
 
 export class Table {
   /**
    * @param {HTMLElement} element
-   * @param {{linkTo: (node: string) => string, onChange: (start: number, filter: string|null) => void}} calls
+   * @param {{
+   *   linkTo: (node: string) => string,
+   *   linkToObject: (name: string) => string,
+   *   onChange: (change: {rows: number, filter?: string|null, order?: string|null}) => void,
+   * }} calls
    */
-  constructor(element, { linkTo, onChange }) {
+  constructor(element, { linkTo, linkToObject, onChange }) {
     this.element = element;
     this.linkTo = linkTo;
+    this.linkToObject = linkToObject;
     this.onChange = onChange;
     this.abort = new AbortController();
     /** @type {TablePlace|null} */
@@ -40,10 +47,12 @@ export class Table {
     const isNew = this.shown?.place !== wanted.place || this.shown.facts.path !== wanted.facts.path;
     this.shown = wanted;
     if (isNew) this.#layOut();
+    if (this.filter) this.filter.value = wanted.filter ?? "";
     this.element.dataset.state = "loading";
     this.rows.setAttribute("aria-busy", "true");
     try {
-      const query = { node: wanted.facts.path, start: wanted.start, count: PAGE, where: conditionsOf(wanted.filter) };
+      const where = conditionsOf(wanted.filter);
+      const query = { node: wanted.facts.path, start: wanted.start, count: PAGE, where, order: wanted.order };
       const told = await fetchJson("rows", wanted.place, query, signal);
       this.#fill(told);
       this.element.dataset.state = "done";
@@ -69,30 +78,32 @@ export class Table {
   // -- parts ----------------------------------------------------------------------------------------------------------
 
   #layOut() {
-    const { facts, filter } = this.shown;
+    const { facts } = this.shown;
+    const title = { collection: "Arrays", database: "Objects" }[facts.kind];
+    this.filter = null;
     this.place = make("span", { class: "muted", "data-testid": "row-range" });
     const step = (text, label, act) => makeButton(text, act, { "aria-label": label, class: "small" });
-    this.first = step("⏮", "First rows", () => this.#go(0));
-    this.before = step("◀", "Rows before", () => this.#go(Math.max(this.shown.start - PAGE, 0)));
-    this.after = step("▶", "Rows after", () => this.#go(this.next));
-    this.last = step("⏭", "Last rows", () => this.#go(Math.floor((this.total - 1) / PAGE) * PAGE));
+    this.first = step("«", "First rows", () => this.#go(0));
+    this.before = step("‹", "Rows before", () => this.#go(Math.max(this.shown.start - PAGE, 0)));
+    this.after = step("›", "Rows after", () => this.#go(this.next));
+    this.last = step("»", "Last rows", () => this.#go(Math.floor((this.total - 1) / PAGE) * PAGE));
     this.number = make("input", { type: "text", inputmode: "numeric", size: 8, "aria-label": "Go to row" });
     this.number.addEventListener("change", () => this.#go(Number.parseInt(this.number.value, 10) || 0));
     this.bar.replaceChildren(this.first, this.before, this.after, this.last, this.number, this.place);
     this.rows.replaceChildren();
     this.rows.style.setProperty("--count", String(Math.min(PAGE, Number(facts.rows ?? PAGE))));
     this.element.replaceChildren(
-      make("h2", {}, facts.kind === "collection" ? "Arrays" : "Rows"),
-      ...(facts.kind === "collection" ? [this.#filterBox(filter)] : []),
+      make("h2", {}, title ?? "Rows"),
+      ...(title ? [this.#filterBox(facts.kind)] : []),
       this.bar,
       this.rows,
     );
   }
 
-  /** @param {string|null} filter */
-  #filterBox(filter) {
-    const hint = "depth>=2 and name^=n1";
-    this.filter = make("input", { type: "search", id: "filter", placeholder: hint, value: filter ?? "", size: 40 });
+  /** @param {string} kind */
+  #filterBox(kind) {
+    const hint = kind === "database" ? "name=run 1" : "depth>=2 and name^=n1";
+    this.filter = make("input", { type: "search", id: "filter", placeholder: hint, size: 40 });
     const form = make(
       "form",
       { class: "bar", role: "search" },
@@ -102,7 +113,7 @@ export class Table {
     );
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.onChange(0, this.filter.value.trim() || null);
+      this.onChange({ rows: 0, filter: this.filter.value.trim() || null });
     });
     return form;
   }
@@ -111,7 +122,7 @@ export class Table {
   #go(start) {
     const most = this.total === null ? Infinity : Math.max(this.total - 1, 0);
     const wanted = Math.min(Math.max(start, 0), most);
-    if (wanted !== this.shown.start) this.onChange(wanted, this.shown.filter);
+    if (wanted !== this.shown.start) this.onChange({ rows: wanted });
   }
 
   /** @param {any} told the answer of /api/rows */
@@ -119,13 +130,13 @@ export class Table {
     this.total = told.total;
     this.next = told.next ?? this.shown.start;
     const stop = told.start + told.rows.length;
-    const total = told.total === null ? "many" : formatNumber(told.total);
+    const total = told.total === null ? ", and more" : ` of ${formatNumber(told.total)}`;
     const spread = spreadColumns(told);
     const columns =
       spread && spread.length < told.columns[0].shape[0]
         ? `, columns 0 to ${spread.length - 1} of ${formatNumber(told.columns[0].shape[0])}`
         : "";
-    this.place.textContent = told.rows.length ? `rows ${told.start} to ${stop - 1} of ${total}${columns}` : `no rows of ${total}`;
+    this.place.textContent = told.rows.length ? `rows ${told.start} to ${stop - 1}${total}${columns}` : `no rows${total}`;
     for (const button of [this.first, this.before]) button.disabled = told.start === 0;
     this.after.disabled = told.next === null;
     this.last.disabled = told.next === null || told.total === null;
@@ -137,8 +148,8 @@ export class Table {
       { scope: "col" },
       told.labels ? visible(this.shown.facts.coordinates?.[0]?.dim ?? "label") : "row",
     );
-    const head = make("tr", {}, labelled, ...heads.map(headCell));
-    const caption = make("caption", { class: "unseen" }, visible(`Rows of ${this.shown.facts.path}`));
+    const head = make("tr", {}, labelled, ...heads.map((each) => this.#headCell(each)));
+    const caption = make("caption", { class: "unseen" }, visible(`Rows of ${this.shown.facts.path ?? this.shown.place}`));
     const table = make("table", { class: "cells" }, caption, make("thead", {}, head), make("tbody", {}, ...rows));
     const box = this.rows.querySelector(".scrolled");
     if (box) {
@@ -160,6 +171,34 @@ export class Table {
       event.preventDefault();
     });
     return box;
+  }
+
+  /** Make the head of a column; those of attributes of a collection sort it. @param {any} head */
+  #headCell(head) {
+    const cut = head.shape?.length ? `(${head.shape.join(", ")})` : null;
+    const kind = [head.units, head.dtype, cut].filter(Boolean).join(" · ");
+    const title = [head.description, head.problem].filter(Boolean).join("; ");
+    const isSorted = this.shown.facts.kind === "collection" && !["id", "shape", "problem"].includes(head.name);
+    return make(
+      "th",
+      { scope: "col", title: title ? visible(title) : null, "aria-sort": isSorted ? this.#sortOf(head.name) : null },
+      isSorted ? this.#sortButton(head.name) : visible(head.name),
+      kind ? make("span", { class: "kind" }, visible(kind)) : null,
+      head.problem ? make("span", { class: "problem" }, visible(head.problem)) : null,
+    );
+  }
+
+  /** @param {string} name */
+  #sortOf(name) {
+    return { [name]: "ascending", [`-${name}`]: "descending" }[this.shown.order] ?? null;
+  }
+
+  /** @param {string} name */
+  #sortButton(name) {
+    const sort = this.#sortOf(name);
+    const sign = { ascending: " ↑", descending: " ↓" }[sort] ?? "";
+    const order = { ascending: `-${name}`, descending: null }[sort];
+    return makeButton(`${visible(name)}${sign}`, () => this.onChange({ rows: 0, order: sort ? order : name }), { class: "sort" });
   }
 
   /** @param {any} told @param {any[]} row @param {number} place @param {any[]} heads */
@@ -193,33 +232,12 @@ export class Table {
         isReference(each) ? referenceLink(each, this.linkTo) : valueText(each),
       ]);
     }
-    if (this.shown.facts.kind === "collection" && head.name === "id") {
-      const base = this.shown.facts.path;
-      return [make("a", { href: this.linkTo(`${base}/${value}`) }, visible(value))];
-    }
+    const { kind, path } = this.shown.facts;
+    if (kind === "collection" && head.name === "id")
+      return [make("a", { href: this.linkTo(`${path}/${value}`) }, visible(value))];
+    if (kind === "database" && head.name === "name") return [make("a", { href: this.linkToObject(value) }, visible(value))];
     return [visible(valueText(value), true)];
   }
-}
-
-/** Return the conditions of a filter, which are written with "and" between them. @param {string|null} filter */
-function conditionsOf(filter) {
-  return (filter ?? "")
-    .split(/\s+and\s+/i)
-    .map((text) => text.trim())
-    .filter(Boolean);
-}
-
-/** @param {any} head */
-function headCell(head) {
-  const kind = [head.units, head.dtype, head.shape?.length ? `(${head.shape.join(", ")})` : null].filter(Boolean).join(" · ");
-  const title = [head.description, head.problem].filter(Boolean).join("; ");
-  return make(
-    "th",
-    { scope: "col", title: title ? visible(title) : null },
-    visible(head.name),
-    kind ? make("span", { class: "kind" }, visible(kind)) : null,
-    head.problem ? make("span", { class: "problem" }, visible(head.problem)) : null,
-  );
 }
 
 /** Return a column for each item of a row of a 2-D array; null for what is no such array. @param {any} told */

@@ -6,7 +6,8 @@ import { formatBytes, formatShape, make, say, visible } from "./texts.js";
 /**
  * One item of the tree.
  * @typedef {object} Item
- * @property {string} kind name (not looked at yet), folder, dataset, group, collection, array, link, problem or more
+ * @property {string} kind name (which was not looked at yet), folder, database, dataset,
+ *   group, collection, array, link, problem, more
  * @property {string} label
  * @property {string} place
  * @property {string|null} node path in the dataset; null for places and folders
@@ -22,8 +23,18 @@ import { formatBytes, formatShape, make, say, visible } from "./texts.js";
  */
 
 let count = 0;
-const FOLDED = new Set(["name", "folder", "dataset", "group"]);
-const SIGNS = { folder: "▤", name: "▤", dataset: "◆", group: "▣", collection: "☰", array: "▦", link: "↪", problem: "!" };
+const FOLDED = new Set(["name", "folder", "database", "dataset", "group"]);
+const SIGNS = {
+  folder: "▤",
+  database: "☰",
+  name: "▤",
+  dataset: "◆",
+  group: "▣",
+  collection: "☰",
+  array: "▦",
+  link: "↪",
+  problem: "!",
+};
 
 export class Tree {
   /**
@@ -56,7 +67,13 @@ export class Tree {
     for (const [depth, name] of parts.entries()) {
       const child =
         findChild(item, name) ?? this.#addChild(item, newItem("name", name, joined(item.place, name), null, item, {}));
-      await this.#fetchChildren(child);
+      try {
+        await this.#fetchChildren(child);
+      } catch (error) {
+        markProblem(child, error.message);
+        this.select(child);
+        throw error;
+      }
       this.#open(item);
       item = child;
       if (item.kind === "dataset") {
@@ -86,6 +103,7 @@ export class Tree {
         this.#addChild(item, newItem(isLast ? facts.kind : "group", name, dataset.place, below, item, isLast ? facts : {}));
     }
     this.select(item);
+    this.unfold(item);
   }
 
   /** Mark an item, and unfold what it lies in. @param {Item} item */
@@ -101,6 +119,7 @@ export class Tree {
 
   /** Unfold an item once its children are there. @param {Item} item */
   async unfold(item) {
+    if (!FOLDED.has(item.kind)) return;
     try {
       await this.#fetchChildren(item);
       this.#open(item);
@@ -130,7 +149,7 @@ export class Tree {
       const query = item.kind === "group" ? { node: item.node, depth: 1, after } : { depth: 1, after };
       const told = await fetchJson("browse", item.place, query);
       const isDataset = told.kind === "dataset";
-      if (item.kind === "name") this.#setKind(item, isDataset ? "dataset" : "folder", told);
+      if (item.kind === "name") this.#setKind(item, told.kind, told);
       item.children ??= [];
       const known = new Set(item.children.map((child) => child.label));
       const found = isDataset
