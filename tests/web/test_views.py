@@ -16,7 +16,7 @@ import hyperslab as hs
 from hyperslab.errors import Conflict
 from hyperslab.stores.location import Location
 from hyperslab.web import views
-from hyperslab.web.explored import ExploredDatasets
+from hyperslab.web.dataset_cache import DatasetCache
 from hyperslab.web.views import ViewQuery, read_view
 
 RANDOM = np.random.default_rng(7)
@@ -439,7 +439,7 @@ def test_what_is_not_read_in_time_is_a_gap(client: httpx.Client, monkeypatch: py
 
 
 def test_a_view_that_nobody_waits_for_ends(folder: Path) -> None:
-    datasets = ExploredDatasets(lambda where: True)
+    datasets = DatasetCache(lambda where: True)
     array = datasets.open_array(Location.of(str(folder / "a.zarr")), "air")
     with pytest.raises(Conflict):
         read_view(array, ViewQuery("lon", "lat", {}, None, None, 10, 10), lambda: False)

@@ -25,7 +25,7 @@ from hyperslab.web.answers import PlainJson, error_answer
 from hyperslab.web.axes import axis_names, labels_of, parse_number
 from hyperslab.web.bounded_values import cut_text, plain
 from hyperslab.web.cell_places import read_places
-from hyperslab.web.explored import ExploredDatasets
+from hyperslab.web.dataset_cache import DatasetCache
 from hyperslab.web.exports import ExportQuery, export_part
 from hyperslab.web.histogram import read_histogram
 from hyperslab.web.nodes import list_nodes, node_facts
@@ -54,7 +54,7 @@ class Explorer:
     ) -> None:
         self._places = places
         self._run = run
-        self._datasets = ExploredDatasets(lambda where: any(place.holds(where) for place in places.values()))
+        self._datasets = DatasetCache(lambda where: any(place.holds(where) for place in places.values()))
         # As many views are read at once as there are processors: each of them takes one, and memory.
         self._views = asyncio.Semaphore(os.cpu_count() or 1)
 

@@ -23,7 +23,7 @@ from hyperslab.stores.location import Location
 from hyperslab.web.axes import axis_names, labels_of
 from hyperslab.web.bounded_values import cut_text, plain
 from hyperslab.web.cell_places import find_places
-from hyperslab.web.explored import ExploredDatasets
+from hyperslab.web.dataset_cache import DatasetCache
 from hyperslab.web.rows import count_rows, is_collection
 
 # Nodes of one list, and seconds after which a list ends early: on a server each node may be a request.
@@ -36,7 +36,7 @@ _MOST_ATTRIBUTES, _MOST_OMITTED = 500, 100
 
 
 def list_nodes(
-    datasets: ExploredDatasets, where: Location, group: str, after: str | None, depth: int | None = None
+    datasets: DatasetCache, where: Location, group: str, after: str | None, depth: int | None = None
 ) -> dict[str, object]:
     """Return the first nodes at and below a group, in the dataset's order; those behind ``after`` where that is named.
 
@@ -154,7 +154,7 @@ def link_facts(link: Link) -> dict[str, object]:
 # -- one node ----------------------------------------------------------------------------------------------------------
 
 
-def node_facts(datasets: ExploredDatasets, where: Location, path: str) -> dict[str, object]:
+def node_facts(datasets: DatasetCache, where: Location, path: str) -> dict[str, object]:
     """Return all that is told of one node: of a link what it leads to, with where that is. Errors as for a look there.
 
     The size where it is stored is told of arrays of few chunks at hand.

@@ -69,7 +69,7 @@ class _ServedLinks(LinkedDatasets):
         return super().get_or_open(source, place, open_place)
 
 
-class ExploredDatasets:
+class DatasetCache:
     """The datasets that were looked at last, by their place. ``is_served``: of places that links may lead to."""
 
     def __init__(self, is_served: Callable[[Location], bool]) -> None:
