@@ -25,7 +25,7 @@ import pytest
 from raw_requests import server_process
 
 import hyperslab as hs
-from hyperslab.web import explored
+from hyperslab.web import dataset_cache
 
 MARKUP = "<script>alert(1)</script>"
 Make = Callable[[Path], None]
@@ -333,7 +333,7 @@ def test_a_hundred_hostile_datasets(tmp_path: Path, quarter: int) -> None:
 
 
 def test_places_that_vanish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explored, "_LOOK_EVERY", 0.5)
+    monkeypatch.setattr(dataset_cache, "_LOOK_EVERY", 0.5)
     (tmp_path / "folder").mkdir()
     for name in ("folder/a.zarr", "folder/b.nc", "c.zarr", "d.nc"):
         with hs.create(tmp_path / name) as root:

@@ -5,7 +5,8 @@ way. ``same_bytes``: which arrays are stored alike on both sides. ``places``: th
 when somebody looks. ``application``: what is answered to a request. ``guard``: which requests are answered at all.
 ``pages``: the plain HTML. ``server``: the sockets and threads behind :func:`hyperslab.serve`.
 
-``explorer``: what is shown in a browser, of the datasets in ``dataset_cache``. ``nodes``: lists of nodes, and one in full.
-``rows``: tables. ``views``: which cells of a range are read, of the dimensions in ``axes``; ``reduction``: the pixels
+``explorer``: what is shown in a browser. ``dataset_cache``: the datasets that are open for it. ``nodes``: lists of
+nodes, and one in full. ``rows``: tables. ``page_files``: the page, whose scripts are in ``page/``. ``notebook``: the
+page in a notebook. ``exports``: files of a part. ``views``: which cells of a range are read, of the dimensions in ``axes``; ``reduction``: the pixels
 that become of them. ``bounded_values``: what is told of a stranger's values.
 """

@@ -14,7 +14,7 @@ from hyperslab.errors import Invalid
 from hyperslab.group import Group
 from hyperslab.stores.forks import call_after_fork
 from hyperslab.stores.location import Location
-from hyperslab.web.server import DataServer, serve
+from hyperslab.web.server import DataServer, start_server
 
 # Servers of this process by their place: a cell that is run again shows the page of the server that is there.
 _servers: dict[str, DataServer] = {}
@@ -89,7 +89,7 @@ def _server_of(where: Location) -> DataServer:
         if key not in _servers:
             if not _servers:
                 atexit.register(_close_all)
-            _servers[key] = serve(where, frames=True)
+            _servers[key] = start_server([where], frames=True)
         return _servers[key]
 
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from itertools import islice
 from urllib.parse import quote
 
-from hyperslab import api
 from hyperslab.array.session import open_session
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import HyperslabError, Invalid, NotFound
@@ -219,16 +218,13 @@ def _names_of(where: Location) -> list[str] | None:
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
-def name_places(
-    targets: Sequence[api.Target], storage_options: Mapping[str, object] | None, chunks: EncodedChunks
-) -> dict[str, ServedPlace]:
+def name_places(locations: Sequence[Location], chunks: EncodedChunks) -> dict[str, ServedPlace]:
     """Return the places by name: the last part of each URL, with a number where two have the same. NotFound where
     nothing is, Invalid without any."""
-    if not targets:
+    if not locations:
         raise Invalid("there is nothing to serve", remedy="give a path or URL")
     places: dict[str, ServedPlace] = {}
-    for target in targets:
-        where = Location.of(target, storage_options)
+    for where in locations:
         if where.scheme == "file":
             probe_place(where)  # NotFound
         stem = as_name(where.name.strip(". ")) or "dataset"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from hyperslab import api
 from hyperslab.bridges.extras import library
-from hyperslab.errors import Invalid
+from hyperslab.stores.location import Location
 from hyperslab.web.places import ServedPlace, name_places
 from hyperslab.web.zarr_view import EncodedChunks
 
@@ -92,17 +92,30 @@ def serve(
     token: str | None = None,
     allow_origin: str | Iterable[str] = (),
     storage_options: Mapping[str, Any] | None = None,
-    frames: bool = False,
 ) -> DataServer:
     """Give datasets of any format out as Zarr v3 over HTTP, read-only, until the server that is returned is closed.
 
     ``targets``: files, folders (of datasets too) and URLs. ``host``: other machines reach it under another than the
     default. ``port``: 0 for any free one. ``token``: what everybody has to know, a random one by default; empty for
     none, on this machine alone. ``allow_origin``: sites whose pages may read, and by whose names the server may be
-    known (behind a proxy), ``"*"`` for all of them. ``frames``: pages of other sites may show the explorer in a frame,
-    as :meth:`.Group.explore` does; it shows them nothing without the token. NotFound, Invalid, MissingLibrary,
-    StorageError where nobody can listen there.
+    known (behind a proxy), ``"*"`` for all of them. NotFound, Invalid, MissingLibrary, StorageError where nobody can
+    listen there.
     """
+    locations = [Location.of(target, storage_options) for target in targets]
+    return start_server(locations, host, port, token, allow_origin)
+
+
+def start_server(
+    locations: Sequence[Location],
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    allow_origin: str | Iterable[str] = (),
+    *,
+    frames: bool = False,
+) -> DataServer:
+    """Start a server of places, as for :func:`serve`. ``frames``: pages of other sites may show the explorer in a
+    frame, as notebooks do; it shows nothing without the token, which is a random one then."""
     for name in ("starlette", "uvicorn"):
         library(name)
     from hyperslab.web.application import Application
@@ -110,10 +123,7 @@ def serve(
     from hyperslab.web.guard import Admission, Guard, Limits
 
     admission = Admission.of(host, secrets.token_urlsafe(24) if token is None else token, allow_origin, frames=frames)
-    if frames and not admission.token:
-        raise Invalid("a page in frames of other sites takes a token", remedy="leave token= out")
-    chunks = EncodedChunks(CACHE_BYTES, at_once=os.cpu_count() or 1)
-    places = name_places(targets, storage_options, chunks)
+    places = name_places(locations, EncodedChunks(CACHE_BYTES, at_once=os.cpu_count() or 1))
     pool = ThreadPoolExecutor(_READERS, "hyperslab_web")
     application = Application(places, admission, pool)
     listener = HttpListener(Guard(application.app, admission, Limits()), host, port, admission.token)
