@@ -1,6 +1,7 @@
 """The explorer in Chromium: what it shows of trees, attributes and cells, by mouse and keys, against NumPy.
 
-``python tests/web/test_page.py FOLDER`` takes pictures of it at several widths, light and dark.
+``python tests/web/test_page.py FOLDER`` takes pictures of it at several widths, light and dark, and with ``docs`` for
+FOLDER those in docs/images.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -560,6 +563,7 @@ def test_pages_fit_their_screen_and_do_not_jump(browser: Browser, server: Any, w
             ("data/air.zarr", {"node": "/air", "rows": 0}),
             ("data/lab.nwb.zarr", {"node": "/units"}),
             ("data/strange.zarr", {"node": "/x"}),
+            ("store", {"node": "/weather"}),
         ):
             page.goto("about:blank")
             show(page, server, place, **query)
@@ -635,32 +639,67 @@ def test_the_first_load_is_small(browser: Browser, server: Any) -> None:
 
 def take_pictures(target: Path) -> None:
     """Pictures of several pages at three widths, light and dark."""
-    import tempfile
-
     target.mkdir(exist_ok=True)
+    pages = {
+        "places": ("", {}),
+        "dataset": ("data/air.zarr", {}),
+        "array": ("data/air.zarr", {"node": "/air", "rows": 0}),
+        "table": ("data/lab.nwb.zarr", {"node": "/units"}),
+        "collection": ("store", {"node": "/weather"}),
+        "strange": ("data/strange.zarr", {"node": "/x"}),
+        "error": ("data/broken.zarr", {}),
+    }
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "data"
         folder.mkdir()
         make_data(folder)
         make_collection(folder.parent)
-        pages = {
-            "places": ("", {}),
-            "dataset": ("data/air.zarr", {}),
-            "array": ("data/air.zarr", {"node": "/air", "rows": 0}),
-            "table": ("data/lab.nwb.zarr", {"node": "/units"}),
-            "collection": ("store", {"node": "/weather"}),
-            "strange": ("data/strange.zarr", {"node": "/x"}),
-            "error": ("data/broken.zarr", {}),
-        }
         with hs.serve(folder, folder.parent / "store", token=TOKEN) as server, running_browser() as browser:
-            for width in (400, 1280, 2560):
-                for dark in (False, True):
-                    with opened(browser, server, width=width, dark=dark) as page:
-                        for name, (where, query) in pages.items():
-                            show(page, server, where, **query)
-                            page.wait_for_timeout(700)
-                            page.screenshot(path=target / f"{name}-{width}-{'dark' if dark else 'light'}.png")
+            for width, dark in product((400, 1280, 2560), (False, True)):
+                with opened(browser, server, width=width, dark=dark) as page:
+                    for name, (where, query) in pages.items():
+                        show(page, server, where, **query)
+                        page.wait_for_timeout(700)
+                        page.screenshot(path=target / f"{name}-{width}-{'dark' if dark else 'light'}.png")
+
+
+def take_pictures_for_docs(target: Path) -> None:
+    """Pictures of real data (iris-sample-data) and of an NWB file (pynwb)."""
+    from datetime import UTC, datetime
+
+    from iris_sample_data import path as samples
+    from pynwb import NWBFile
+
+    from hyperslab.hdmf import HyperslabIO
+
+    random = np.random.default_rng(7)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        shutil.copy(Path(samples) / "A1B_north_america.nc", folder / "america.nc")
+        made = NWBFile("units of one session", "lab", datetime(2024, 5, 2, tzinfo=UTC))
+        made.add_unit_column("quality", "how well the unit is isolated")
+        for number in range(40):
+            spikes = np.round(np.sort(random.uniform(0, 60, random.integers(2, 9))), 3)
+            made.add_unit(spike_times=spikes, quality=("good", "fair", "poor")[number % 3])
+        with HyperslabIO(folder / "session.nwb.zarr", "w") as io:
+            io.write(made)
+        with (
+            hs.serve(folder / "america.nc", folder / "session.nwb.zarr", token=TOKEN) as server,
+            running_browser() as browser,
+        ):
+            for name, where, query in (
+                ("light", "america.nc", {"node": "/air_temperature"}),
+                ("dark", "session.nwb.zarr", {"node": "/units"}),
+            ):
+                with opened(browser, server, width=1180, dark=name == "dark") as page:
+                    show(page, server, where, **query)
+                    page.set_viewport_size({"width": 1180, "height": 800})
+                    page.wait_for_timeout(1500)
+                    page.screenshot(path=target / f"explorer-{name}.png")
 
 
 if __name__ == "__main__":
-    take_pictures(Path(sys.argv[1]))
+    if sys.argv[1:] == ["docs"]:
+        take_pictures_for_docs(ROOT / "docs" / "images")
+    else:
+        take_pictures(Path(sys.argv[1]))

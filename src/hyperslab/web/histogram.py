@@ -16,7 +16,7 @@ from hyperslab.model.cells import Values
 from hyperslab.web.views import (
     MOST_GAPS,
     Reads,
-    View,
+    ReducedView,
     ViewQuery,
     axis_facts,
     fit_view,
@@ -46,7 +46,7 @@ class _Extremes:
 
 
 @dataclass
-class _Counts:
+class _BinCounts:
     """How many cells lie between two edges each, which are equally far apart."""
 
     edges: Values
@@ -78,7 +78,7 @@ def read_histogram(array: Array, query: ViewQuery, bins: int, goes_on: Reads) ->
         ends.add(0, 0, np.asarray([view.fill_number()]))
     else:
         read_boxes(view, ends.add, goes_on)
-    found = _Counts(_edges(ends, bins))
+    found = _BinCounts(_edges(ends, bins))
     if view.is_unwritten:
         found.add(0, 0, np.asarray([view.fill_number()]))
         found.counts *= cells
@@ -101,7 +101,7 @@ def read_histogram(array: Array, query: ViewQuery, bins: int, goes_on: Reads) ->
     }
 
 
-def _places(array: Array, view: View) -> dict[str, object]:
+def _places(array: Array, view: ReducedView) -> dict[str, object]:
     """Return which positions the cells have."""
     x, y = axis_facts(array, view.columns, labelled=False), None
     if len(view.axes) == 2:

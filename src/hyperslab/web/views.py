@@ -78,7 +78,7 @@ class ViewQuery:
 
 
 @dataclass(eq=False)
-class View:
+class ReducedView:
     """A view that is being made: the array, its axes (columns last; a line has no rows), and how cells are read."""
 
     array: Array
@@ -203,7 +203,7 @@ def pack_view(head: Mapping[str, Any], cells: Values) -> bytes:
 # -- what is read ------------------------------------------------------------------------------------------------------
 
 
-def open_view(array: Array, query: ViewQuery) -> View:
+def open_view(array: Array, query: ViewQuery) -> ReducedView:
     """Return the view that is asked for, with all of its cells; Invalid, SelectionError."""
     with array._session.add_place_to_errors(array.path):
         how = _decoding_of(array, query)
@@ -231,7 +231,7 @@ def open_view(array: Array, query: ViewQuery) -> View:
                 raise Invalid(f"{name} has no position {place}", remedy=f"it has {array.shape[axis]}, from 0 on")
             if axis in fixed:
                 fixed[axis] = place
-    return View(array, tuple(axes), fixed, query.field, how, query.quick)
+    return ReducedView(array, tuple(axes), fixed, query.field, how, query.quick)
 
 
 def _decoding_of(array: Array, query: ViewQuery) -> cf.Decoding | None:
@@ -255,7 +255,7 @@ def _decoding_of(array: Array, query: ViewQuery) -> cf.Decoding | None:
     return cf.decoding(dtype, {name: attrs[name] for name in attrs if name not in ("units", "calendar")})
 
 
-def fit_view(view: View) -> View:
+def fit_view(view: ReducedView) -> ReducedView:
     """Return the view with steps so that what it reads is within the budget: of the axes that can be read whole as
     many as possible, of the others one position for each pixel, or fewer."""
     factor, may_be_unwritten = 1, True
@@ -279,7 +279,7 @@ def _most_chunks(array: Array) -> int:
     return MOST_CHUNKS if array._cells.source.traits.concurrency is None else MOST_REMOTE_CHUNKS
 
 
-def is_within_budget(view: View) -> bool:
+def is_within_budget(view: ReducedView) -> bool:
     """Return True where a view reads few enough chunks, bytes and cells, or a single chunk."""
     count, less = view.chunks, _QUICKER if view.is_quick else 1
     cells = prod(len(axis.positions) for axis in view.axes)
@@ -287,7 +287,7 @@ def is_within_budget(view: View) -> bool:
     return count == 1 or (count <= _most_chunks(view.array) // less and is_small)
 
 
-def _is_unwritten(view: View) -> bool | None:
+def _is_unwritten(view: ReducedView) -> bool | None:
     """Return True where none of the chunks of a view was ever written; None where that is not known by looking at few
     chunks at hand."""
     if _most_chunks(view.array) != MOST_CHUNKS or view.chunks > MOST_CHUNKS:
@@ -296,7 +296,7 @@ def _is_unwritten(view: View) -> bool | None:
     return view.array.plan(key).stored_nbytes == 0
 
 
-def _boxes(view: View) -> Iterator[tuple[list[range], list[range]]]:
+def _boxes(view: ReducedView) -> Iterator[tuple[list[range], list[range]]]:
     """Yield the parts that are read at a time, as the spans of whole chunks that they are made of."""
     cuts = view.array.grid.axes
     columns = view.columns.spans(cuts[view.columns.axis])
@@ -309,7 +309,7 @@ def _boxes(view: View) -> Iterator[tuple[list[range], list[range]]]:
             yield row_group, column_group
 
 
-def read_boxes(view: View, take: Taker, goes_on: Reads) -> list[dict[str, object]]:
+def read_boxes(view: ReducedView, take: Taker, goes_on: Reads) -> list[dict[str, object]]:
     """Read all boxes, those with damage once more chunk by chunk; returns the gaps."""
     deadline = time.monotonic() + _SECONDS
     gaps: list[dict[str, object]] = []
@@ -337,7 +337,7 @@ def read_boxes(view: View, take: Taker, goes_on: Reads) -> list[dict[str, object
     return gaps
 
 
-def _gap(view: View, rows: range, columns: range, kind: str, message: str) -> dict[str, object]:
+def _gap(view: ReducedView, rows: range, columns: range, kind: str, message: str) -> dict[str, object]:
     """Return what is told of cells that could not be read."""
     y = view.rows.range_of(rows) if len(view.axes) == 2 else None
     facts = {"class": kind, "message": cut_text(redact_text(message), 500)[0]}
@@ -375,7 +375,7 @@ def finite_or_none(number: float) -> float | None:
     return number if isfinite(number) else None
 
 
-def units_of(array: Array, view: View) -> str | None:
+def units_of(array: Array, view: ReducedView) -> str | None:
     kinds = {"m": "seconds", "M": "seconds since 1970-01-01"}
     dtype = array.dtype if view.field is None else array.dtype[view.field]
     if dtype.kind in kinds:

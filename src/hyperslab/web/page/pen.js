@@ -1,5 +1,7 @@
 // Pens: the same drawing on a canvas, and as SVG. Lengths are CSS pixels.
 
+import { visible } from "./texts.js";
+
 /** @typedef {{anchor?: string, baseline?: string, size?: number, color?: string, weight?: string, turn?: boolean}} TextStyle */
 
 export const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
@@ -60,7 +62,7 @@ export class CanvasPen {
     context.textBaseline = baseline;
     context.translate(x, y);
     if (turn) context.rotate(-Math.PI / 2);
-    context.fillText(words, 0, 0);
+    context.fillText(visible(words), 0, 0);
     context.restore();
   }
 
@@ -118,7 +120,7 @@ export class SvgPen {
     const turned = turn ? ` transform="rotate(-90 ${round(x)} ${round(y)})"` : "";
     const font = `font-family="${escape(FONT)}" font-size="${size}"${weight ? ` font-weight="${weight}"` : ""}`;
     const set = `text-anchor="${ANCHORS[anchor]}" dominant-baseline="${BASELINES[baseline]}"`;
-    this.parts.push(`<text ${places({ x, y })} ${font} ${set} fill="${escape(color)}"${turned}>${escape(words)}</text>`);
+    this.parts.push(`<text ${places({ x, y })} ${font} ${set} fill="${escape(color)}"${turned}>${escape(visible(words))}</text>`);
   }
 
   image(canvas, x, y, width, height) {

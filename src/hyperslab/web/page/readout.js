@@ -1,5 +1,6 @@
 // The readout: the value of the cell under the pointer, its labels, and what the picture shows there.
 
+import { visible } from "./texts.js";
 import { fetchJson } from "./api.js";
 import { formatNumber, shortTime } from "./scale.js";
 
@@ -47,7 +48,7 @@ export class Readout {
   tell(cell) {
     this.stop();
     this.shown.textContent = cell.reduced;
-    this.value.textContent = cell.gap ? `${cell.gap.error.class}: ${cell.gap.error.message}` : "…";
+    this.value.textContent = cell.gap ? visible(`${cell.gap.error.class}: ${cell.gap.error.message}`) : "…";
     if (cell.gap) {
       this.labels.textContent = "";
       this.element.dataset.index = cell.index.join(",");
@@ -66,12 +67,13 @@ export class Readout {
       const value = cell.isDecoded ? facts.value : facts.stored;
       const isNumber = typeof value === "number";
       const units = isNumber && facts.units && facts.units !== "1" ? ` ${facts.units}` : "";
-      this.value.textContent = value === null ? "missing" : `${isNumber ? formatNumber(value, 9) : shortTime(value)}${units}`;
-      this.labels.textContent = facts.labels.map((label, axis) => labelText(label, cell.index[axis])).join(" · ");
+      const text = `${isNumber ? formatNumber(value, 9) : shortTime(value)}${units}`;
+      this.value.textContent = value === null ? "missing" : visible(text);
+      this.labels.textContent = visible(facts.labels.map((label, axis) => labelText(label, cell.index[axis])).join(" · "));
       this.element.dataset.index = cell.index.join(",");
     } catch (error) {
       if (error.name === "AbortError") return;
-      this.value.textContent = `${error.errorClass ?? "Error"}: ${error.message}`;
+      this.value.textContent = visible(`${error.errorClass ?? "Error"}: ${error.message}`);
       this.labels.textContent = error.remedy ?? "";
       this.element.dataset.index = cell.index.join(",");
     }
