@@ -55,8 +55,9 @@ def test_every_format(tmp_path: Path, mongo: Mongo) -> None:
         wanted: dict[str, Any] = {}
         for (name, url), address in zip(urls.items(), server.zarr_urls.values(), strict=True):
             with hs.open_group(url) as source:
-                wanted[name] = {path: (array.shape, as_told(array[...])) for path, array in source.arrays()}
-            asked[name] = {"url": address, "paths": list(wanted[name])}
+                arrays = dict(source.arrays())
+                wanted[name] = {path: told(array) for path, array in arrays.items() if array.dtype.kind != "M"}
+            asked[name] = {"url": address, "paths": list(arrays)}
         found = read(asked, server.headers)
     for name in VARIANTS:
         read_by_them = {path: each for path, each in found[name].items() if "error" not in each}

@@ -384,20 +384,20 @@ def many_children(root: Path) -> None:
 
 
 @pytest.mark.sampled(0)
-@pytest.mark.parametrize(("make", "most"), [(many_attributes, 4 << 30), (many_children, 2 << 30)])
+@pytest.mark.parametrize(("make", "most"), [(many_attributes, 1 << 30), (many_children, 2 << 30)])
 def test_a_million_attributes_and_a_hundred_thousand_children(tmp_path: Path, make: Make, most: int) -> None:
     make(tmp_path / "large.zarr")
     with hs.create(tmp_path / "small.zarr") as root:
         root.create_array("x", data=np.arange(4))
     with (
-        server_process(tmp_path / "large.zarr", tmp_path / "small.zarr") as served,
+        server_process(tmp_path / "large.zarr", tmp_path / "small.zarr", says="no consolidated metadata") as served,
         httpx.Client(base_url=served.address, timeout=300) as client,
     ):
         began = time.monotonic()
-        listed = client.get("/api/browse/large.zarr")
-        assert (listed.status_code, len(listed.content) < 1 << 20) == (200, True)
-        node = client.get("/api/node/large.zarr?node=/x")
-        assert (node.status_code, len(node.content) < 1 << 20) == (200, True)
+        for path in ("browse/large.zarr", "node/large.zarr?node=/x"):
+            told = client.get(f"/api/{path}")
+            check(told)  # a million attributes are more than is read of a document
+            assert len(told.content) < 1 << 20
         shown = time.monotonic() - began
         found = client.get("/zarr/large.zarr/zarr.json")
         check(found)

@@ -61,7 +61,7 @@ class BoundedConnection(H11Protocol):
         super().connection_made(transport)
         self._idle_since = self.loop.time()
         if len(self.connections) > most_connections():
-            idle = (each for each in self.connections if each.is_idle())
+            idle = (each for each in self.connections if isinstance(each, BoundedConnection) and each.is_idle())
             longest = min(idle, key=lambda each: each._idle_since)
             self.connections.discard(longest)
             longest.transport.abort()
