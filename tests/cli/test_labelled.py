@@ -49,3 +49,10 @@ def test_dimensions_without_names_are_called_by_their_place(tmp_path: Path) -> N
     place = f"{tmp_path}/raw.zarr node=/raw"
     assert f"dim_0 has no labels [{place}]; give positions, such as dim_0=0..10" in run("get", "-s", "dim_0=4.0")
     assert f"no dimension 'dim_2' [{place}]; did you mean 'dim_" in run("get", "-s", "dim_2=1")
+
+
+def test_a_dimension_whose_name_no_array_can_have(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("x", data=np.arange(3), dims=("d:1",))
+    result = CliRunner().invoke(main, ["get", str(tmp_path / "a.zarr"), "x", "-s", "d:1=1..3"])
+    assert (result.exit_code, result.stdout.split()) == (0, ["d:1", "x", "1", "1", "2", "2"]), result.stderr

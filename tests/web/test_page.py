@@ -31,6 +31,7 @@ import pytest
 import hyperslab as hs
 from format_variants import Places, dataset, save
 from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema
+from hyperslab.web import nodes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -227,6 +228,47 @@ def test_the_tree_is_unfolded_level_by_level(page: Page, server: Any) -> None:
     assert item(page, "deep").get_attribute("aria-expanded") == "true"
     item(page, "deep").locator("> .fold").click()
     assert not item(page, "cells").is_visible()
+
+
+def test_long_levels_go_on(page: Page, server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "MOST_NODES", 3)
+    show(page, server, "data/air.zarr")
+    names = page.locator("#tree .row[aria-level='3'] .name")
+    until(page, "document.querySelectorAll('#tree .more').length === 1")
+    before = names.all_inner_texts()
+    assert len(before) == 3 and before[-1] == "more …"
+    item(page, "more …").click()
+    until(page, "document.querySelectorAll('#tree .more').length === 0")
+    assert sorted(names.all_inner_texts()) == ["air", "deep", "lat", "lon", "time"]
+    assert focused(page) not in before
+
+
+def test_many_nodes_and_attributes(browser: Browser, tmp_path: Path) -> None:
+    documents = {"": {"zarr_format": 3, "node_type": "group", "attributes": {f"a{i}": "x" * 300 for i in range(2000)}}}
+    for number in range(2500):
+        documents[f"g{number:04}"] = {"zarr_format": 3, "node_type": "group"}
+    for name, document in documents.items():
+        (tmp_path / "many.zarr" / name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "many.zarr" / name / "zarr.json").write_text(json.dumps(document))
+    with hs.serve(tmp_path / "many.zarr", token=TOKEN) as server, opened(browser, server) as page:
+        until(page, "document.getElementById('title').textContent === 'many.zarr'")
+        wait(page)
+        until(page, "document.querySelectorAll('#tree .more').length === 1")
+        assert page.get_by_test_id("details").locator(".attributes tr").count() == 501
+        item(page, "more …").click()
+        until(page, "document.querySelectorAll('#tree .row').length === 2501")
+        item(page, "g2499").click()
+        until(page, "document.getElementById('title').textContent === 'g2499'")
+
+
+def test_a_server_that_is_gone_is_told(browser: Browser, folder: Path) -> None:
+    with hs.serve(folder / "air.zarr", token=TOKEN) as server, opened(browser, server) as page:
+        until(page, "document.getElementById('title').textContent === 'air.zarr'")
+        wait(page)
+        server.close()
+        page.locator("#names").get_by_role("link", name="air", exact=True).click()
+        until(page, "!document.getElementById('notice').hidden")
+        assert "does not answer" in page.locator("#notice").inner_text()
 
 
 def test_attributes_dimensions_and_storage(page: Page, server: Any, folder: Path) -> None:
