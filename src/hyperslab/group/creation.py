@@ -114,8 +114,8 @@ def array_spec(wish: Wish, session: OpenDataset, group: str = "") -> ArraySpec:
         if Feature.SHARDS in session.format.features and is_fixed(dtype):
             shards = _shards_of_many(session, group, shape, dims, chunks, itemsize)
     elif wanted is not None:
-        session.format.require_shards()
         shards = _shards(wanted, shape, dims, chunks, itemsize)
+        session.format.require_shards()
     sparse = wish.sparse or (lists_cells and not wish.densify)
     if sparse:
         _require_sparse(session)
