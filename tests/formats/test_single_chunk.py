@@ -118,6 +118,4 @@ def test_wishes() -> None:
     assert (made.chunks, made.codecs) == ((5, 1), ())
     with pytest.raises(Unsupported, match="mine has no cells of type"):
         whole_wish(spec_of(5).evolve(dtype=VlenString()), "mine")
-    with pytest.raises(Unsupported, match="mine has no shards"):
-        whole_wish(spec_of(5).evolve(layout={"shards": (5,)}), "mine")
     assert Feature.CHUNKS not in PLAIN and Feature.UNLIMITED in PLAIN

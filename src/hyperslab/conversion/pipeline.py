@@ -37,7 +37,7 @@ from hyperslab.conversion.staging import Head, StagedTarget, stage_target
 from hyperslab.conversion.verify import verify_target
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats import format_for_new, get_format
-from hyperslab.formats.base import Feature, Format
+from hyperslab.formats.base import Format
 from hyperslab.formats.opening import check_room
 from hyperslab.group import Group
 from hyperslab.model.amounts import parse_size
@@ -143,8 +143,8 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
     require_disjoint(request.source, request.target)
     check_room(request.target)
     format = get_format(request.format).variant(request.layout)
-    if request.encoding.shards not in (None, False, MANY) and Feature.SHARDS not in format.features:
-        raise Unsupported(f"format {format.name} has no shards", remedy="leave shards= (--shards) out, or use zarr3")
+    if request.encoding.shards not in (None, False, MANY):
+        format.require_shards()
     with ExitStack() as stack:
         allowed = {name: value for name, value in request.options.items() if name == "allow_external"}
         source = stack.enter_context(dataset_session(request.source, options=allowed))

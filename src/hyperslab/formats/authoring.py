@@ -130,8 +130,6 @@ def whole_wish(wish: ArraySpec, format: str) -> ArraySpec:
     """Return a user's wish as one chunk of plain cells without codecs; Unsupported names what it cannot be."""
     if not isinstance(wish.dtype, np.dtype) or wish.dtype.hasobject or wish.dtype.kind == "T":
         raise Unsupported(f"format {format} has no cells of type {describe(wish.dtype)}", remedy="convert the values")
-    if "shards" in wish.layout:
-        raise Unsupported(f"format {format} has no shards", remedy="leave shards= out: an array is one piece")
     return wish.evolve(chunks=whole_chunks(wish.shape), codecs=(), layout={})
 
 

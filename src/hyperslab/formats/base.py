@@ -408,6 +408,12 @@ class Format(ABC):
         """Return the format with the features that a dataset made with these options has."""
         return self
 
+    def require_shards(self) -> None:
+        """Raise Unsupported where arrays of this format cannot be cut into shards."""
+        if Feature.SHARDS not in self.features:
+            remedy = "leave shards= (--shards) out, or use zarr3, hdmf with profile v3, or blaze with superchunks"
+            raise Unsupported(f"format {self.name} has no shards", remedy=remedy)
+
     def at(self, probe: Probe) -> Format:
         """Return the format with the names of documents that the dataset at a place has."""
         return self

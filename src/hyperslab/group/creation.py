@@ -115,6 +115,7 @@ def array_spec(wish: Wish, session: OpenDataset, group: str = "") -> ArraySpec:
             shards = _shards_of_many(session, group, shape, dims, chunks, itemsize)
     elif wanted is not None:
         shards = _shards(wanted, shape, dims, chunks, itemsize)
+        session.format.require_shards()
     sparse = wish.sparse or (lists_cells and not wish.densify)
     if sparse:
         _require_sparse(session)

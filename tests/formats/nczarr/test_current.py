@@ -671,12 +671,11 @@ def test_hidden_attributes_of_a_wish_are_kept_hidden():
 @pytest.mark.parametrize(
     "asked",
     [
-        wish(np.dtype("i4"), layout={"shards": (3,)}),
         wish(np.dtype("i4"), chunks=((1, 2),)),
         wish(np.dtype("i4"), codecs=(Codec("sharding_indexed", {}),)),
         wish(np.dtype("i4"), attrs={"flag": True}),
     ],
-    ids=["shards", "varying", "codec", "bool"],
+    ids=["varying", "codec", "bool"],
 )
 def test_what_cannot_be_written_is_refused_now(asked):
     with pytest.raises(Unsupported):

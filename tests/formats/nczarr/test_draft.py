@@ -103,7 +103,6 @@ def test_order_and_filters_are_kept():
         ({"dtype": np.dtype("M8[s]")}, Unsupported, "has no cells of type datetime64"),
         ({"dtype": np.dtype([("a", "?")])}, Unsupported, "has no cells of type"),
         ({"dtype": Enum(np.dtype("u1"), ())}, Unsupported, "has no cells of type enum"),
-        ({"layout": {"shards": (2, 4)}}, Unsupported, "NCZarr has no shards"),
         ({"dtype": VlenString(), "attrs": {"_nczarr_maxstrlen": 0}}, Invalid, "_nczarr_maxstrlen=0"),
         ({"codecs": (Codec("scale_offset"),)}, Unsupported, "has no codec 'scale_offset'"),
         ({"codecs": (Codec("zlib", {"level": 99}),)}, Invalid, "level"),

@@ -142,7 +142,6 @@ def test_fill_values_that_nobody_chose(dtype, fill):
         (wish(dtype=object), "object"),
         (wish().evolve(dtype=ObjectRef()), "reference"),
         (wish(chunks=((1, 3), 4)), "varying size"),
-        (wish(layout={"shards": (4, 4)}), "shards"),
         (wish(codecs=(Codec("transpose", {"order": [0, 1]}),)), "axis order"),
         (wish(codecs=(Codec("packbits"),)), "packbits"),
         (wish("g"), "float128|longdouble"),

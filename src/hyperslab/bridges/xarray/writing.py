@@ -436,7 +436,7 @@ def _shards(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions
     # contradict each other are the caller's: create_array says so.
     fits = isinstance(own, str)
     if isinstance(own, tuple) and isinstance(chunks, tuple) and len(own) == len(chunks):
-        fits = chunks == variable.encoding.get("chunks") or not any(map(mod, own, chunks))
+        fits = chunks == _encoded_chunks(variable) or not any(map(mod, own, chunks))
     if fits and Feature.SHARDS in format.features:
         return own
     return MANY if how.compute and format.traits.shards_many else None
@@ -457,13 +457,18 @@ def _chunks(variable: xr.Variable, wanted: Any, how_encoded: Mapping[str, Any]) 
             return tuple(chosen.get(dim, cut) for dim, cut in zip(variable.dims, own, strict=True))
 
 
+def _encoded_chunks(variable: xr.Variable) -> Any:
+    """Return the chunks in a variable's own encoding, by the word of Zarr or that of netCDF; None where it has none."""
+    return next((own for word in ("chunks", "chunksizes") if (own := variable.encoding.get(word)) is not None), None)
+
+
 def _own_chunks(variable: xr.Variable, how_encoded: Mapping[str, Any]) -> Any:
     """Return the lengths of a variable's chunks, or text, or a mapping by dimension, as they were chosen; None where
     nobody chose any.
 
     Invalid where ``how_encoded`` has them, and they are not one for each dimension.
     """
-    own = next((own for word in ("chunks", "chunksizes") if (own := variable.encoding.get(word)) is not None), None)
+    own = _encoded_chunks(variable)
     if own is None and variable.chunks:
         is_regular = all(len(set(cuts[:-1])) <= 1 and cuts[-1] <= cuts[0] for cuts in variable.chunks)
         return tuple(max(cuts[0], 1) for cuts in variable.chunks) if is_regular else None

@@ -247,8 +247,6 @@ def new_array(spec: ArraySpec) -> ArraySpec:
         raise text_not_main("b2nd", "")
     if len(spec.shape) > MOST_DIMENSIONS:
         raise Unsupported(f"format b2nd has at most {MOST_DIMENSIONS} dimensions, not {len(spec.shape)}")
-    if "shards" in spec.layout:
-        raise Unsupported("format b2nd has no shards", remedy="leave shards= out; its chunks are cut in blocks")
     if any(not isinstance(cut, int) for cut in spec.chunks):
         raise Unsupported("format b2nd has one chunk length per dimension, no varying ones", remedy="chunks='auto'")
     itemsize = spec.numpy_dtype.itemsize

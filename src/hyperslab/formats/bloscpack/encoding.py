@@ -171,8 +171,6 @@ def new_array(spec: ArraySpec, options: BloscpackOptions) -> ArraySpec:
         dtype_to_json(spec.dtype)
     except TypeError as error:
         raise Unsupported(f"format bloscpack: {error}") from None
-    if spec.layout.get("shards") is not None:
-        raise Unsupported("format bloscpack has no shards", remedy="leave shards out, or use zarr3")
     rows, auto = _rows(spec, options)
     # Checksums of other formats are left out, for a digest follows each chunk.
     codecs = [codec for codec in spec.codecs if codec.name not in CHECKSUMS and codec.name != "bytes"]

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from hyperslab.codecs.registry import try_chain
-from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import with_array_to_bytes
 from hyperslab.formats.documents import object_or_empty
 from hyperslab.formats.format_errors import Problems, shorten
@@ -100,8 +99,6 @@ class HdmfV2(HdmfProfile, Zarr2):
 
     def new_array(self, wish: ArraySpec) -> ArraySpec:
         """Return a user's wish as this profile spells it; Invalid where its codecs cannot encode such cells."""
-        if wish.layout.get("shards") is not None:
-            raise Unsupported("profile v2 of format hdmf has no shards", remedy='profile="v3"')
         dtype = unwrap_row(wish.dtype)
         layout = {"zarr2": wish.layout["zarr2"]} if "zarr2" in wish.layout else {}
         if not is_object(dtype):

@@ -308,8 +308,6 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
     Text gets cells of ``_nczarr_maxstrlen`` bytes: among the attributes of the wish, else of those of the root, else
     128. ``dims`` are those of the wish: nobody has resolved them yet.
     """
-    if wish.layout.get("shards") is not None:
-        raise Unsupported("format nczarr has no shards", remedy="use format zarr3")
     dtype = netcdf_cell_type(wish.dtype)
     hidden = {name: wish.attrs[name] for name in wish.attrs if is_hidden(name) and name not in _MADE}
     values, codes = write_attributes(hidden, draft=False)

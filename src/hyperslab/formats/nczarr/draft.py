@@ -295,8 +295,6 @@ def new_array(wish: ArraySpec, node: str, context: Context) -> ArraySpec:
 
     ``layout`` has no dimensions yet: the writer knows where they are declared.
     """
-    if wish.layout.get("shards") is not None:
-        raise Unsupported("NCZarr has no shards", remedy="use format zarr3")
     dtype = _draft_cell_type(wish.dtype)
     unseen = {name: value for name, value in wish.attrs.items() if is_hidden(name) and name != DIMENSIONS}
     values, codes = write_attributes(unseen, draft=True)

@@ -228,8 +228,6 @@ class NetcdfWriter(Writer):
         """Return a user's wish with named dimensions and typed attributes; Unsupported names what this file cannot
         hold, Invalid a dimension whose name netCDF does not take."""
         self._raise_if_unsupported(spec, "")
-        if spec.layout.get("shards") is not None:
-            raise Unsupported("format netcdf has no shards", url=self._url, remedy="leave shards= out, or use zarr3")
         for dim in spec.dims:
             if dim is not None and "/" in dim:
                 remedy = "a name holds no slash: name the dimension otherwise"

@@ -407,8 +407,6 @@ def new_array(wish: ArraySpec) -> ArraySpec:
 
     What the codecs cannot do to such cells is Invalid now, not when the first chunk is written.
     """
-    if wish.layout.get("shards") is not None:
-        raise Unsupported("format zarr2 has no shards", remedy="use format zarr3")
     fill = wish.fill_value
     if fill is None and _is_time(wish.dtype):
         fill = np.array("NaT", numpy_dtype(wish.dtype))[()]
