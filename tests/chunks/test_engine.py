@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -690,6 +691,50 @@ def test_a_shard_that_is_written_over_is_read_by_its_new_index(tmp_path: Path, m
     monkeypatch.setattr(engine.EngineJob, "read", reading)
     assert np.array_equal(array[4:], np.arange(4, 64))
     assert len(boxes) > 2
+
+
+def is_open(descriptor: int) -> bool:
+    return not isinstance(outcome(os.fstat, descriptor), OSError)
+
+
+def test_the_folder_is_closed_when_the_last_run_has_ended(tmp_path: Path) -> None:
+    """Two Ctrl-C at once end a read while a thread is at work: that thread goes on in the folder that it began with."""
+    module, count = engine.load_engine(), 1 << 17
+    assert module is not None
+    entries = [(number, 0, 1, 1, number, 1) for number in range(count)]
+    rest = (False, 0, False, 100, None, 0, 0, False, False, 0, 0, (0,), 0)
+    for _ in range(5):  # a busy machine may not get to close it in the tenth of a second that the run takes
+        memory, found, folder = np.zeros(count, np.uint8), [], os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+        job = module.Job((entries,), (1,), memory, (1,), b"\x07", False, folder, *rest)
+        run = (0,), (count,), ["missing"] * count, 0, 0, 1
+        thread = threading.Thread(target=lambda job=job, run=run, found=found: found.append(job.run(*run)))
+        thread.start()
+        while not memory[0]:
+            time.sleep(1e-4)
+        job.close()
+        was_open, was_running = is_open(folder), memory[-1] == 0
+        thread.join()
+        assert found == [(count, 0, [])] and (memory == 7).all()
+        assert not is_open(folder)
+        assert job.run((0,), (2,), ["missing"] * 2, 0, 0, 1)[2] == [(0,), (1,)]
+        job.close()
+        if was_running:
+            break
+    assert was_running and was_open
+
+
+def test_an_error_that_is_kept_keeps_no_shard_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its other boxes are not read any more."""
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        root.create_array("a", data=np.ones((64, 64), "i4"), chunks=(4, 4), shards=(64, 64), codec="lz4")
+    damage(tmp_path / "a.zarr/a/c/0/0", "first byte")
+    array = hs.open_array(tmp_path / "a.zarr/a", cache_bytes=0, workers=1)
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr("hyperslab.chunks.execute.ENGINE_BATCH_BYTES", 1 << 10)
+    with counted(monkeypatch) as counts:
+        error = outcome(array.__getitem__, ...)
+    assert isinstance(error, hs.errors.CorruptChunk) and error.__traceback__ is not None
+    assert (counts["read"], len(os.listdir("/proc/self/fd"))) == (1, before)
 
 
 @pytest.mark.parametrize("shards", [None, (64,)])

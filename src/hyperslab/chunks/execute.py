@@ -8,7 +8,6 @@ the locks of its batch's chunks, so that no other writer's cells are lost.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -141,7 +140,7 @@ def read(
     if counting.traces:
         counting.count(chunks=count)
     if engine is not None:
-        _read_by_engine(*engine, reader, count, nbytes, workers, errors)
+        _read_by_engine(engine, reader, count, nbytes, workers, errors)
         return
     work: Callable[[Any], None] = reader.read_shared_batch if reader.shared else reader.read_batch
     if counting.watchers:
@@ -156,7 +155,6 @@ def read(
 
 def _read_by_engine(
     engine: EngineJob,
-    folder: int,
     reader: _BatchReader,
     count: int,
     nbytes: int,
@@ -176,7 +174,7 @@ def _read_by_engine(
         told = counting.telling(work, reader.out.nbytes / count) if counting.watchers else work
         each_batch(told, engine.boxes(size), workers)
     finally:
-        os.close(folder)
+        engine.close()
 
 
 def count_requests(source: ChunkSource, plan: Plan, nbytes: int, settings: Settings = DEFAULTS) -> int:
