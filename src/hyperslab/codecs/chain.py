@@ -19,7 +19,6 @@ from hyperslab.codecs.buffers import check_size, contiguous, flat_bytes, from_by
 from hyperslab.codecs.bytes import Bytes, Shuffle, Transpose
 from hyperslab.codecs.config import Config
 from hyperslab.codecs.libblosc2 import load_library
-from hyperslab.codecs.streams import Deflate
 from hyperslab.errors import CorruptChunk, Invalid
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import NumpyDType
@@ -65,11 +64,6 @@ class ViewedBytes(BytesToBytes):
         return self._make(self._config, ChunkLayout(self._dtype, (count,)))
 
 
-# How many times smaller deflate makes cells that are not shuffled where the engine's zlib-ng decodes them sooner than
-# ISA-L, by which Python does. Processor's time for 1 MiB in chunks of 128 KiB by ISA-L and by zlib-ng, without reading
-# the files: at a ratio of 1.3 2.8 and 3.0 ms, at 1.4 3.3 and 3.9, at 1.75 3.6 and 3.8, at 9 0.9 both, at 27 0.65 and
-# 0.46. Shuffled cells zlib-ng decodes as soon or sooner: at 1.1 3.2 and 3.0 ms, at 2.0 2.1 and 1.6, at 2.3 2.1 and 2.0.
-_LEAST_RATIO = 2
 # Bytes of a chunk that documents may say and the engine's numbers of 64 bits hold, whatever is added; no machine has so
 # much memory.
 _MOST_BYTES = 1 << 48
@@ -94,13 +88,12 @@ def _find_engine_codecs(
     if len(arrays) != (order is not None) or len(compressors) > 1 or None in compressors or "crc32c" in compressors:
         return None
     first = steps[0] if compressors else None
-    if shuffle <= 1 and isinstance(first, Deflate):
-        most = size // _LEAST_RATIO
+    limit = None if first is None else first.most_for_engine(size, shuffled=shuffle > 1)
     library = load_library()
     return EngineCodecs(
         cells.numpy_dtype,
         size,
-        most,
+        most if limit is None else limit,
         compressors[0] if compressors else None,
         shuffle,
         checksum,

@@ -26,7 +26,7 @@ from hyperslab.chunks.pool import each_if_many
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, Within
 from hyperslab.codecs.base import ChunkLayout
-from hyperslab.codecs.buffers import most_stored
+from hyperslab.codecs.buffers import fill_cell_bytes, is_filled_with, most_stored
 from hyperslab.codecs.chain import Chain
 from hyperslab.codecs.registry import as_codecs, build_chain, shard_index
 from hyperslab.codecs.sharding import MISSING, Entries, Part, ShardIndex
@@ -41,8 +41,6 @@ from hyperslab.formats.zarr.chunks import (
     UncompressedChunks,
     decode_fetched,
     extend_traits,
-    fill_cell_bytes,
-    is_filled_with,
 )
 from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.spec import ArraySpec
@@ -295,13 +293,11 @@ class ShardedChunks(StoredChunks):
     def stored_files(self) -> StoredFiles | None:
         """How the shards lie in files, where the engine reads them."""
         keys, chain, index = self._keys, self._chain, self._index
-        names = [(codec.name, dict(codec.config)) for codec in index.codecs]
-        plain = [("bytes", {"endian": "little"})]
-        if names not in (plain, [*plain, ("crc32c", {})]) or chain.engine_codecs is None:
+        if index.checksum is None or chain.engine_codecs is None:
             return None
         if self._most is None or index.most is None or max(self._most, index.most) >= 1 << 63:
             return None  # the engine's numbers have 64 bits
-        layout = ShardLayout(index.counts, index.location == "start", len(names) > 1, self._most, index.most)
+        layout = ShardLayout(index.counts, index.location == "start", index.checksum, self._most, index.most)
         return StoredFiles(keys.open_folder, keys.key_of, chain.engine_codecs, layout)
 
     def _read_by_engine(
