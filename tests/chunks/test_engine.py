@@ -661,7 +661,7 @@ def test_all_boxes_read_one_version_of_a_shard(tmp_path: Path, monkeypatch: pyte
             writer[...] = np.full((64, 64), 2, "i4")
         return left
 
-    monkeypatch.setattr("hyperslab.chunks.execute.ENGINE_BATCH_BYTES", 1 << 10)
+    monkeypatch.setattr("hyperslab.chunks.execute.BATCH_BYTES", 1 << 10)
     monkeypatch.setattr(engine.EngineJob, "read", reading)
     found = array[...]
     assert len(boxes) > 4
@@ -687,7 +687,7 @@ def test_a_shard_that_is_written_over_is_read_by_its_new_index(tmp_path: Path, m
             os.utime(path, ns=(10**18, 10**18))
         return read(self, box)
 
-    monkeypatch.setattr("hyperslab.chunks.execute.ENGINE_BATCH_BYTES", 1 << 6)
+    monkeypatch.setattr("hyperslab.chunks.execute.BATCH_BYTES", 1 << 6)
     monkeypatch.setattr(engine.EngineJob, "read", reading)
     assert np.array_equal(array[4:], np.arange(4, 64))
     assert len(boxes) > 2
@@ -730,7 +730,7 @@ def test_an_error_that_is_kept_keeps_no_shard_open(tmp_path: Path, monkeypatch: 
     damage(tmp_path / "a.zarr/a/c/0/0", "first byte")
     array = hs.open_array(tmp_path / "a.zarr/a", cache_bytes=0, workers=1)
     before = len(os.listdir("/proc/self/fd"))
-    monkeypatch.setattr("hyperslab.chunks.execute.ENGINE_BATCH_BYTES", 1 << 10)
+    monkeypatch.setattr("hyperslab.chunks.execute.BATCH_BYTES", 1 << 10)
     with counted(monkeypatch) as counts:
         error = outcome(array.__getitem__, ...)
     assert isinstance(error, hs.errors.CorruptChunk) and error.__traceback__ is not None
