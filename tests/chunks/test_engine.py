@@ -440,6 +440,39 @@ def test_a_chunk_that_another_writer_replaces_is_read_anew(
         assert not out.any()
 
 
+@pytest.mark.parametrize("index", ["start", "end"])
+@pytest.mark.parametrize("side", [64, 512])
+def test_a_chunk_alone_is_found_by_the_index_of_its_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: int, index: str
+) -> None:
+    """A short index the engine reads; one of 65,536 chunks Python reads once, and remembers it."""
+    codecs = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
+    sharding = {
+        "chunk_shape": [2, 2],
+        "codecs": codecs,
+        "index_codecs": codecs,
+        "index_location": index,
+    }
+    cells = np.arange(side * side, dtype="i4").reshape(side, side)
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        codec = [{"name": "sharding_indexed", "configuration": sharding}]
+        array = root.create_array("a", cells.shape, "i4", chunks=cells.shape, codec=codec, checksum=False)
+        array[2:] = cells[2:]
+    array = hs.open_array(tmp_path / "a.zarr/a", cache_bytes=0)
+    with singles(monkeypatch) as found, hs.trace() as cost:
+        assert (array[7, 9], array[side - 1, side - 1]) == (cells[7, 9], cells[-1, -1])
+        assert array[0, 3] == 0  # of a chunk that is not there
+    length = 16 * side * side // 4 + 4
+    assert [nbytes for nbytes, _ in filter(None, found)] == ([length + 20] * 2 + [0] if side == 64 else [20, 20])
+    assert (cost.bytes_read >= length) and (side == 64 or cost.bytes_read < 2 * length)
+    data = bytearray((tmp_path / "a.zarr/a/c/0/0").read_bytes())
+    data[40 if index == "start" else -40] ^= 1
+    (tmp_path / "a.zarr/a/c/0/0").write_bytes(data)
+    for key in ((7, 9), (0, 3)):
+        got = outcome(hs.open_array(tmp_path / "a.zarr/a", cache_bytes=0).__getitem__, key)
+        assert isinstance(got, hs.errors.CorruptChunk) and "index" in str(got)
+
+
 @pytest.mark.parametrize("shards", [None, (12, 40, 14)])
 @pytest.mark.parametrize("codec", ["bare", "lz4", "blosc", "zlib", "shuffle"])
 def test_a_chunk_in_another_order_of_axes_is_read_alone(tmp_path: Path, codec: str, shards: Any) -> None:

@@ -723,12 +723,64 @@ static int run_chunk(const Job *job, Work *work, const Piece *piece, const char 
     return done;
 }
 
+/* Return True where every entry of an index leads to bytes between ``first`` and ``limit``, no more than any chunk has,
+   or nowhere. ShardIndex in codecs/sharding.py (``parse``, ``cut``) has the same rule, and tells what is wrong with an
+   index that is left. */
+static int is_sound_index(const Job *job, const uint8_t *index, uint64_t first, uint64_t limit) {
+    for (int64_t inner = 0; inner < job->all_members; inner++) {
+        const uint64_t start = u64(index + 16 * inner), size = u64(index + 16 * inner + 8);
+        if (start == UINT64_MAX && size == UINT64_MAX) continue;
+        if (start < first || start > limit || size > limit - start || size > (uint64_t)job->most_in_index) return 0;
+    }
+    return 1;
+}
+
+/* Read the index of a shard whose file is open, and its stamp from before; True where it is sound. */
+static int read_index(const Job *job, Work *work, OpenShard *shard) {
+    const int64_t plain = job->all_members * 16, length = plain + 4 * job->index_checksum;
+    struct stat status;
+    if (fstat(shard->file, &status) || !S_ISREG(status.st_mode) || status.st_size < length ||
+        status.st_size > job->most_in_shard || !(shard->index = malloc(length)))
+        return 0;
+    shard->stamp = stamp_of(&status);
+    const uint64_t first = job->index_first ? length : 0;
+    const uint64_t limit = job->index_first ? status.st_size : status.st_size - length;
+    work->bytes += length;
+    return read_at(shard->file, shard->index, length, job->index_first ? 0 : limit) &&
+           (!job->index_checksum || crc32c(shard->index, plain) == u32(shard->index + plain)) &&
+           is_sound_index(job, shard->index, first, limit);
+}
+
 /* -- one chunk alone --------------------------------------------------------------------------------------------------- */
 
 enum { READ_LEFT, READ_DONE, READ_MISSING, READ_KNOWN };
 
-/* Read a chunk that is a file, or so many bytes of a shard from ``start`` on (-1: a file), with the stamp from before the
-   read. A file is not read where it is the ``known`` version; a shard only where it is, before the read and after it. */
+/* Read a chunk of a shard whose file is open, by its number, from where its index says. */
+static int read_member(const Job *job, Work *work, const Piece *piece, int file, int64_t member, Stamp *stamp) {
+    OpenShard shard = {.file = file};
+    struct stat status;
+    int state = READ_LEFT;
+    if (member < job->all_members && read_index(job, work, &shard)) {
+        const uint64_t start = u64(shard.index + 16 * member), size = u64(shard.index + 16 * member + 8);
+        const int is_missing = start == UINT64_MAX && size == UINT64_MAX;
+        int done = is_missing || (size && size <= (uint64_t)job->most && make_room(work, size));
+        if (done && !is_missing) {
+            work->bytes += size;
+            done = read_at(file, work->stored, size, start);
+        }
+        /* One that was written over where it lies has other chunks at the places of the index. */
+        done = done && !fstat(file, &status) && is_version(&status, &shard.stamp);
+        if (done && is_missing) state = READ_MISSING;
+        else if (done && decode_piece(job, work, piece, work->stored, size)) state = READ_DONE;
+        *stamp = shard.stamp;
+    }
+    free(shard.index);
+    return state;
+}
+
+/* Read a chunk, with the stamp from before the read: one that is a file (start -1), which is not read where it is the
+   ``known`` version; ``size`` bytes of a shard from ``start`` on, where it is the known version before the read and after
+   it; or, of size -1, number ``start`` of a shard by its index. */
 static int read_one(const Job *job, Work *work, const Piece *piece, const char *path, const Stamp *known, long long start,
                     long long size, Stamp *stamp) {
     struct stat status;
@@ -740,18 +792,24 @@ static int read_one(const Job *job, Work *work, const Piece *piece, const char *
     work->files++;
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* a pipe is not waited for */
     if (file < 0) return errno == ENOENT ? READ_MISSING : READ_LEFT;
-    int done = !fstat(file, &status) && S_ISREG(status.st_mode);
-    if (done) *stamp = stamp_of(&status);
-    if (done && start < 0) {
-        done = read_chunk(job, work, piece, file, &status);
-    } else if (done) {
-        work->bytes += size;
-        done = known && is_version(&status, known) && size > 0 && size <= job->most && make_room(work, size) &&
-               read_at(file, work->stored, size, start) && !fstat(file, &status) && is_version(&status, known) &&
-               decode_piece(job, work, piece, work->stored, size);
+    int state = READ_LEFT;
+    if (start >= 0 && size < 0) {
+        state = read_member(job, work, piece, file, start, stamp);
+    } else if (!fstat(file, &status) && S_ISREG(status.st_mode)) {
+        *stamp = stamp_of(&status);
+        int done;
+        if (start < 0) {
+            done = read_chunk(job, work, piece, file, &status);
+        } else {
+            work->bytes += size;
+            done = known && is_version(&status, known) && size > 0 && size <= job->most && make_room(work, size) &&
+                   read_at(file, work->stored, size, start) && !fstat(file, &status) && is_version(&status, known) &&
+                   decode_piece(job, work, piece, work->stored, size);
+        }
+        state = done ? READ_DONE : READ_LEFT;
     }
     close(file);
-    return done ? READ_DONE : READ_LEFT;
+    return state;
 }
 
 /* A wanted part of a shard. */
@@ -788,18 +846,6 @@ static void read_parts(const Job *job, Work *work, int file, Part *parts, int64_
     }
 }
 
-/* Return True where every entry of an index leads to bytes between ``first`` and ``limit``, no more than any chunk has,
-   or nowhere. ShardIndex in codecs/sharding.py (``parse``, ``cut``) has the same rule, and tells what is wrong with an
-   index that is left. */
-static int is_sound_index(const Job *job, const uint8_t *index, uint64_t first, uint64_t limit) {
-    for (int64_t inner = 0; inner < job->all_members; inner++) {
-        const uint64_t start = u64(index + 16 * inner), size = u64(index + 16 * inner + 8);
-        if (start == UINT64_MAX && size == UINT64_MAX) continue;
-        if (start < first || start > limit || size > limit - start || size > (uint64_t)job->most_in_index) return 0;
-    }
-    return 1;
-}
-
 static void free_shard(OpenShard *shard) {
     if (shard->file >= 0) close(shard->file);
     free(shard->index);
@@ -811,24 +857,9 @@ static void free_shard(OpenShard *shard) {
 static void open_shard(const Job *job, Work *work, OpenShard *shard) {
     shard->file = open_file(job, work, shard->key);
     shard->missing = shard->file < 0 && errno == ENOENT;
-    if (shard->file < 0) return;
-    const int64_t plain = job->all_members * 16, length = plain + 4 * job->index_checksum;
-    struct stat status;
-    int sound = !fstat(shard->file, &status) && S_ISREG(status.st_mode) && status.st_size >= length &&
-                status.st_size <= job->most_in_shard && (shard->index = malloc(length));
-    if (sound) {
-        shard->stamp = stamp_of(&status);
-        const uint64_t first = job->index_first ? length : 0;
-        const uint64_t limit = job->index_first ? status.st_size : status.st_size - length;
-        sound = read_at(shard->file, shard->index, length, job->index_first ? 0 : limit) &&
-                (!job->index_checksum || crc32c(shard->index, plain) == u32(shard->index + plain)) &&
-                is_sound_index(job, shard->index, first, limit);
-        work->bytes += length;
-    }
-    if (!sound) {
-        close(shard->file);
-        shard->file = -1;
-    }
+    if (shard->file < 0 || read_index(job, work, shard)) return;
+    close(shard->file);
+    shard->file = -1;
 }
 
 /* A shard that is not open yet. */

@@ -222,18 +222,28 @@ def _describe_absence() -> str:
 class SingleChunks:
     """Reads of a single chunk by one call of the engine, which learns once how the chunks of an array are stored."""
 
-    def __init__(self, codecs: EngineCodecs, shape: Numbers) -> None:
+    def __init__(self, codecs: EngineCodecs, shape: Numbers, shard: ShardLayout | None) -> None:
         engine, library = _import_engine(), codecs.library
         assert engine is not None
         if library is not None:
             _use_library(library.addresses)
         self._contexts = DecodingContexts() if library is None else library.contexts
         self.shape, self.dtype = shape, codecs.dtype
+        self.finds_members = shard is not None
+        """It reads chunks of shards by their numbers."""
         nothing = np.empty(codecs.dtype.itemsize, np.uint8)
         groups: tuple[list[Numbers], ...] = tuple([[] for _ in shape])
         strides = (0,) * len(shape)
         self._read = engine.Job(
-            groups, shape, nothing, strides, bytes(codecs.dtype.itemsize), False, -2, False, *_job_codecs(codecs, shape)
+            groups,
+            shape,
+            nothing,
+            strides,
+            bytes(codecs.dtype.itemsize),
+            False,
+            -2,
+            False,
+            *_job_codecs(codecs, shape, shard),
         ).read_one
 
     def read(
@@ -249,7 +259,8 @@ class SingleChunks:
 
         Return the file's stamp from before the read, None in its place where there is no such file; None where the
         engine leaves the chunk. One that has the stamp ``known`` is not read. A part of a shard, ``size`` bytes from
-        ``start`` on, is read only if the shard has that stamp, before and after.
+        ``start`` on, is read only if the shard has that stamp, before and after; with ``size`` -1 it is chunk number
+        ``start`` of the shard, which is found by the shard's index.
         """
         if path is None or turned_off or out.dtype != self.dtype:
             return None
@@ -264,11 +275,17 @@ Found: TypeAlias = tuple[int, tuple[int, int, int] | None]
 """Bytes that were read, and the stamp of what they were read from."""
 
 
-def make_single_reads(codecs: EngineCodecs | None, shape: Numbers) -> SingleChunks | None:
-    """Return what reads single chunks of this shape, once the engine is not turned off; None where it does not."""
+def make_single_reads(
+    codecs: EngineCodecs | None, shape: Numbers, shard: ShardLayout | None = None
+) -> SingleChunks | None:
+    """Return what reads single chunks of this shape, once the engine is not turned off; None where it does not.
+
+    ``shard``: how the shards are laid out in which they lie. It finds chunks in them if their indexes are short.
+    """
     if _import_engine() is None or codecs is None or len(shape) > _MOST_AXES or not _has_functions(codecs):
         return None
-    return SingleChunks(codecs, shape)
+    is_short = shard is not None and _INDEX_ENTRY * prod(shard.members) <= _INDEX_BYTES_PER_CHUNK
+    return SingleChunks(codecs, shape, shard if is_short else None)
 
 
 class EngineJob:

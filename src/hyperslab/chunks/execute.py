@@ -78,9 +78,9 @@ SERIAL_BYTES = MEBIBYTE // 2
 SERIAL_BYTES_OF_SMALL_CHUNKS = 16 * MEBIBYTE
 # Decoded bytes from which a chunk is not small.
 SMALL_CHUNK_BYTES = MEBIBYTE // 4
-# Decoded bytes that one thread takes at a time: few enough that all threads come to an end together. Of the engine, which
-# needs no Python between chunks, a box costs 10 us beside the 1.9 ms of 4 MiB in chunks of 128 KiB by Blosc-lz4; boxes of
-# 16 MiB were less than 2 % sooner on one core, and one thread could wait 28 ms for another's last one by Zstandard.
+# Decoded bytes that one thread takes at a time: few enough that all threads come to an end together. A box of the
+# engine costs 10 us beside the 1.9 ms of 4 MiB in chunks of 128 KiB by Blosc-lz4; boxes of 16 MiB took less than 2 %
+# less on one core, but by Zstandard one thread could wait 28 ms for the last box of another.
 BATCH_BYTES = 4 * MEBIBYTE
 # The same where a writer waits for the medium after each batch: many, so that it waits seldom.
 DURABLE_BATCH_BYTES = 64 * MEBIBYTE

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks.engine import EngineCodecs, EngineEncoder, SingleChunks, make_single_reads
+from hyperslab.chunks.engine import EngineCodecs, EngineEncoder, ShardLayout, SingleChunks, make_single_reads
 from hyperslab.codecs import config as read
 from hyperslab.codecs.base import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, ChunkLayout
 from hyperslab.codecs.buffers import check_size, contiguous, flat_bytes, from_bytes, most_stored
@@ -67,6 +67,8 @@ class ViewedBytes(BytesToBytes):
 # Bytes of a chunk that documents may say and the engine's numbers of 64 bits hold, whatever is added; no machine has so
 # much memory.
 _MOST_BYTES = 1 << 48
+# Layouts of shards for which one chain has what reads single chunks: it may live as long as the process.
+_LAYOUTS = 16
 
 
 def _find_engine_codecs(
@@ -137,16 +139,22 @@ class Chain:
         self._final_decoder = first if plain is not None and first is not None and first.can_decode_into else None
         self._settle = plain.settle if plain is not None and not plain.as_in_memory else None
         self._fills = serial if serial.can_fill_array and not arrays else None
+        self._single_reads: dict[ShardLayout | None, SingleChunks | None] = {}
 
     @cached_property
     def engine_codecs(self) -> EngineCodecs | None:
         """The codecs, where the engine in C has all of them."""
         return _find_engine_codecs(self.cells, self._arrays, self._serial, self._tail)
 
-    @cached_property
-    def single_reads(self) -> SingleChunks | None:
-        """What reads one chunk alone by the engine in C, where that has all of the codecs."""
-        return make_single_reads(self.engine_codecs, self._shape)
+    def single_reads(self, shard: ShardLayout | None = None) -> SingleChunks | None:
+        """Return what reads one chunk alone, perhaps of such shards, by the engine in C; None where that lacks one of
+        the codecs."""
+        known = self._single_reads
+        if shard in known:
+            return known[shard]
+        single = make_single_reads(self.engine_codecs, self._shape, shard)
+        self._single_reads = {**(known if len(known) < _LAYOUTS else {}), shard: single}
+        return single
 
     def encode(self, block: Values) -> Buffer:
         """Return the stored bytes of a block of the chunk's shape; a view of ``block`` where nothing has to change."""

@@ -28,7 +28,7 @@ def merge(ranges: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
 
 
 ByteRange = tuple[int, int]
-# Unwanted bytes between two ranges that cost less than another request, as GAP in ``_engine.c``, whose figures are there.
+# Unwanted bytes between two ranges that cost less than another request, as GAP in ``_engine.c``, which has figures.
 RANGE_GAP = 16 << 10
 
 

@@ -232,7 +232,7 @@ class KeyedChunks(StoredChunks):
         self._chain = self.chain_for(grid.fixed) if grid.fixed is not None else None
         self.direct = self._chain is not None and self._chain.direct
         """True where every stored chunk is its bare cells."""
-        self._single = self._chain.single_reads if self._chain is not None and self.traits.in_files else None
+        self._single = self._chain.single_reads() if self._chain is not None and self.traits.in_files else None
 
     @cached_property
     def _zero(self) -> bytes | None:

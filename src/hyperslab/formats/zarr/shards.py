@@ -15,7 +15,7 @@ from copy import copy
 from functools import cached_property, partial
 from itertools import product
 from math import prod
-from operator import floordiv, mod
+from operator import floordiv, mod, mul
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -128,12 +128,16 @@ class ShardedChunks(StoredChunks):
         # a shard that claims to be longer than its cells can become is damaged, and not read into memory
         self._most = most_stored(ChunkLayout(spec.dtype, shard))
         self._counts = np.array(counts, np.int64)
-        self._strides = np.array([prod(counts[axis + 1 :]) for axis in range(len(counts))], np.int64)
+        self._steps = [prod(counts[axis + 1 :]) for axis in range(len(counts))]
+        self._strides = np.array(self._steps, np.int64)
         self._chunks_per_shard = prod(counts)
         self._chunk_bytes = prod(inner) * spec.numpy_dtype.itemsize
         self._shard_buffer = Scratch()
         self._entries: ShardIndexCache[Entries] = ShardIndexCache()
-        self._single = self._chain.single_reads if self.traits.in_files else None
+        self._single: SingleChunks | None = None
+        if self.traits.in_files:
+            files = self.stored_files
+            self._single = self._chain.single_reads(None if files is None else files.shard)
 
     @property
     def dtype(self) -> NumpyDType:
@@ -303,11 +307,14 @@ class ShardedChunks(StoredChunks):
     def _read_by_engine(
         self, single: SingleChunks, coords: Coords, within: Within | None, out: Block, known: object = None
     ) -> Found | None:
-        """Read a chunk, or cells of it, by an index that is remembered."""
+        """Read a chunk, or cells of it, by the index that the engine reads, or, of a long one, that is remembered."""
         if known is not None or self._chunks_per_shard < 3:  # such shards are fetched whole
             return None
         keys, counts = self._keys, self._index.counts
         key = keys.prefix + keys.key_of(tuple(map(floordiv, coords, counts)))
+        if single.finds_members:
+            number = sum(map(mul, map(mod, coords, counts), self._steps))
+            return single.read(keys.store.locate(key), within, out, None, number, -1)
         stamp, entries = self._entries.get(key) or (None, None)
         if entries is None:
             try:
