@@ -30,8 +30,8 @@ _KERNEL = (
     "rows are apart in a 2-D result besides, so that each is copied once more, from the processor's cache."
 )
 _DECODER = (
-    "the decoder, on two cores, which is the same library in every peer: of the processor's time it takes 0.37 s of 0.46, "
-    "by zarrs 0.37 of 0.48. A chunk takes 7 ms, for which one thread may wait for the other at the end."
+    "the decoder, on two cores, which is the same library in every peer: of the processor's time it takes 0.37 s of "
+    "0.46, by zarrs 0.37 of 0.48. A chunk takes 7 ms, for which one thread may wait for the other at the end."
 )
 
 
