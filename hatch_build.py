@@ -8,6 +8,7 @@ import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
@@ -33,8 +34,10 @@ class EngineHook(BuildHookInterface):
 def build(source: Path, target: Path) -> str | None:
     """Compile ``source`` into ``target``; return what went wrong."""
     reason = "there is no C compiler"
+    known = f"-DSOURCE_SUM={crc32(source.read_bytes())}"  # hyperslab.chunks.engine compares it with its own source
+    include = f"-I{sysconfig.get_paths()['include']}"
     for compiler in dict.fromkeys((sysconfig.get_config_var("CC") or "cc", "cc")):
-        options = ["-O2", "-fPIC", "-shared", f"-I{sysconfig.get_paths()['include']}", str(source), "-o", str(target)]
+        options = ["-O2", "-fPIC", "-shared", include, known, str(source), "-o", str(target)]
         try:
             done = subprocess.run([*shlex.split(compiler), *options], capture_output=True, text=True, check=False)
         except OSError:

@@ -29,7 +29,10 @@ _KERNEL = (
     "the kernel opens the files, clears fresh pages for the result and copies into them, as for bare files; a chunk's "
     "rows are apart in a 2-D result besides, so that each is copied once more, from the processor's cache."
 )
-_DECODER = "the decoder, on two cores: it is the same library in every peer. The rest is as for the other large chunks."
+_DECODER = (
+    "the decoder, on two cores, which is the same library in every peer: of the processor's time it takes 0.37 s of "
+    "0.46, by zarrs 0.37 of 0.48. A chunk takes 7 ms, for which one thread may wait for the other at the end."
+)
 
 
 def written(folder: Path, layout: Layout) -> dict[str, Path]:

@@ -20,7 +20,11 @@ _WHOLE = (
     "the kernel clears fresh pages for the result and copies out of its cache, the decoder takes 10 us for an inner "
     "chunk of 64 KiB, the encoder 20; nothing of Python's is left between chunks."
 )
-_PART = "most of it is the documents, the shard's index and the plan, in Python; tensorstore does all of it in C++."
+_PART = (
+    "of the least time for an inner chunk, 0.39 ms (tensorstore's was 0.37), opening takes 0.18, the codecs and the "
+    "grid of the shards 0.06, the one call of the engine that reads the index and the chunk 0.025, and the plan in "
+    "Python the rest; tensorstore does all of it in C++."
+)
 _KEYS: dict[str, tuple[Any, Target]] = {
     "read whole": (..., Target("fastest", 1.2, _WHOLE)),
     "read a column 100 wide": ((slice(None), slice(200, 300)), Target("tensorstore", 1.0, _PART)),

@@ -20,7 +20,9 @@ _TENSORSTORE = (
         "tensorstore",
         1.0,
         "documents are read and checked in Python, and those of the group around the array for its labels; then the "
-        "chunks are planned in Python and read by the engine in C. tensorstore does all of it in C++, without labels.",
+        "chunks are planned in Python and read by the engine in C. tensorstore does all of it in C++, without labels. "
+        "The least times for little of a chunk of 128 KiB were 0.32 and 0.33 ms, of which opening took 0.18 each; a "
+        "chunk of 4 MiB is read and decoded whole by both, which takes most of the time.",
     ),
 )
 _CACHED = "one index is taken apart, planned and looked up in Python; h5py does that in C."

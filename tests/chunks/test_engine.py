@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -439,6 +440,39 @@ def test_a_chunk_that_another_writer_replaces_is_read_anew(
         assert not out.any()
 
 
+@pytest.mark.parametrize("index", ["start", "end"])
+@pytest.mark.parametrize("side", [64, 512])
+def test_a_chunk_alone_is_found_by_the_index_of_its_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: int, index: str
+) -> None:
+    """A short index the engine reads; one of 65,536 chunks Python reads once, and remembers it."""
+    codecs = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
+    sharding = {
+        "chunk_shape": [2, 2],
+        "codecs": codecs,
+        "index_codecs": codecs,
+        "index_location": index,
+    }
+    cells = np.arange(side * side, dtype="i4").reshape(side, side)
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        codec = [{"name": "sharding_indexed", "configuration": sharding}]
+        array = root.create_array("a", cells.shape, "i4", chunks=cells.shape, codec=codec, checksum=False)
+        array[2:] = cells[2:]
+    array = hs.open_array(tmp_path / "a.zarr/a", cache_bytes=0)
+    with singles(monkeypatch) as found, hs.trace() as cost:
+        assert (array[7, 9], array[side - 1, side - 1]) == (cells[7, 9], cells[-1, -1])
+        assert array[0, 3] == 0  # of a chunk that is not there
+    length = 16 * side * side // 4 + 4
+    assert [nbytes for nbytes, _ in filter(None, found)] == ([length + 20] * 2 + [0] if side == 64 else [20, 20])
+    assert (cost.bytes_read >= length) and (side == 64 or cost.bytes_read < 2 * length)
+    data = bytearray((tmp_path / "a.zarr/a/c/0/0").read_bytes())
+    data[40 if index == "start" else -40] ^= 1
+    (tmp_path / "a.zarr/a/c/0/0").write_bytes(data)
+    for key in ((7, 9), (0, 3)):
+        got = outcome(hs.open_array(tmp_path / "a.zarr/a", cache_bytes=0).__getitem__, key)
+        assert isinstance(got, hs.errors.CorruptChunk) and "index" in str(got)
+
+
 @pytest.mark.parametrize("shards", [None, (12, 40, 14)])
 @pytest.mark.parametrize("codec", ["bare", "lz4", "blosc", "zlib", "shuffle"])
 def test_a_chunk_in_another_order_of_axes_is_read_alone(tmp_path: Path, codec: str, shards: Any) -> None:
@@ -660,7 +694,7 @@ def test_all_boxes_read_one_version_of_a_shard(tmp_path: Path, monkeypatch: pyte
             writer[...] = np.full((64, 64), 2, "i4")
         return left
 
-    monkeypatch.setattr("hyperslab.chunks.execute.ENGINE_BATCH_BYTES", 1 << 10)
+    monkeypatch.setattr("hyperslab.chunks.execute.BATCH_BYTES", 1 << 10)
     monkeypatch.setattr(engine.EngineJob, "read", reading)
     found = array[...]
     assert len(boxes) > 4
@@ -686,10 +720,54 @@ def test_a_shard_that_is_written_over_is_read_by_its_new_index(tmp_path: Path, m
             os.utime(path, ns=(10**18, 10**18))
         return read(self, box)
 
-    monkeypatch.setattr("hyperslab.chunks.execute.ENGINE_BATCH_BYTES", 1 << 6)
+    monkeypatch.setattr("hyperslab.chunks.execute.BATCH_BYTES", 1 << 6)
     monkeypatch.setattr(engine.EngineJob, "read", reading)
     assert np.array_equal(array[4:], np.arange(4, 64))
     assert len(boxes) > 2
+
+
+def is_open(descriptor: int) -> bool:
+    return not isinstance(outcome(os.fstat, descriptor), OSError)
+
+
+def test_the_folder_is_closed_when_the_last_run_has_ended(tmp_path: Path) -> None:
+    """Two Ctrl-C at once end a read while a thread is at work: that thread goes on in the folder that it began with."""
+    module, count = engine.load_engine(), 1 << 17
+    assert module is not None
+    entries = [(number, 0, 1, 1, number, 1) for number in range(count)]
+    rest = (False, 0, False, 100, None, 0, 0, False, False, 0, 0, (0,), 0)
+    for _ in range(5):  # a busy machine may not get to close it in the tenth of a second that the run takes
+        memory, found, folder = np.zeros(count, np.uint8), [], os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+        job = module.Job((entries,), (1,), memory, (1,), b"\x07", False, folder, *rest)
+        run = (0,), (count,), ["missing"] * count, 0, 0, 1
+        thread = threading.Thread(target=lambda job=job, run=run, found=found: found.append(job.run(*run)))
+        thread.start()
+        while not memory[0]:
+            time.sleep(1e-4)
+        job.close()
+        was_open, was_running = is_open(folder), memory[-1] == 0
+        thread.join()
+        assert found == [(count, 0, [])] and (memory == 7).all()
+        assert not is_open(folder)
+        assert job.run((0,), (2,), ["missing"] * 2, 0, 0, 1)[2] == [(0,), (1,)]
+        job.close()
+        if was_running:
+            break
+    assert was_running and was_open
+
+
+def test_an_error_that_is_kept_keeps_no_shard_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its other boxes are not read any more."""
+    with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
+        root.create_array("a", data=np.ones((64, 64), "i4"), chunks=(4, 4), shards=(64, 64), codec="lz4")
+    damage(tmp_path / "a.zarr/a/c/0/0", "first byte")
+    array = hs.open_array(tmp_path / "a.zarr/a", cache_bytes=0, workers=1)
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr("hyperslab.chunks.execute.BATCH_BYTES", 1 << 10)
+    with counted(monkeypatch) as counts:
+        error = outcome(array.__getitem__, ...)
+    assert isinstance(error, hs.errors.CorruptChunk) and error.__traceback__ is not None
+    assert (counts["read"], len(os.listdir("/proc/self/fd"))) == (1, before)
 
 
 @pytest.mark.parametrize("shards", [None, (64,)])

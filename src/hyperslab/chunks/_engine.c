@@ -7,6 +7,9 @@
    caller reads those chunks again by its own code, which raises the error that fits. Nothing is trusted that comes from a
    file: sizes are checked before each call, and what a library decodes is checked as hyperslab.codecs does it.
 
+   A job that has no entries stands for the layout alone, from which read_one reads single chunks. The three are one type,
+   since nearly every function takes both: how a chunk is stored, and where its cells lie in memory.
+
    Codec libraries are called by the addresses that the caller gives: they come from blosc2's wheel. */
 
 #define PY_SSIZE_T_CLEAN
@@ -40,14 +43,21 @@ struct open_how {
 
 #define MOST_AXES 32 /* as many as NumPy had for long; arrays of more are read by Python */
 
-/* Bytes between two parts of a shard that are read along rather than by a request of their own. Python reads over fewer
-   (RANGE_GAP in stores/ranges.py): what it reads stays in memory with the chunks that are cut out of it. */
-#define GAP (64 << 10)
+/* Bytes between two parts of a shard that are read along rather than by a request of their own, as RANGE_GAP in
+   stores/ranges.py. Of 16 parts between gaps of as many bytes, read along and apart: of 4 KiB 116 and 120 us, of 8 KiB 127
+   both, of 16 KiB 143 and 138, of 64 KiB 250 and 190; of 32 parts from the disk: of 4 KiB 744 and 1,232, of 8 KiB 1,054 and
+   1,120, of 16 KiB 2,111 and 1,742. A folder on a network, where a request takes longer, gains from more. */
+#define GAP (16 << 10)
 /* Bytes of a shard that are read at a time: they stay in the processor's cache until they are decoded. */
 #define WINDOW (4 << 20)
-/* Blocks of a Blosc chunk up to which they are decoded one by one: to find a block the library walks over all before. */
-#define MOST_BLOCKS 256
-/* Times as many bytes as are wanted that are read of a chunk which is not compressed. */
+/* Blocks of a Blosc chunk up to which they are decoded one by one: to find a block the library walks over all before.
+   Microseconds for 1 MiB one by one and at once: 256 blocks of 16 KiB 250 and 318, 1,024 of 4 KiB 356 and 417, 1,024 of
+   16 KiB 479 and 541, 4,096 of 1 KiB 313 and 368, but 16,384 of 1 KiB 711 and 648. */
+#define MOST_BLOCKS 1024
+/* Times as many bytes as are wanted that are read of a chunk which is not compressed. Python reads along between rows of
+   up to 256 KiB (SLAB_BYTES in formats/zarr/chunks.py), and takes longer; larger ones it reads apart. Of 4 planes of
+   512 KiB the engine along and Python apart take 146 and 163 us at 2 times as many, 123 and 125 at 4, 108 and 96 at 16; of
+   4 planes of 1 MiB 300 and 323 at 1.5 times, 255 and 253 at 2, 209 and 161 at 4. */
 #define MOST_READ_ALONG 4
 /* Bytes that are read at a time of a chunk that is not compressed, and copied from there. To read its rows into the
    result by one preadv took a fifth more: the kernel copies short parts slowly. */
@@ -65,7 +75,13 @@ struct open_how {
 /* Bytes from which a checksum is made with Python's lock released; fewer take less than a microsecond. */
 #define SUMMED_UNLOCKED (16 << 10)
 
-enum { PLAIN, BLOSC, ZSTD, LZ4, ZLIB, GZIP };
+/* CRC-32 of this file, which the build gives (hatch_build.py): a module that was built from another one is not used. 0:
+   built by hand, and used without a look. */
+#ifndef SOURCE_SUM
+#define SOURCE_SUM 0
+#endif
+
+enum { PLAIN, BLOSC, ZSTD, LZ4, ZLIB, GZIP }; /* _COMPRESSORS in engine.py */
 
 /* zng_stream of zlib-ng.h (zlib-ng 2), which stands in libblosc2; and what its functions take and return. */
 typedef struct {
@@ -174,7 +190,8 @@ typedef struct {
     int in_order; /* the axes of a stored chunk are those of the array */
     int contiguous; /* a whole chunk lies in the result as it lies in memory */
     int whole_only; /* chunks that are wanted in part are left */
-    int folder, writes, nested;
+    int folder; /* negative: closed, or none */
+    int writes, nested;
     int compressor, checksum;
     int64_t most; /* stored bytes beyond which a chunk is left */
     int64_t most_in_shard, most_in_index; /* bytes of a sound shard, and of one of its chunks */
@@ -185,10 +202,12 @@ typedef struct {
     uint8_t *fill;
     Py_buffer out;
     int has_out;
-    pthread_mutex_t mutex; /* of the two lists; nobody who holds it reads a file or decodes */
+    pthread_mutex_t mutex; /* of what follows; nobody who holds it reads a file or decodes */
     pthread_cond_t opened; /* a shard of the list */
     Work *unused;
     OpenShard *shards;
+    int64_t runs; /* that have memory for their work, and may use the folder */
+    int is_closed; /* when the last of them has ended its files are closed */
 } Job;
 
 /* -- CRC-32C (RFC 3720), by the processor where it can ------------------------------------------------------------ */
@@ -471,6 +490,27 @@ static void find_piece(const Job *job, const int64_t *numbers, Piece *piece) {
     piece->direct = plain && job->contiguous;
 }
 
+static void find_numbers(const int64_t *low, const int64_t *extent, int ndim, int64_t number, int64_t *numbers) {
+    for (int axis = ndim - 1; axis >= 0; axis--) {
+        numbers[axis] = low[axis] + number % extent[axis];
+        number /= extent[axis];
+    }
+}
+
+static void find_piece_of_box(const Job *job, const int64_t *low, const int64_t *extent, int64_t number, Piece *piece) {
+    int64_t numbers[MOST_AXES];
+    find_numbers(low, extent, job->ndim, number, numbers);
+    find_piece(job, numbers, piece);
+}
+
+/* Which chunk of its shard it is, in C order. */
+static int64_t find_member(const Job *job, const Piece *piece) {
+    int64_t member = 0;
+    for (int axis = 0; axis < job->ndim; axis++)
+        member = member * job->members[axis] + piece->along[axis]->chunk % job->members[axis];
+    return member;
+}
+
 /* Where row number ``row`` of a chunk in rows begins in the result. */
 static uint8_t *find_row(const Job *job, const Piece *piece, int64_t row) {
     uint8_t *target = piece->target;
@@ -511,10 +551,10 @@ static void put_fill(const Job *job, const Piece *piece) {
     copy_cells(piece->target, job->out_strides, job->fill, still, counts, job->ndim, job->itemsize);
 }
 
-/* Return True for a sound chunk of Blosc in rows whose blocks can be decoded one by one. Nothing of the header is used
-   before it was found sound: a size of a block of 0 would end the process. */
-static int can_decode_blocks(const Job *job, const Piece *piece, const uint8_t *data, size_t size) {
-    if (!piece->in_rows || job->compressor != BLOSC || job->shuffle > 1 || !is_sound_blosc(job, data, size)) return 0;
+/* Return True for a sound chunk of several blocks of Blosc, each of which can be decoded alone. Nothing of the header is
+   used before it was found sound: a size of a block of 0 would end the process. */
+static int has_blocks(const Job *job, const uint8_t *data, size_t size) {
+    if (job->compressor != BLOSC || job->shuffle > 1 || !is_sound_blosc(job, data, size)) return 0;
     const int64_t typesize = data[3], blocksize = u32(data + 8);
     return !(data[2] & 2) && blocksize < job->nbytes && blocksize % typesize == 0 && job->nbytes % typesize == 0 &&
            blocksize % 8 == 0 && job->nbytes / blocksize <= MOST_BLOCKS;
@@ -574,12 +614,8 @@ static int64_t find_span(const Job *job, const Piece *piece, int64_t *first, int
 static int decode_span(const Job *job, Work *work, const Piece *piece, const uint8_t *data, size_t size) {
     int64_t first, last;
     find_span(job, piece, &first, &last);
-    if (job->compressor != BLOSC || job->shuffle > 1 || !job->checksum || 2 * (last - first) > job->nbytes || !is_sound_blosc(job, data, size))
-        return -1;
-    const int64_t typesize = data[3], blocksize = u32(data + 8);
-    if (data[2] & 2 || job->nbytes % typesize || blocksize % typesize || blocksize % 8 || job->nbytes / blocksize > MOST_BLOCKS)
-        return -1;
-    const int64_t start = first / typesize * typesize, items = (last - start + typesize - 1) / typesize;
+    if (!job->checksum || 2 * (last - first) > job->nbytes || !has_blocks(job, data, size)) return -1;
+    const int64_t typesize = data[3], start = first / typesize * typesize, items = (last - start + typesize - 1) / typesize;
     if (library.decode_items(work->blosc, data, (int32_t)size, (int)(start / typesize), (int)items, work->cells + start,
                              (int32_t)(items * typesize)) != items * typesize)
         return 0;
@@ -591,7 +627,7 @@ static int decode_span(const Job *job, Work *work, const Piece *piece, const uin
 static int decode_piece(const Job *job, Work *work, const Piece *piece, const uint8_t *data, size_t size) {
     if (!check_sum(job, data, &size)) return 0;
     if (piece->direct) return decode(job, work, data, size, piece->target);
-    if (can_decode_blocks(job, piece, data, size)) return decode_blocks(job, work, piece, data, size);
+    if (piece->in_rows && has_blocks(job, data, size)) return decode_blocks(job, work, piece, data, size);
     if (piece->in_rows && job->shuffle > 1 && job->shuffle <= MOST_SHUFFLED && job->nbytes >= job->shuffle)
         return decode_bytes(job, work, data, size, work->planes) && put_planes(job, work, piece);
     const int done = decode_span(job, work, piece, data, size);
@@ -687,12 +723,64 @@ static int run_chunk(const Job *job, Work *work, const Piece *piece, const char 
     return done;
 }
 
+/* Return True where every entry of an index leads to bytes between ``first`` and ``limit``, no more than any chunk has,
+   or nowhere. ShardIndex in codecs/sharding.py (``parse``, ``cut``) has the same rule, and tells what is wrong with an
+   index that is left. */
+static int is_sound_index(const Job *job, const uint8_t *index, uint64_t first, uint64_t limit) {
+    for (int64_t inner = 0; inner < job->all_members; inner++) {
+        const uint64_t start = u64(index + 16 * inner), size = u64(index + 16 * inner + 8);
+        if (start == UINT64_MAX && size == UINT64_MAX) continue;
+        if (start < first || start > limit || size > limit - start || size > (uint64_t)job->most_in_index) return 0;
+    }
+    return 1;
+}
+
+/* Read the index of a shard whose file is open, and its stamp from before; True where it is sound. */
+static int read_index(const Job *job, Work *work, OpenShard *shard) {
+    const int64_t plain = job->all_members * 16, length = plain + 4 * job->index_checksum;
+    struct stat status;
+    if (fstat(shard->file, &status) || !S_ISREG(status.st_mode) || status.st_size < length ||
+        status.st_size > job->most_in_shard || !(shard->index = malloc(length)))
+        return 0;
+    shard->stamp = stamp_of(&status);
+    const uint64_t first = job->index_first ? length : 0;
+    const uint64_t limit = job->index_first ? status.st_size : status.st_size - length;
+    work->bytes += length;
+    return read_at(shard->file, shard->index, length, job->index_first ? 0 : limit) &&
+           (!job->index_checksum || crc32c(shard->index, plain) == u32(shard->index + plain)) &&
+           is_sound_index(job, shard->index, first, limit);
+}
+
 /* -- one chunk alone --------------------------------------------------------------------------------------------------- */
 
 enum { READ_LEFT, READ_DONE, READ_MISSING, READ_KNOWN };
 
-/* Read a chunk that is a file, or so many bytes of a shard from ``start`` on (-1: a file), with the stamp from before the
-   read. A file is not read where it is the ``known`` version; a shard only where it is, before the read and after it. */
+/* Read a chunk of a shard whose file is open, by its number, from where its index says. */
+static int read_member(const Job *job, Work *work, const Piece *piece, int file, int64_t member, Stamp *stamp) {
+    OpenShard shard = {.file = file};
+    struct stat status;
+    int state = READ_LEFT;
+    if (member < job->all_members && read_index(job, work, &shard)) {
+        const uint64_t start = u64(shard.index + 16 * member), size = u64(shard.index + 16 * member + 8);
+        const int is_missing = start == UINT64_MAX && size == UINT64_MAX;
+        int done = is_missing || (size && size <= (uint64_t)job->most && make_room(work, size));
+        if (done && !is_missing) {
+            work->bytes += size;
+            done = read_at(file, work->stored, size, start);
+        }
+        /* One that was written over where it lies has other chunks at the places of the index. */
+        done = done && !fstat(file, &status) && is_version(&status, &shard.stamp);
+        if (done && is_missing) state = READ_MISSING;
+        else if (done && decode_piece(job, work, piece, work->stored, size)) state = READ_DONE;
+        *stamp = shard.stamp;
+    }
+    free(shard.index);
+    return state;
+}
+
+/* Read a chunk, with the stamp from before the read: one that is a file (start -1), which is not read where it is the
+   ``known`` version; ``size`` bytes of a shard from ``start`` on, where it is the known version before the read and after
+   it; or, of size -1, number ``start`` of a shard by its index. */
 static int read_one(const Job *job, Work *work, const Piece *piece, const char *path, const Stamp *known, long long start,
                     long long size, Stamp *stamp) {
     struct stat status;
@@ -704,18 +792,24 @@ static int read_one(const Job *job, Work *work, const Piece *piece, const char *
     work->files++;
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* a pipe is not waited for */
     if (file < 0) return errno == ENOENT ? READ_MISSING : READ_LEFT;
-    int done = !fstat(file, &status) && S_ISREG(status.st_mode);
-    if (done) *stamp = stamp_of(&status);
-    if (done && start < 0) {
-        done = read_chunk(job, work, piece, file, &status);
-    } else if (done) {
-        work->bytes += size;
-        done = known && is_version(&status, known) && size > 0 && size <= job->most && make_room(work, size) &&
-               read_at(file, work->stored, size, start) && !fstat(file, &status) && is_version(&status, known) &&
-               decode_piece(job, work, piece, work->stored, size);
+    int state = READ_LEFT;
+    if (start >= 0 && size < 0) {
+        state = read_member(job, work, piece, file, start, stamp);
+    } else if (!fstat(file, &status) && S_ISREG(status.st_mode)) {
+        *stamp = stamp_of(&status);
+        int done;
+        if (start < 0) {
+            done = read_chunk(job, work, piece, file, &status);
+        } else {
+            work->bytes += size;
+            done = known && is_version(&status, known) && size > 0 && size <= job->most && make_room(work, size) &&
+                   read_at(file, work->stored, size, start) && !fstat(file, &status) && is_version(&status, known) &&
+                   decode_piece(job, work, piece, work->stored, size);
+        }
+        state = done ? READ_DONE : READ_LEFT;
     }
     close(file);
-    return done ? READ_DONE : READ_LEFT;
+    return state;
 }
 
 /* A wanted part of a shard. */
@@ -727,13 +821,6 @@ typedef struct {
 static int by_start(const void *one, const void *other) {
     const uint64_t a = ((const Part *)one)->start, b = ((const Part *)other)->start;
     return a < b ? -1 : a > b;
-}
-
-static void find_numbers(const int64_t *low, const int64_t *extent, int ndim, int64_t number, int64_t *numbers) {
-    for (int axis = ndim - 1; axis >= 0; axis--) {
-        numbers[axis] = low[axis] + number % extent[axis];
-        number /= extent[axis];
-    }
 }
 
 /* Read the parts of an open shard, those that lie together at a time; done[number] is set for each that was decoded. */
@@ -751,26 +838,12 @@ static void read_parts(const Job *job, Work *work, int file, Part *parts, int64_
         if (!make_room(work, stop - start) || !read_at(file, work->stored, stop - start, start)) continue;
         work->bytes += stop - start;
         for (int64_t i = first; i < next; i++) {
-            int64_t numbers[MOST_AXES];
             Piece piece;
-            find_numbers(low, extent, job->ndim, parts[i].number, numbers);
-            find_piece(job, numbers, &piece);
+            find_piece_of_box(job, low, extent, parts[i].number, &piece);
             done[parts[i].number] =
                 decode_piece(job, work, &piece, work->stored + (parts[i].start - start), parts[i].size);
         }
     }
-}
-
-/* Return True where every entry of an index leads to bytes between ``first`` and ``limit``, no more than any chunk has,
-   or nowhere. ShardIndex in codecs/sharding.py (``parse``, ``cut``) has the same rule, and tells what is wrong with an
-   index that is left. */
-static int is_sound_index(const Job *job, const uint8_t *index, uint64_t first, uint64_t limit) {
-    for (int64_t inner = 0; inner < job->all_members; inner++) {
-        const uint64_t start = u64(index + 16 * inner), size = u64(index + 16 * inner + 8);
-        if (start == UINT64_MAX && size == UINT64_MAX) continue;
-        if (start < first || start > limit || size > limit - start || size > (uint64_t)job->most_in_index) return 0;
-    }
-    return 1;
 }
 
 static void free_shard(OpenShard *shard) {
@@ -784,24 +857,9 @@ static void free_shard(OpenShard *shard) {
 static void open_shard(const Job *job, Work *work, OpenShard *shard) {
     shard->file = open_file(job, work, shard->key);
     shard->missing = shard->file < 0 && errno == ENOENT;
-    if (shard->file < 0) return;
-    const int64_t plain = job->all_members * 16, length = plain + 4 * job->index_checksum;
-    struct stat status;
-    int sound = !fstat(shard->file, &status) && S_ISREG(status.st_mode) && status.st_size >= length &&
-                status.st_size <= job->most_in_shard && (shard->index = malloc(length));
-    if (sound) {
-        shard->stamp = stamp_of(&status);
-        const uint64_t first = job->index_first ? length : 0;
-        const uint64_t limit = job->index_first ? status.st_size : status.st_size - length;
-        sound = read_at(shard->file, shard->index, length, job->index_first ? 0 : limit) &&
-                (!job->index_checksum || crc32c(shard->index, plain) == u32(shard->index + plain)) &&
-                is_sound_index(job, shard->index, first, limit);
-        work->bytes += length;
-    }
-    if (!sound) {
-        close(shard->file);
-        shard->file = -1;
-    }
+    if (shard->file < 0 || read_index(job, work, shard)) return;
+    close(shard->file);
+    shard->file = -1;
 }
 
 /* A shard that is not open yet. */
@@ -858,15 +916,12 @@ static void run_shard(Job *job, Work *work, const char *key, const int64_t *low,
     Part *parts = shard->file >= 0 ? malloc(count * sizeof *parts) : NULL;
     int64_t found = 0;
     for (int64_t number = 0; (parts || shard->missing) && number < count; number++) {
-        int64_t numbers[MOST_AXES], inner = 0;
         Piece piece;
-        find_numbers(low, extent, job->ndim, number, numbers);
-        find_piece(job, numbers, &piece);
+        find_piece_of_box(job, low, extent, number, &piece);
         if (job->whole_only && !piece.whole) continue;
-        for (int axis = 0; axis < job->ndim; axis++)
-            inner = inner * job->members[axis] + piece.along[axis]->chunk % job->members[axis];
-        const uint64_t start = shard->missing ? UINT64_MAX : u64(shard->index + 16 * inner);
-        const uint64_t size = shard->missing ? UINT64_MAX : u64(shard->index + 16 * inner + 8);
+        const int64_t member = find_member(job, &piece);
+        const uint64_t start = shard->missing ? UINT64_MAX : u64(shard->index + 16 * member);
+        const uint64_t size = shard->missing ? UINT64_MAX : u64(shard->index + 16 * member + 8);
         if (start == UINT64_MAX && size == UINT64_MAX) {
             put_fill(job, &piece);
             done[number] = 1;
@@ -891,10 +946,8 @@ static void run_box(Job *job, Work *work, const char **keys, const int64_t *low,
         return;
     }
     for (int64_t number = 0; number < count; number++) {
-        int64_t numbers[MOST_AXES];
         Piece piece;
-        find_numbers(low, extent, job->ndim, number, numbers);
-        find_piece(job, numbers, &piece);
+        find_piece_of_box(job, low, extent, number, &piece);
         done[number] = !(job->whole_only && !piece.whole) && run_chunk(job, work, &piece, keys[number]);
     }
 }
@@ -1017,23 +1070,23 @@ static int is_filled(const Job *job, const uint8_t *cells) {
     return !memcmp(cells, job->fill, item) && !memcmp(cells + last, job->fill, item) && !memcmp(cells, cells + item, last);
 }
 
+enum { FILLED = -1, LEFT = -2 }; /* in place of where a chunk ends: it holds nothing but fill values, or is Python's */
+
 /* Encode the chunks of a box one behind another into ``target``, which has ``room`` bytes for each. stops[number]: where
-   a chunk ends there; -1: it holds nothing but fill values; -2: it is left. */
+   a chunk ends there. */
 static void encode_box(const Job *job, Work *work, const int64_t *low, const int64_t *extent, int64_t count,
                        uint8_t *target, int64_t room, int64_t *stops) {
     int64_t stop = 0;
     for (int64_t number = 0; number < count; number++) {
-        int64_t numbers[MOST_AXES];
         Piece piece;
-        find_numbers(low, extent, job->ndim, number, numbers);
-        find_piece(job, numbers, &piece);
+        find_piece_of_box(job, low, extent, number, &piece);
         const uint8_t *cells = gather(job, work, &piece);
-        stops[number] = -1;
+        stops[number] = FILLED;
         if (is_filled(job, cells)) continue;
         if (job->swap) swap_bytes(work->cells, job->nbytes, job->swap); /* where they were gathered */
         const int64_t size = encode(job, work, cells, target + stop, room);
         stop += size;
-        stops[number] = size ? stop : -2;
+        stops[number] = size ? stop : LEFT;
     }
 }
 
@@ -1045,26 +1098,21 @@ static void put_u64(uint8_t *target, uint64_t value) {
 /* Build a shard of the chunks of a box, which are all that it has, in ``target``, which has ``room`` bytes for each beside
    the index. Return its size; 0 where all chunks hold nothing but fill values; -1 where it is left. */
 static int64_t encode_shard(const Job *job, Work *work, const int64_t *low, const int64_t *extent, int64_t count,
-                            uint8_t *target, int64_t room) {
+                            uint8_t *target, int64_t room, int64_t *stops) {
     const int64_t plain = job->all_members * 16, length = plain + 4 * job->index_checksum;
     const int64_t first = job->index_first ? length : 0;
-    int64_t stop = first;
+    encode_box(job, work, low, extent, count, target + first, room, stops);
     memset(work->index, 0xFF, plain); /* missing, all of them */
+    int64_t stop = first;
     for (int64_t number = 0; number < count; number++) {
-        int64_t numbers[MOST_AXES], inner = 0;
+        if (stops[number] == LEFT) return -1;
+        if (stops[number] == FILLED) continue;
         Piece piece;
-        find_numbers(low, extent, job->ndim, number, numbers);
-        find_piece(job, numbers, &piece);
-        const uint8_t *cells = gather(job, work, &piece);
-        if (is_filled(job, cells)) continue;
-        if (job->swap) swap_bytes(work->cells, job->nbytes, job->swap); /* where they were gathered */
-        const int64_t size = encode(job, work, cells, target + stop, room);
-        if (!size) return -1;
-        for (int axis = 0; axis < job->ndim; axis++)
-            inner = inner * job->members[axis] + piece.along[axis]->chunk % job->members[axis];
-        put_u64(work->index + 16 * inner, stop);
-        put_u64(work->index + 16 * inner + 8, size);
-        stop += size;
+        find_piece_of_box(job, low, extent, number, &piece);
+        uint8_t *entry = work->index + 16 * find_member(job, &piece);
+        put_u64(entry, stop);
+        put_u64(entry + 8, first + stops[number] - stop);
+        stop = first + stops[number];
     }
     if (stop == first) return 0;
     if (job->index_checksum) put_u32(work->index + plain, crc32c(work->index, plain));
@@ -1147,28 +1195,56 @@ static int check_places(const Job *job) {
     return 0;
 }
 
-static Work *take_work(Job *job) {
-    pthread_mutex_lock(&job->mutex);
-    Work *work = job->unused;
-    if (work) job->unused = work->next;
+static void free_shards(OpenShard *shards) {
+    for (OpenShard *next; shards; shards = next) {
+        next = shards->next;
+        free_shard(shards);
+    }
+}
+
+/* Unlock the mutex, and close the folder and what shards are open if nobody will read of them any more. */
+static void unlock_and_close(Job *job) {
+    const int folder = job->folder, is_last = job->is_closed && !job->runs;
+    OpenShard *shards = job->shards;
+    if (is_last) {
+        job->folder = -1;
+        job->shards = NULL;
+    }
     pthread_mutex_unlock(&job->mutex);
-    if (work) return work;
-    work = calloc(1, sizeof *work);
-    if (!work) return NULL;
-    work->cells = malloc(job->nbytes);
-    work->planes = job->shuffle > 1 ? malloc(job->nbytes) : NULL;
-    if (work->cells && (work->planes || job->shuffle <= 1)) return work;
-    free(work->cells);
-    free(work->planes);
-    free(work);
-    return NULL;
+    if (!is_last) return;
+    if (folder >= 0) close(folder);
+    free_shards(shards);
 }
 
 static void give_back(Job *job, Work *work) {
     pthread_mutex_lock(&job->mutex);
-    work->next = job->unused;
-    job->unused = work;
+    if (work) {
+        work->next = job->unused;
+        job->unused = work;
+    }
+    job->runs--;
+    unlock_and_close(job);
+}
+
+/* Memory for a run, which keeps the job's files open until it gives it back; NULL where there is none. */
+static Work *take_work(Job *job) {
+    pthread_mutex_lock(&job->mutex);
+    Work *work = job->unused;
+    if (work) job->unused = work->next;
+    job->runs++;
     pthread_mutex_unlock(&job->mutex);
+    if (work) return work;
+    work = calloc(1, sizeof *work);
+    if (work) {
+        work->cells = malloc(job->nbytes);
+        work->planes = job->shuffle > 1 ? malloc(job->nbytes) : NULL;
+        if (work->cells && (work->planes || job->shuffle <= 1)) return work;
+        free(work->cells);
+        free(work->planes);
+        free(work);
+    }
+    give_back(job, NULL);
+    return NULL;
 }
 
 static void free_work(Work *work) {
@@ -1232,10 +1308,7 @@ static void job_dealloc(Job *job) {
         next = work->next;
         free_work(work);
     }
-    for (OpenShard *shard = job->shards, *next; shard; shard = next) {
-        next = shard->next;
-        free_shard(shard);
-    }
+    free_shards(job->shards);
     pthread_cond_destroy(&job->opened);
     pthread_mutex_destroy(&job->mutex);
     for (int axis = 0; axis < MOST_AXES; axis++) free(job->entries[axis]);
@@ -1458,7 +1531,7 @@ static PyObject *encode_into(Job *job, PyObject *arguments, int as_shard) {
         goto end;
     }
     Py_BEGIN_ALLOW_THREADS
-    if (as_shard) size = encode_shard(job, work, low, extent, count, target.buf, room);
+    if (as_shard) size = encode_shard(job, work, low, extent, count, target.buf, room, stops);
     else encode_box(job, work, low, extent, count, target.buf, room, stops);
     Py_END_ALLOW_THREADS
     result = as_shard ? PyLong_FromLongLong(size) : PyList_New(count);
@@ -1545,6 +1618,16 @@ end:
     return result;
 }
 
+/* Runs may still be at work where the caller was interrupted while it waited for them: the last one closes the files. */
+static PyObject *job_close(Job *job, PyObject *unused) {
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&job->mutex);
+    job->is_closed = 1;
+    unlock_and_close(job);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
 static PyObject *job_encode(Job *job, PyObject *arguments) { return encode_into(job, arguments, 0); }
 
 static PyObject *job_encode_shard(Job *job, PyObject *arguments) { return encode_into(job, arguments, 1); }
@@ -1557,6 +1640,8 @@ static PyMethodDef job_methods[] = {
     {"read_one", (PyCFunction)job_read_one, METH_VARARGS,
      "Read cells of one chunk; (bytes read, stamp), None in place of the stamp where it is missing, None where it is left."},
     {"run", (PyCFunction)job_run, METH_VARARGS, "Read the chunks of a box of entries; (files, bytes, entries left)."},
+    {"close", (PyCFunction)job_close, METH_NOARGS,
+     "Close the folder and all shards, once the last run has ended that is at work; later ones leave all chunks."},
     {NULL},
 };
 
@@ -1564,7 +1649,7 @@ static PyTypeObject job_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "hyperslab.chunks._engine.Job",
     .tp_basicsize = sizeof(Job),
     .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_doc = "One read of chunks, or one write: what is encoded of an array in memory.",
+    .tp_doc = "One read of chunks, one write of what is encoded of an array in memory, or reads of single chunks.",
     .tp_new = job_new,
     .tp_dealloc = (destructor)job_dealloc,
     .tp_methods = job_methods,
@@ -1629,6 +1714,7 @@ PyMODINIT_FUNC PyInit__engine(void) {
 #endif
     PyObject *by_processor = crc_function == crc_by_table ? Py_False : Py_True;
     if (made && (PyModule_AddObjectRef(made, "Job", (PyObject *)&job_type) ||
-                 PyModule_AddObjectRef(made, "sums_by_processor", by_processor))) Py_CLEAR(made);
+                 PyModule_AddObjectRef(made, "sums_by_processor", by_processor) ||
+                 PyModule_AddIntConstant(made, "source_sum", SOURCE_SUM))) Py_CLEAR(made);
     return made;
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,10 @@ from functools import cache
 from itertools import product
 from math import prod
 from operator import floordiv, sub
+from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
+from zlib import crc32
 
 import numpy as np
 
@@ -28,9 +31,11 @@ from hyperslab.stores.base import Scratch
 
 Numbers: TypeAlias = tuple[int, ...]
 
-_CODES = {None: 0, "blosc": 1, "zstd": 2, "lz4": 3, "zlib": 4, "gzip": 5}
-# Of Blosc's compressors those whose chunks the library decodes: all but Snappy, which is number 2.
-_FORMATS = {"blosclz": 0, "lz4": 1, "zlib": 3, "zstd": 4}
+# The enum PLAIN ... GZIP in _engine.c.
+_COMPRESSORS = {None: 0, "blosc": 1, "zstd": 2, "lz4": 3, "zlib": 4, "gzip": 5}
+# Numbers of compressors in the flags of a Blosc chunk (BLOSC_LZ4_FORMAT and so on in blosc.h), of those that the
+# library decodes: all but Snappy, number 2. LZ4HC has that of LZ4.
+_BLOSC_FORMATS = {"blosclz": 0, "lz4": 1, "zlib": 3, "zstd": 4}
 # Beyond these, which no dataset is known to reach, Python does the work (MOST_AXES, and a count of int32).
 _MOST_AXES, _MOST_MEMBERS = 32, 2**31 - 1
 # Bytes of indexes for each chunk that is read up to which the engine reads shards. It reads an index anew with each
@@ -39,7 +44,7 @@ _MOST_AXES, _MOST_MEMBERS = 32, 2**31 - 1
 _INDEX_BYTES_PER_CHUNK = 64 << 10
 # Bytes in the index of a shard for each chunk, and for its checksum.
 _INDEX_ENTRY, _INDEX_CHECKSUM = 16, 4
-# In place of a place: of a chunk of nothing but fill values, and of one that Python is to encode.
+# In place of a place, as in _engine.c: of a chunk of nothing but fill values, and of one that Python is to encode.
 _FILLED, _LEFT = -1, -2
 
 
@@ -169,7 +174,27 @@ def _import_engine() -> ModuleType | None:
     except ImportError:
         return None
     module: ModuleType = _engine
+    if is_stale(module, Path(__file__).with_name("_engine.c")):
+        logging.getLogger("hyperslab").warning("the engine in C is not used: %s", _STALE)
+        return None
     return module
+
+
+# In an editable install the module stays when its source changes, and then takes other arguments, or reads otherwise.
+_STALE = "it was built from another _engine.c; pip install hyperslab again, from the same folder"
+
+
+def is_stale(engine: ModuleType, source: Path) -> bool:
+    """Return True where the engine was built from another version of its ``source``.
+
+    One that does not know of what it was built (``source_sum`` 0, built by hand) is not stale, nor one without a
+    source.
+    """
+    known = vars(engine).get("source_sum")
+    try:
+        return known != 0 and known != crc32(source.read_bytes())
+    except OSError:
+        return False
 
 
 @cache  # of several threads that are the first at once each may tell it, the same
@@ -185,25 +210,40 @@ def describe_engine(*, has_library: bool) -> str:
     if load_engine() is not None:
         text = "used for local files" if has_library else "used for local files that are not compressed"
     else:
-        text = "turned off by HYPERSLAB_NATIVE=0" if turned_off else "not built; Python does the work, more slowly"
+        text = "turned off by HYPERSLAB_NATIVE=0" if turned_off else _describe_absence()
     return f"{text} ({_IGNORED})" if _IGNORED else text
+
+
+def _describe_absence() -> str:
+    found = "hyperslab.chunks._engine" in sys.modules
+    return f"not used: {_STALE}" if found else "not built; Python does the work, more slowly"
 
 
 class SingleChunks:
     """Reads of a single chunk by one call of the engine, which learns once how the chunks of an array are stored."""
 
-    def __init__(self, codecs: EngineCodecs, shape: Numbers) -> None:
+    def __init__(self, codecs: EngineCodecs, shape: Numbers, shard: ShardLayout | None) -> None:
         engine, library = _import_engine(), codecs.library
         assert engine is not None
         if library is not None:
             _use_library(library.addresses)
         self._contexts = DecodingContexts() if library is None else library.contexts
         self.shape, self.dtype = shape, codecs.dtype
+        self.finds_members = shard is not None
+        """It reads chunks of shards by their numbers."""
         nothing = np.empty(codecs.dtype.itemsize, np.uint8)
         groups: tuple[list[Numbers], ...] = tuple([[] for _ in shape])
         strides = (0,) * len(shape)
         self._read = engine.Job(
-            groups, shape, nothing, strides, bytes(codecs.dtype.itemsize), False, -2, False, *_job_codecs(codecs, shape)
+            groups,
+            shape,
+            nothing,
+            strides,
+            bytes(codecs.dtype.itemsize),
+            False,
+            -2,
+            False,
+            *_job_codecs(codecs, shape, shard),
         ).read_one
 
     def read(
@@ -219,7 +259,8 @@ class SingleChunks:
 
         Return the file's stamp from before the read, None in its place where there is no such file; None where the
         engine leaves the chunk. One that has the stamp ``known`` is not read. A part of a shard, ``size`` bytes from
-        ``start`` on, is read only if the shard has that stamp, before and after.
+        ``start`` on, is read only if the shard has that stamp, before and after; with ``size`` -1 it is chunk number
+        ``start`` of the shard, which is found by the shard's index.
         """
         if path is None or turned_off or out.dtype != self.dtype:
             return None
@@ -234,17 +275,23 @@ Found: TypeAlias = tuple[int, tuple[int, int, int] | None]
 """Bytes that were read, and the stamp of what they were read from."""
 
 
-def make_single_reads(codecs: EngineCodecs | None, shape: Numbers) -> SingleChunks | None:
-    """Return what reads single chunks of this shape, once the engine is not turned off; None where it does not."""
+def make_single_reads(
+    codecs: EngineCodecs | None, shape: Numbers, shard: ShardLayout | None = None
+) -> SingleChunks | None:
+    """Return what reads single chunks of this shape, once the engine is not turned off; None where it does not.
+
+    ``shard``: how the shards are laid out in which they lie. It finds chunks in them if their indexes are short.
+    """
     if _import_engine() is None or codecs is None or len(shape) > _MOST_AXES or not _has_functions(codecs):
         return None
-    return SingleChunks(codecs, shape)
+    is_short = shard is not None and _INDEX_ENTRY * prod(shard.members) <= _INDEX_BYTES_PER_CHUNK
+    return SingleChunks(codecs, shape, shard if is_short else None)
 
 
 class EngineJob:
     """One read into ``memory``, or one write of what it holds: its boxes, which several threads may do.
 
-    ``folder``: the descriptor of the folder that is read; -1 for a write.
+    ``folder``: the descriptor of the folder that is read, which :meth:`close` closes; -1 for a write.
     """
 
     def __init__(
@@ -263,7 +310,7 @@ class EngineJob:
         self._scratch = Scratch()
         # A chunk that does not become smaller takes a little more than its cells.
         self._room = codecs.nbytes + codecs.nbytes // 128 + 1024
-        entries, strides = zip(*map(_along, plan.groups, memory.strides), strict=True)
+        entries, strides = zip(*map(_number_entries, plan.groups, memory.strides), strict=True)
         self._job = engine.Job(
             entries,
             shape,
@@ -284,7 +331,7 @@ class EngineJob:
         if members is None:
             yield from _cut([(0, len(group)) for group in groups], size)
             return
-        for runs in product(*map(_runs, groups, members)):
+        for runs in product(*map(_find_shard_runs, groups, members)):
             low, high = zip(*runs, strict=True)
             if prod(map(sub, high, low)) <= size:
                 yield Box(low, high)
@@ -292,6 +339,11 @@ class EngineJob:
             boxes = list(_cut(runs, size))
             for box in boxes:
                 yield Box(box.low, box.high, len(boxes))
+
+    def close(self) -> None:
+        """Close the folder, and what is open of it, as soon as no thread reads a box: one may still do so where the
+        caller was interrupted while it waited for it."""
+        self._job.close()
 
     def read(self, box: Box) -> list[Piece]:
         """Read the chunks of a box; return those that are left."""
@@ -351,7 +403,7 @@ def _job_codecs(codecs: EngineCodecs, shape: Numbers, shard: ShardLayout | None 
     """Return what a job is told of how chunks are stored."""
     names = frozenset() if codecs.library is None else codecs.library.compressors
     return (
-        _CODES[codecs.compressor],
+        _COMPRESSORS[codecs.compressor],
         codecs.checksum,
         codecs.most,
         None if shard is None else shard.members,
@@ -359,14 +411,14 @@ def _job_codecs(codecs: EngineCodecs, shape: Numbers, shard: ShardLayout | None 
         0 if shard is None else shard.most_in_index,
         shard is not None and shard.index_first,
         shard is not None and shard.index_checksum,
-        sum(1 << number for name, number in _FORMATS.items() if name in names),
+        sum(1 << number for name, number in _BLOSC_FORMATS.items() if name in names),
         codecs.swap,
         codecs.order or tuple(range(len(shape))),
         codecs.shuffle,
     )
 
 
-def _along(group: Sequence[Entry], stride: int) -> tuple[list[Numbers], int]:
+def _number_entries(group: Sequence[Entry], stride: int) -> tuple[list[Numbers], int]:
     """Return the entries of one axis in numbers (see Entry in ``_engine.c``), and the step from cell to cell of the
     result."""
     found: list[Numbers] = []
@@ -379,7 +431,7 @@ def _along(group: Sequence[Entry], stride: int) -> tuple[list[Numbers], int]:
     return found, stride * step
 
 
-def _runs(group: Sequence[Entry], members: int) -> list[tuple[int, int]]:
+def _find_shard_runs(group: Sequence[Entry], members: int) -> list[tuple[int, int]]:
     """Return the runs of entries that lie in one shard."""
     runs: list[tuple[int, int]] = []
     start = 0
@@ -410,7 +462,7 @@ def _has_short_indexes(plan: Plan, members: Numbers) -> bool:
     count = shards = 1
     for group, many in zip(plan.groups, members, strict=True):
         count *= len(group)
-        shards *= len(_runs(group, many))
+        shards *= len(_find_shard_runs(group, many))
     if prod(members) > _MOST_MEMBERS:
         return False
     return _INDEX_ENTRY * prod(members) * shards <= _INDEX_BYTES_PER_CHUNK * count
@@ -437,9 +489,9 @@ def _has_functions(codecs: EngineCodecs) -> bool:
 
 def make_read(
     files: StoredFiles | None, plan: Plan, out: np.ndarray, fill: np.ndarray, *, whole_only: bool
-) -> tuple[EngineJob, int] | None:
-    """Return what reads the plan, and the descriptor of the folder, to be closed behind it; None where the engine does
-    not read such chunks into such a result.
+) -> EngineJob | None:
+    """Return what reads the plan, to be closed behind it; None where the engine does not read such chunks into such a
+    result.
 
     ``whole_only``: chunks that are wanted in part are left, since they may be in the cache.
     """
@@ -451,7 +503,7 @@ def make_read(
     if folder is None:
         return None
     try:
-        return EngineJob(files, plan, out, fill, folder, whole_only=whole_only), folder
+        return EngineJob(files, plan, out, fill, folder, whole_only=whole_only)
     except BaseException:
         os.close(folder)
         raise

@@ -133,7 +133,7 @@ def _plan_coupled(region: Region, shape: tuple[int, ...], grid: Grid) -> Plan:
     if mesh:
         ndim = 1 + len(others)
         first = [
-            (i, tuple(_along(w, 0, ndim) for w in within), _along(out, 0, ndim), f) for i, within, out, f in groups[0]
+            (i, tuple(_align(w, 0, ndim) for w in within), _align(out, 0, ndim), f) for i, within, out, f in groups[0]
         ]
         groups = [first, *(_open_mesh(group, i + 1, ndim) for i, group in enumerate(groups[1:]))]
     return Plan(shape, grid, tuple(groups), tuple(chain(coupled, others)), False, prod(map(len, groups)))
@@ -173,13 +173,13 @@ def _points_entries(axis: PositionList, cut: Axis) -> list[Entry]:
     """Return one entry per chunk that holds some of the points; the order of the points is kept within each."""
     indices = cut.find_many(axis.positions)
     entries: list[Entry] = []
-    for index, members in _runs(indices):
+    for index, members in _split_by_key(indices):
         within = axis.positions[members] - cut.start(index)
         entries.append((index, within, members, False))
     return entries
 
 
-def _runs(keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+def _split_by_key(keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     """Yield each distinct key with the positions where it stands, in order."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
@@ -191,10 +191,10 @@ def _runs(keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 
 def _open_mesh(group: list[Entry], axis: int, ndim: int) -> list[Entry]:
     """Return indices as arrays that broadcast against those of the other axes (``np.ix_``)."""
-    return [(i, _along(within, axis, ndim), _along(out, axis, ndim), whole) for i, within, out, whole in group]
+    return [(i, _align(within, axis, ndim), _align(out, axis, ndim), whole) for i, within, out, whole in group]
 
 
-def _along(index: Any, axis: int, ndim: int) -> np.ndarray:
+def _align(index: Any, axis: int, ndim: int) -> np.ndarray:
     """Return a slice or 1-D array as an integer array of length > 1 along one of ``ndim`` axes only."""
     if isinstance(index, slice):
         step = index.step or 1
@@ -216,7 +216,7 @@ def _coupled_entries(axes: list[Any], cuts: list[Axis]) -> list[Entry]:
         else np.unique(np.stack(indices), axis=1, return_inverse=True)[1].reshape(-1)
     )
     entries: list[Entry] = []
-    for _, members in _runs(keys):
+    for _, members in _split_by_key(keys):
         coords = tuple(int(index[members[0]]) for index in indices)
         within = tuple(axis.positions[members] - cut.start(i) for axis, cut, i in zip(axes, cuts, coords, strict=True))
         entries.append((coords, within, members, False))

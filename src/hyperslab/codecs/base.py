@@ -92,6 +92,11 @@ class BytesToBytes(ABC):
         """Return how the engine in C encodes chunks of ``size`` bytes; None where it does not."""
         return None
 
+    def most_for_engine(self, size: int, *, shuffled: bool) -> int | None:
+        """Return the stored bytes beyond which Python decodes a chunk of ``size`` bytes sooner than the engine in C,
+        None where it never does; ``shuffled``: the bytes of its items are regrouped."""
+        return None
+
     def encoded_size(self, size: int) -> int | None:
         """Return the encoded size of ``size`` bytes where it is fixed (checksums, shuffle), else None."""
         return None

@@ -120,6 +120,25 @@ def contiguous(array: Values) -> Values:
     return array if array.flags.c_contiguous else array.copy(order="C")
 
 
+def fill_cell_bytes(cell: Values) -> bytes | None:
+    """Return the bytes of one fill cell (0-d); None for cells that are no plain bytes."""
+    if cell.dtype.hasobject or cell.dtype.kind == "T" or not cell.dtype.itemsize:
+        return None
+    return cell.tobytes()
+
+
+def is_filled_with(block: Values, cell: bytes | None) -> bool:
+    """Return True where every cell of a contiguous ``block`` has the bytes ``cell`` (so that -0.0 is not 0.0, and NaN
+    is NaN)."""
+    if cell is None or not block.size:
+        return False
+    # the first and the last cell tell nearly always, before all bytes are compared
+    raw = block.reshape(-1).view(np.uint8)
+    if raw[: len(cell)].tobytes() != cell or raw[-len(cell) :].tobytes() != cell:
+        return False
+    return bool((raw.reshape(-1, len(cell)) == np.frombuffer(cell, np.uint8)).all())
+
+
 def from_bytes(data: Buffer, dtype: NumpyDType, shape: tuple[int, ...]) -> Values:
     """Return the bytes as cells, without a copy (read-only where the bytes are); their number must fit."""
     if len(data) == 0:

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks.engine import EngineCodecs, EngineEncoder, SingleChunks, make_single_reads
+from hyperslab.chunks.engine import EngineCodecs, EngineEncoder, ShardLayout, SingleChunks, make_single_reads
 from hyperslab.codecs import config as read
 from hyperslab.codecs.base import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, ChunkLayout
 from hyperslab.codecs.buffers import check_size, contiguous, flat_bytes, from_bytes, most_stored
 from hyperslab.codecs.bytes import Bytes, Shuffle, Transpose
 from hyperslab.codecs.config import Config
 from hyperslab.codecs.libblosc2 import load_library
-from hyperslab.codecs.streams import Deflate
 from hyperslab.errors import CorruptChunk, Invalid
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import NumpyDType
@@ -65,14 +64,11 @@ class ViewedBytes(BytesToBytes):
         return self._make(self._config, ChunkLayout(self._dtype, (count,)))
 
 
-# How many times smaller deflate makes cells that are not shuffled where the engine's zlib-ng decodes them sooner than
-# ISA-L, by which Python does. Processor's time for 1 MiB in chunks of 128 KiB by ISA-L and by zlib-ng, without reading
-# the files: at a ratio of 1.3 2.8 and 3.0 ms, at 1.4 3.3 and 3.9, at 1.75 3.6 and 3.8, at 9 0.9 both, at 27 0.65 and
-# 0.46. Shuffled cells zlib-ng decodes as soon or sooner: at 1.1 3.2 and 3.0 ms, at 2.0 2.1 and 1.6, at 2.3 2.1 and 2.0.
-_LEAST_RATIO = 2
 # Bytes of a chunk that documents may say and the engine's numbers of 64 bits hold, whatever is added; no machine has so
 # much memory.
 _MOST_BYTES = 1 << 48
+# Layouts of shards for which one chain has what reads single chunks: it may live as long as the process.
+_LAYOUTS = 16
 
 
 def _find_engine_codecs(
@@ -94,13 +90,12 @@ def _find_engine_codecs(
     if len(arrays) != (order is not None) or len(compressors) > 1 or None in compressors or "crc32c" in compressors:
         return None
     first = steps[0] if compressors else None
-    if shuffle <= 1 and isinstance(first, Deflate):
-        most = size // _LEAST_RATIO
+    limit = None if first is None else first.most_for_engine(size, shuffled=shuffle > 1)
     library = load_library()
     return EngineCodecs(
         cells.numpy_dtype,
         size,
-        most,
+        most if limit is None else limit,
         compressors[0] if compressors else None,
         shuffle,
         checksum,
@@ -144,16 +139,22 @@ class Chain:
         self._final_decoder = first if plain is not None and first is not None and first.can_decode_into else None
         self._settle = plain.settle if plain is not None and not plain.as_in_memory else None
         self._fills = serial if serial.can_fill_array and not arrays else None
+        self._single_reads: dict[ShardLayout | None, SingleChunks | None] = {}
 
     @cached_property
     def engine_codecs(self) -> EngineCodecs | None:
         """The codecs, where the engine in C has all of them."""
         return _find_engine_codecs(self.cells, self._arrays, self._serial, self._tail)
 
-    @cached_property
-    def single_reads(self) -> SingleChunks | None:
-        """What reads one chunk alone by the engine in C, where that has all of the codecs."""
-        return make_single_reads(self.engine_codecs, self._shape)
+    def single_reads(self, shard: ShardLayout | None = None) -> SingleChunks | None:
+        """Return what reads one chunk alone, perhaps of such shards, by the engine in C; None where that lacks one of
+        the codecs."""
+        known = self._single_reads
+        if shard in known:
+            return known[shard]
+        single = make_single_reads(self.engine_codecs, self._shape, shard)
+        self._single_reads = {**(known if len(known) < _LAYOUTS else {}), shard: single}
+        return single
 
     def encode(self, block: Values) -> Buffer:
         """Return the stored bytes of a block of the chunk's shape; a view of ``block`` where nothing has to change."""

@@ -37,7 +37,7 @@ from hyperslab.codecs.pcodec_zfpy import PCodec, Zfpy
 from hyperslab.codecs.plain_cells import Categorize, EnumMembers, IsoTime
 from hyperslab.codecs.reference_pickle import ReferencePickle
 from hyperslab.codecs.references import ReferenceText
-from hyperslab.codecs.sharding import ShardIndex, Sharding
+from hyperslab.codecs.sharding import INDEX_CODECS, ShardIndex, Sharding
 from hyperslab.codecs.streams import Deflate, Streams, make_bz2, make_gzip, make_lzma, make_zlib
 from hyperslab.codecs.text import Base64, FixedUtf8, RecordText, Utf8Bytes
 from hyperslab.codecs.vlen import Json2, Vlen, make_array, make_bytes, make_utf8
@@ -47,8 +47,6 @@ from hyperslab.model.bounded_memo import BoundedMemo
 from hyperslab.model.dtypes import DataType, NumpyDType
 from hyperslab.model.spec import ArraySpec, Codec
 
-INDEX_CODECS = (Codec("bytes", {"endian": "little"}), Codec("crc32c"))
-"""How the index of a shard is stored unless its document says otherwise."""
 # Shards within shards: each level is a chain that is built beforehand, and a document may ask for any number of them.
 _NESTED = 8
 

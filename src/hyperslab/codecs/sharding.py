@@ -16,13 +16,15 @@ from typing import Any, Literal
 import numpy as np
 
 from hyperslab.codecs.base import ArrayToBytes, Buffer, ChunkLayout
-from hyperslab.codecs.buffers import contiguous
+from hyperslab.codecs.buffers import contiguous, fill_cell_bytes, is_filled_with
 from hyperslab.codecs.chain import Chain
 from hyperslab.codecs.crc32c import crc32c
 from hyperslab.errors import CorruptChunk
 from hyperslab.model.cells import Values
 from hyperslab.model.spec import ArraySpec, Codec
 
+INDEX_CODECS = (Codec("bytes", {"endian": "little"}), Codec("crc32c"))
+"""How the index of a shard is stored unless its document says otherwise."""
 MISSING = 2**64 - 1
 Entries = Values
 Part = Buffer | None
@@ -121,12 +123,18 @@ class ShardIndex:
         return [None if start == MISSING else view[start : start + length] for start, length in entries]
 
     @cached_property
+    def checksum(self) -> bool | None:
+        """True where the numbers are stored as most are, little-endian and under CRC-32C, False without that; None
+        where by other codecs."""
+        steps = [(codec.name, dict(codec.config)) for codec in self.codecs]
+        usual = [(codec.name, dict(codec.config)) for codec in INDEX_CODECS]
+        return True if steps == usual else False if steps == usual[:1] else None
+
+    @cached_property
     def _short_index(self) -> Struct | None:
-        """What unpacks the index of a shard of few chunks, where it is stored as most are: little-endian, under
-        CRC-32C. None for other indexes, which go through their chain of codecs."""
-        stored = [(codec.name, dict(codec.config)) for codec in self.codecs]
-        usual = stored == [("bytes", {"endian": "little"}), ("crc32c", {})]
-        return Struct(f"<{2 * self.size}QI") if usual and self.size <= MOST_UNPACKED_ENTRIES else None
+        """What unpacks the index of a shard of few chunks that has a ``checksum``. None for other indexes, which go
+        through their chain of codecs."""
+        return Struct(f"<{2 * self.size}QI") if self.checksum and self.size <= MOST_UNPACKED_ENTRIES else None
 
     def render(self, entries: Entries) -> Buffer:
         """Return the encoded index."""
@@ -185,7 +193,8 @@ class Sharding(ArrayToBytes):
     def __init__(self, cells: ChunkLayout, inner: Chain, index: ShardIndex) -> None:
         self._shape = cells.shape
         self._dtype = cells.numpy_dtype
-        self._fill = ArraySpec(shape=(), dtype=cells.dtype, chunks=(), fill_value=cells.fill_value).fill_cell()[()]
+        cell = ArraySpec(shape=(), dtype=cells.dtype, chunks=(), fill_value=cells.fill_value).fill_cell()
+        self._fill, self._fill_bytes = cell[()], fill_cell_bytes(cell)
         self._omits = cells.fill_value is not None
         self._inner = inner
         self._index = index
@@ -230,8 +239,6 @@ class Sharding(ArrayToBytes):
         """Return True if every cell is the fill value, bit for bit where cells have a fixed size."""
         if block.size == 0:
             return True
-        if self._dtype.hasobject or self._dtype.kind == "T":
+        if self._fill_bytes is None:
             return all(cell == self._fill for cell in block.reshape(-1).tolist())
-        fill = np.asarray(self._fill, self._dtype).tobytes()
-        first = block[(0,) * block.ndim]
-        return first.tobytes() == fill and contiguous(block).tobytes() == fill * block.size
+        return is_filled_with(contiguous(block), self._fill_bytes)

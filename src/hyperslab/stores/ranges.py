@@ -28,8 +28,7 @@ def merge(ranges: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
 
 
 ByteRange = tuple[int, int]
-# Unwanted bytes between two ranges that cost less than another request. The engine in C reads over up to 64 KiB (GAP in
-# ``_engine.c``): into memory that it uses again, where here what is read stays in memory with the chunks cut out of it.
+# Unwanted bytes between two ranges that cost less than another request, as GAP in ``_engine.c``, which has figures.
 RANGE_GAP = 16 << 10
 
 

@@ -28,6 +28,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within
 from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.blosc import container
+from hyperslab.codecs.buffers import fill_cell_bytes, is_filled_with
 from hyperslab.codecs.chain import Chain
 from hyperslab.codecs.checksums import CRC32C, Checksum
 from hyperslab.codecs.registry import build_chain
@@ -151,25 +152,6 @@ class ChunkKeys:
         return self.size(key) is not None
 
 
-def fill_cell_bytes(cell: Block) -> bytes | None:
-    """Return the bytes of one fill cell (0-d); None for cells that are no plain bytes."""
-    if cell.dtype.hasobject or cell.dtype.kind == "T" or not cell.dtype.itemsize:
-        return None
-    return cell.tobytes()
-
-
-def is_filled_with(block: Block, cell: bytes | None) -> bool:
-    """Return True where every cell of a contiguous ``block`` has the bytes ``cell`` (so that -0.0 is not 0.0, and NaN
-    is NaN)."""
-    if cell is None or not block.size:
-        return False
-    # the first and the last cell tell nearly always, before all bytes are compared
-    raw = block.reshape(-1).view(np.uint8)
-    if raw[: len(cell)].tobytes() != cell or raw[-len(cell) :].tobytes() != cell:
-        return False
-    return bool((raw.reshape(-1, len(cell)) == np.frombuffer(cell, np.uint8)).all())
-
-
 class StoredChunks(ChunkSource):
     """Chunks under keys: single ones are read, written and erased as batches of one.
 
@@ -250,7 +232,7 @@ class KeyedChunks(StoredChunks):
         self._chain = self.chain_for(grid.fixed) if grid.fixed is not None else None
         self.direct = self._chain is not None and self._chain.direct
         """True where every stored chunk is its bare cells."""
-        self._single = self._chain.single_reads if self._chain is not None and self.traits.in_files else None
+        self._single = self._chain.single_reads() if self._chain is not None and self.traits.in_files else None
 
     @cached_property
     def _zero(self) -> bytes | None:

@@ -15,7 +15,7 @@ from copy import copy
 from functools import cached_property, partial
 from itertools import product
 from math import prod
-from operator import floordiv, mod
+from operator import floordiv, mod, mul
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -26,7 +26,7 @@ from hyperslab.chunks.pool import each_if_many
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, Within
 from hyperslab.codecs.base import ChunkLayout
-from hyperslab.codecs.buffers import most_stored
+from hyperslab.codecs.buffers import fill_cell_bytes, is_filled_with, most_stored
 from hyperslab.codecs.chain import Chain
 from hyperslab.codecs.registry import as_codecs, build_chain, shard_index
 from hyperslab.codecs.sharding import MISSING, Entries, Part, ShardIndex
@@ -41,8 +41,6 @@ from hyperslab.formats.zarr.chunks import (
     UncompressedChunks,
     decode_fetched,
     extend_traits,
-    fill_cell_bytes,
-    is_filled_with,
 )
 from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.spec import ArraySpec
@@ -130,12 +128,16 @@ class ShardedChunks(StoredChunks):
         # a shard that claims to be longer than its cells can become is damaged, and not read into memory
         self._most = most_stored(ChunkLayout(spec.dtype, shard))
         self._counts = np.array(counts, np.int64)
-        self._strides = np.array([prod(counts[axis + 1 :]) for axis in range(len(counts))], np.int64)
+        self._steps = [prod(counts[axis + 1 :]) for axis in range(len(counts))]
+        self._strides = np.array(self._steps, np.int64)
         self._chunks_per_shard = prod(counts)
         self._chunk_bytes = prod(inner) * spec.numpy_dtype.itemsize
         self._shard_buffer = Scratch()
         self._entries: ShardIndexCache[Entries] = ShardIndexCache()
-        self._single = self._chain.single_reads if self.traits.in_files else None
+        self._single: SingleChunks | None = None
+        if self.traits.in_files:
+            files = self.stored_files
+            self._single = self._chain.single_reads(None if files is None else files.shard)
 
     @property
     def dtype(self) -> NumpyDType:
@@ -295,23 +297,24 @@ class ShardedChunks(StoredChunks):
     def stored_files(self) -> StoredFiles | None:
         """How the shards lie in files, where the engine reads them."""
         keys, chain, index = self._keys, self._chain, self._index
-        names = [(codec.name, dict(codec.config)) for codec in index.codecs]
-        plain = [("bytes", {"endian": "little"})]
-        if names not in (plain, [*plain, ("crc32c", {})]) or chain.engine_codecs is None:
+        if index.checksum is None or chain.engine_codecs is None:
             return None
         if self._most is None or index.most is None or max(self._most, index.most) >= 1 << 63:
             return None  # the engine's numbers have 64 bits
-        layout = ShardLayout(index.counts, index.location == "start", len(names) > 1, self._most, index.most)
+        layout = ShardLayout(index.counts, index.location == "start", index.checksum, self._most, index.most)
         return StoredFiles(keys.open_folder, keys.key_of, chain.engine_codecs, layout)
 
     def _read_by_engine(
         self, single: SingleChunks, coords: Coords, within: Within | None, out: Block, known: object = None
     ) -> Found | None:
-        """Read a chunk, or cells of it, by an index that is remembered."""
+        """Read a chunk, or cells of it, by the index that the engine reads, or, of a long one, that is remembered."""
         if known is not None or self._chunks_per_shard < 3:  # such shards are fetched whole
             return None
         keys, counts = self._keys, self._index.counts
         key = keys.prefix + keys.key_of(tuple(map(floordiv, coords, counts)))
+        if single.finds_members:
+            number = sum(map(mul, map(mod, coords, counts), self._steps))
+            return single.read(keys.store.locate(key), within, out, None, number, -1)
         stamp, entries = self._entries.get(key) or (None, None)
         if entries is None:
             try:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.auto import whole_chunks
-from hyperslab.codecs.registry import INDEX_CODECS, VIEWING, ZARR3_NAMES, canonical, type_after
+from hyperslab.codecs.registry import VIEWING, ZARR3_NAMES, canonical, type_after
+from hyperslab.codecs.sharding import INDEX_CODECS
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import ARRAY, ARRAY_TO_BYTES, BYTES
 from hyperslab.formats.documents import JsonMapping, JsonObject, as_list

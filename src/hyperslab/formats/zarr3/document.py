@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hyperslab.codecs.registry import INDEX_CODECS, try_chain, type_after
+from hyperslab.codecs.registry import try_chain, type_after
+from hyperslab.codecs.sharding import INDEX_CODECS
 from hyperslab.errors import FormatError, Invalid
 from hyperslab.formats.codec_kinds import ARRAY, array_to_bytes_codec, undecodable_reasons, with_array_to_bytes
 from hyperslab.formats.documents import JsonMapping, JsonObject, as_list, object_or_empty

@@ -1,0 +1,54 @@
+"""An engine in C that was built from another source than the one beside it is not used, which one line says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from zlib import crc32
+
+import pytest
+
+import hyperslab
+from hyperslab.chunks import engine
+
+
+def test_a_module_is_held_to_its_source(tmp_path: Path) -> None:
+    source, module = tmp_path / "_engine.c", ModuleType("_engine")
+    source.write_text("int one;")
+    assert engine.is_stale(module, source)  # of a version that did not know
+    for known, stale in ((crc32(b"int one;"), False), (crc32(b"int two;"), True), (0, False)):
+        vars(module)["source_sum"] = known
+        assert engine.is_stale(module, source) == stale
+        assert not engine.is_stale(module, tmp_path / "missing")
+
+
+@pytest.mark.parametrize("line", ["", "/* changed */"])
+def test_it_is_used_with_its_own_source_alone(tmp_path: Path, line: str) -> None:
+    module = engine.load_engine()
+    if module is None or not module.source_sum:
+        pytest.skip("the engine in C is not built here, or was by hand, or is turned off")
+    package = Path(hyperslab.__file__).parent
+    (tmp_path / "hyperslab/chunks").mkdir(parents=True)
+    for path in (*package.iterdir(), *(package / "chunks").iterdir()):
+        if path.name not in ("chunks", "_engine.c", "__pycache__"):
+            (tmp_path / "hyperslab" / path.relative_to(package)).symlink_to(path)
+    source = (package / "chunks/_engine.c").read_text()
+    (tmp_path / "hyperslab/chunks/_engine.c").write_text(source + line)
+    program = (
+        "from hyperslab.chunks import engine; "
+        "print(engine.__file__, engine.load_engine() is None, engine.describe_engine(has_library=True))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    what = "not used: it was built from another _engine.c; " if line else "used for local files\n"
+    assert found.stdout.startswith(f"{tmp_path}/hyperslab/chunks/engine.py {bool(line)} {what}")
+    assert found.stderr.count("\n") == found.stderr.count("built from another _engine.c") == bool(line)
