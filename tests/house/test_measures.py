@@ -33,6 +33,8 @@ SAYS_NOTHING = {
     "utils",
 }
 UPWARD_ON_USE = (
+    ("hyperslab.array.array", "hyperslab.web.notebook"),
+    ("hyperslab.group.group", "hyperslab.web.notebook"),
     ("hyperslab.array", "hyperslab.bridges"),
     ("hyperslab.array.references", "hyperslab.group"),
     ("hyperslab.group", "hyperslab.bridges"),
