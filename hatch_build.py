@@ -23,7 +23,6 @@ class EngineHook(BuildHookInterface):
         target = Path(self.root, SOURCE).with_suffix(sysconfig.get_config_var("EXT_SUFFIX"))
         reason = build(Path(self.root, SOURCE), target) if sys.platform == "linux" else "it is for Linux"
         if reason is not None:
-            target.unlink(missing_ok=True)
             print(f"hyperslab: the engine in C was not built: {reason}", file=sys.stderr)
             return
         build_data["artifacts"].append(str(target.relative_to(self.root)))
@@ -44,5 +43,6 @@ def build(source: Path, target: Path) -> str | None:
             continue
         if not done.returncode:
             return None
-        reason = (done.stderr.strip().splitlines() or ["it does not compile"])[-1]
+        lines = done.stderr.strip().splitlines() or ["it does not compile"]
+        reason = next((line for line in lines if "error" in line), lines[-1])  # the first says what is missing
     return reason

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -171,7 +170,9 @@ def _import_engine() -> ModuleType | None:
         return None
     try:
         import hyperslab.chunks._engine as _engine
-    except ImportError:
+    except ImportError as error:
+        if not isinstance(error, ModuleNotFoundError):  # it is there, and was built for another machine
+            logging.getLogger("hyperslab").warning("the engine in C is not used: %s", error)
         return None
     module: ModuleType = _engine
     if is_stale(module, Path(__file__).with_name("_engine.c")):
@@ -181,6 +182,8 @@ def _import_engine() -> ModuleType | None:
 
 
 # In an editable install the module stays when its source changes, and then takes other arguments, or reads otherwise.
+_FAST = "for others too with pip install 'hyperslab[fast]'"
+_BUILD = "With a C compiler: pip install --no-cache-dir --force-reinstall --no-deps hyperslab"
 _STALE = "it was built from another _engine.c; pip install hyperslab again, from the same folder"
 
 
@@ -208,15 +211,20 @@ def _use_library(addresses: Numbers) -> None:
 def describe_engine(*, has_library: bool) -> str:
     """Return in a few words whether the engine is used, and if not, why; ``has_library``: the codecs have theirs."""
     if load_engine() is not None:
-        text = "used for local files" if has_library else "used for local files that are not compressed"
+        text = "used for local files" if has_library else f"used for local files that are not compressed; {_FAST}"
     else:
         text = "turned off by HYPERSLAB_NATIVE=0" if turned_off else _describe_absence()
     return f"{text} ({_IGNORED})" if _IGNORED else text
 
 
 def _describe_absence() -> str:
-    found = "hyperslab.chunks._engine" in sys.modules
-    return f"not used: {_STALE}" if found else "not built; Python does the work, more slowly"
+    try:
+        import hyperslab.chunks._engine as _engine  # noqa: F401  # one that was built from another source
+    except ModuleNotFoundError:
+        return f"not built; Python does the work, more slowly. {_BUILD}"
+    except ImportError as error:
+        return f"not used: {error}. {_BUILD}"
+    return f"not used: {_STALE}"
 
 
 class SingleChunks:

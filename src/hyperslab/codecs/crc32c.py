@@ -7,6 +7,7 @@ others 22.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -100,7 +101,18 @@ def _choose() -> tuple[str, Callable[[bytes | Bytes], int]]:
 
         if google_crc32c.implementation == "c":  # without a wheel for this Python it may be one that sums byte by byte
             return "google-crc32c", google_crc32c.value
-    return ("NumPy", sum_by_numpy) if engine is None else ("the engine in C", engine.crc32c)
+    return ("NumPy", _sum_slowly) if engine is None else ("the engine in C", engine.crc32c)
+
+
+@cache
+def _tell_of_slow_sums() -> None:
+    """Tell once that checksums take most of the time: of chunks of 16 KiB ten times as much as all else."""
+    logging.getLogger("hyperslab").warning("checksums are summed by NumPy, slowly: pip install google-crc32c")
+
+
+def _sum_slowly(data: bytes | Bytes) -> int:
+    _tell_of_slow_sums()
+    return sum_by_numpy(data)
 
 
 IMPLEMENTATION, crc32c = _choose()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -19,10 +20,14 @@ from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Feature, FormatTraits
 from hyperslab.formats.metadata_json.cells import to_fill_cell
 from hyperslab.group.dimensions import unlimited_dimensions
+from hyperslab.model.amounts import size_text
 from hyperslab.model.cells import longest_text
 from hyperslab.model.dtypes import DataType, VlenString, as_data_type, describe, is_fixed, numpy_dtype, tagged_fields
 from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
+
+# Chunks of a shard: each has 16 bytes in its index, which is in memory whole while a shard is written: 256 MiB.
+_MOST_CHUNKS_OF_SHARD = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +171,13 @@ def _shards(
     if wanted == "auto":
         return auto_shards(shape, cuts, itemsize)
     whole = tuple(-(-max(length, 1) // cut) * cut for length, cut in zip(shape, cuts, strict=True))
-    return _cut(wanted, whole, dims, cuts, "shard")
+    shards = _cut(wanted, whole, dims, cuts, "shard")
+    count = prod(shard // cut for shard, cut in zip(shards, cuts, strict=True) if isinstance(shard, int))
+    if count > _MOST_CHUNKS_OF_SHARD:
+        size = size_text(16 * count)
+        remedy = "make shards smaller, or chunks larger"
+        raise Invalid(f"the index of a shard of {count:,} chunks would take {size}", remedy=remedy)
+    return shards
 
 
 def _shards_of_many(
