@@ -401,9 +401,7 @@ def test_words_for_shards_that_mean_nothing(name):
 
 def test_a_shard_of_absurdly_many_chunks_is_refused():
     root = hs.create(MemoryStore())
-    with pytest.raises(
-        Invalid, match=r"shard of 10,000,000,000 chunks would take 149.0 GiB .*node=/a"
-    ):
+    with pytest.raises(Invalid, match=r"shard of 10,000,000,000 chunks would take 149.0 GiB .*node=/a"):
         root.create_array("a", shape=10**12, dtype="f4", chunks=1, shards=10**10)
     assert "a" not in root
 
