@@ -180,7 +180,8 @@ def test_it_reads_and_writes_as_python_does(layout: dict[str, Any]) -> None:
         assert by_engine.keys() == by_python.keys()
         # Zstandard of another version, in numcodecs, makes other frames of the same cells.
         if "zstd" not in str(layout["codec"]):
-            assert by_engine == by_python
+            others = {key: (data, by_python[key]) for key, data in by_engine.items() if data != by_python[key]}
+            assert not others
         for path in (Path(folder, "e.zarr"), Path(folder, "p.zarr")):
             array = hs.open_array(path, path="a", cache_bytes=0)
             keys = [random_key(rng, layout["shape"]) for _ in range(5)]

@@ -72,7 +72,8 @@ class ShardErrors:
             raise TilesFailed(message, exceptions=dict(sorted(self._errors.items())))
 
 
-# Decoded bytes of a read or write below which starting threads costs more than it saves.
+# Decoded bytes of a read or write below which threads cost more than they save: 30 to 110 us, where no core is free
+# for them. By the engine 512 KiB in chunks of 128 KiB take 250 us by Blosc-lz4 and 130 bare, of which they save half.
 SERIAL_BYTES = MEBIBYTE // 2
 # The same for small chunks: the threads wait for each other between them.
 SERIAL_BYTES_OF_SMALL_CHUNKS = 16 * MEBIBYTE
