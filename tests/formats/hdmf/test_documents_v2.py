@@ -367,8 +367,6 @@ def test_fields_that_cannot_be_stored(kind):
 def test_wishes_that_cannot_be():
     with pytest.raises(Invalid, match="no fill value"):
         made(ObjectRef(), fill_value="x")
-    with pytest.raises(Unsupported, match="profile"):
-        made(np.dtype("i4"), layout={"shards": (3,)})
     with pytest.raises(Unsupported, match="json2"):
         made(ObjectRef(), codecs=(Codec("vlen-utf8"),))
 
