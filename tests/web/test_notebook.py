@@ -159,15 +159,15 @@ def test_behind_the_proxy_of_jupyter(root: hs.Group, page: Page, tmp_path: Path)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    extensions = "--ServerApp.jpserver_extensions={'jupyter_server_proxy': True}"
     options = [
         f"--ServerApp.port={port}",
+        f"--ServerApp.root_dir={tmp_path}",
+        "--ServerApp.jpserver_extensions={'jupyter_server_proxy': True}",
         "--IdentityProvider.token=secret",
         "--no-browser",
         "--allow-root",
-        extensions,
     ]
-    program = [sys.executable, "-m", "jupyter_server", *options, extensions, f"--ServerApp.root_dir={tmp_path}"]
+    program = [sys.executable, "-m", "jupyter_server", *options]
     jupyter = subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     explorer = root["one/air"].explore(proxy=f"http://127.0.0.1:{port}/proxy/{{port}}/")
     try:

@@ -206,7 +206,7 @@ def test_the_token_leaves_the_address(page: Page, server: Any) -> None:
     wait(page)
     assert TOKEN not in page.url and page.title() == "hyperslab"
     (cookie,) = page.context.cookies()
-    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Lax")
 
 
 def test_the_tree_is_unfolded_level_by_level(page: Page, server: Any) -> None:
