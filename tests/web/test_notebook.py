@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import http.server
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -14,13 +13,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import unescape
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import numpy as np
 import pytest
+from chromium import MARKS, running_browser
 
 import hyperslab as hs
 from hyperslab.stores.memory import MemoryStore
@@ -28,7 +27,6 @@ from hyperslab.stores.memory import MemoryStore
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 CELLS = np.arange(12.0).reshape(3, 4)
 
 
@@ -99,12 +97,6 @@ def test_a_dataset_in_memory() -> None:
 
 # -- in a browser ------------------------------------------------------------------------------------------------------
 
-MARKS = (
-    pytest.mark.interop,
-    pytest.mark.skipif(find_spec("playwright") is None, reason="needs playwright (make interop brings it)"),
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: apt-get install chromium)"),
-)
-
 
 def in_chromium(test: Any) -> Any:
     """Mark a test that needs a browser."""
@@ -113,12 +105,8 @@ def in_chromium(test: Any) -> Any:
 
 @pytest.fixture
 def page() -> Iterator[Page]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with running_browser() as browser:
         yield browser.new_page()
-        browser.close()
 
 
 @contextmanager

@@ -19,7 +19,6 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
+from chromium import MARKS, is_wrong, running_browser
 
 import hyperslab as hs
 from format_variants import Places, dataset, save
@@ -38,12 +38,7 @@ if TYPE_CHECKING:
 
     from servers.mongo import Mongo
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.skipif(find_spec("playwright") is None, reason="needs playwright (make interop brings it)"),
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: apt-get install chromium)"),
-]
+pytestmark = MARKS
 ROOT = Path(__file__).parents[2]
 HOSTILE = "<img src=x onerror='window.canary=1'><script>window.canary=2</script>\u202eabc\x07"
 CELLS = np.arange(120 * 4, dtype="i4").reshape(120, 4)
@@ -111,16 +106,6 @@ def server(folder: Path) -> Iterator[Any]:
         yield running
 
 
-@contextmanager
-def running_browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
-
-
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with running_browser() as found:
@@ -145,11 +130,6 @@ def opened(browser: Browser, server: Any, *, width: int = 1280, dark: bool = Fal
     yield page
     context.close()
     assert wrong == []
-
-
-def is_wrong(said: Any) -> bool:
-    """True for what the console says of scripts and policies; answers with an error are told in the page."""
-    return said.type == "error" and "Failed to load resource" not in said.text
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import base64
 import io
 import json
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,19 +19,14 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import numpy as np
 import pytest
+from chromium import MARKS, is_wrong, running_browser
 
 import hyperslab as hs
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-NEEDED = ("playwright", "matplotlib")
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.skipif(None in map(find_spec, NEEDED), reason="needs playwright and matplotlib (make interop)"),
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: apt-get install chromium)"),
-]
+pytestmark = [*MARKS, pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib (make interop)")]
 RANDOM = np.random.default_rng(3)
 LAT, LON = np.linspace(-85, 85, 18), np.arange(0, 360, 10.0)
 T2M = (280 + 30 * np.cos(np.radians(LAT))[:, None] + RANDOM.normal(0, 5, (4, 18, 36))).astype("f4")
@@ -96,16 +90,6 @@ def server(folder: Path) -> Iterator[Any]:
         yield running
 
 
-@contextmanager
-def running_browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
-
-
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with running_browser() as found:
@@ -123,11 +107,6 @@ def page(browser: Browser, server: Any) -> Iterator[Page]:
     yield made
     context.close()
     assert wrong == []
-
-
-def is_wrong(said: Any) -> bool:
-    """True for what the console says of scripts and policies; answers with an error are told in the page."""
-    return said.type == "error" and "Failed to load resource" not in said.text
 
 
 def show(page: Page, server: Any, dataset: str, node: str, view: dict[str, Any] | None = None) -> None:

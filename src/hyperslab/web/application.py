@@ -1,4 +1,4 @@
-"""What is answered to a request: the page of the explorer, the losses of a dataset, its values as Zarr v3, and lists of
+"""Answers to requests: the page of the explorer, the losses of a dataset, its values as Zarr v3, and lists of
 them. What the page asks for is answered by ``explorer``.
 
 Values are read by threads of a pool, since reading blocks. A large stored value is sent piece by piece, all pieces of

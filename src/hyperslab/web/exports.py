@@ -29,8 +29,8 @@ _LARGE = "choose a smaller part, or take hyperslab get or convert"
 
 @dataclass(frozen=True, slots=True)
 class ExportQuery:
-    """What is asked for: a ``format``, a position or a range (``a:b``) of dimensions by name, and whether cells are
-    decoded."""
+    """A part of an array as a file: its ``format``, a position or a range (``a:b``) of dimensions by name, and
+    whether cells are decoded."""
 
     format: str
     at: Mapping[str, int]

@@ -87,8 +87,6 @@ def _server_of(where: Location) -> DataServer:
     key = f"{where.scheme}:{where.target if isinstance(where.target, str) else id(where.target)}"
     with _mutex:
         if key not in _servers:
-            if not _servers:
-                atexit.register(_close_all)
             _servers[key] = start_server([where], frames=True)
         return _servers[key]
 
@@ -99,3 +97,6 @@ def _close_all() -> None:
         _servers.clear()
     for server in servers:
         server.close()
+
+
+atexit.register(_close_all)

@@ -52,7 +52,8 @@ Taker = Callable[[int, int, Values], None]
 
 @dataclass(frozen=True, slots=True)
 class ViewQuery:
-    """What is asked for: dimensions by name, a position for each of the others, ranges, and the size of the picture.
+    """The part of an array that a view shows: dimensions by name, a position for each of the others, ranges, and the
+    size of the picture.
 
     ``envelope``: an image has the least, the mean and the greatest cell of each block, as a line has.
     ``positions``: not cells, but the longitudes and latitudes where they lie. ``quick``: few of the cells will do.
