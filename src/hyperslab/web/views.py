@@ -373,10 +373,12 @@ def _ends(cells: Values) -> tuple[float | None, float | None]:
 
 
 def finite_or_none(number: float) -> float | None:
+    """Return the number; None, as JSON has neither, for NaN and infinities."""
     return number if isfinite(number) else None
 
 
 def units_of(array: Array, view: ReducedView) -> str | None:
+    """Return the units of the cells that a view shows: those of the attributes, or what times are counted in."""
     kinds = {"m": "seconds", "M": "seconds since 1970-01-01"}
     dtype = array.dtype if view.field is None else array.dtype[view.field]
     if dtype.kind in kinds:
