@@ -121,6 +121,7 @@ def _filters(value: Any) -> list[Mapping[str, Any]] | None:
 
 # -- zlib (RFC 1950) and gzip (RFC 1952), by ISA-L ---------------------------------------------------------------------
 # ISA-L writes levels 1 to 4 four times as fast as zlib at about the same ratio; levels 0 and above 4 are zlib's own.
+# Of 2,240,800 chunks of 192 bytes ISA-L gave one another stream than in all other runs: a byte longer, the same cells.
 
 
 _ZLIB, _GZIP = 15, 31
@@ -147,7 +148,7 @@ class Deflate(BytesToBytes):
         return None if shuffled else size // _LEAST_RATIO
 
     def encode(self, data: Buffer) -> Buffer:
-        """Return one stream; the same bytes for the same data."""
+        """Return one stream; by ISA-L not always the same bytes for the same data."""
         if self._level in _ISAL_LEVEL:
             return isal_zlib.compress(data, _ISAL_LEVEL[self._level], self._wrapping)
         return zlib.compress(data, self._level, self._wrapping)
