@@ -26,7 +26,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from chromium import MARKS, is_wrong, running_browser
+from chromium import MARKS, NEEDS_MATPLOTLIB, colors_of, counted_views, is_wrong, pixels_in, running_browser
 
 import hyperslab as hs
 from format_variants import Places, dataset, save
@@ -174,7 +174,9 @@ def cells_of(page: Page) -> list[list[str]]:
     found: list[list[str]] = (
         page.get_by_test_id("table")
         .locator("tbody tr")
-        .evaluate_all("rows => rows.map(row => [...row.querySelectorAll('td')].map(cell => cell.textContent))")
+        .evaluate_all(
+            "rows => rows.map(row => [...row.querySelectorAll('td:not(.picture)')].map(cell => cell.textContent))"
+        )
     )
     return found
 
@@ -340,12 +342,12 @@ def test_arrays_of_a_collection(page: Page, server: Any, folder: Path) -> None:
     show(page, server, "store", node="/weather")
     page.wait_for_selector('[data-testid="table"][data-state="done"]')
     heads = page.get_by_test_id("table").locator("thead th").all_inner_texts()
-    names = {row[heads.index("name") - 1] for row in cells_of(page)}
+    names = {row[heads.index("name") - 2] for row in cells_of(page)}
     assert len(names) == 50 and page.get_by_role("button", name="Last rows").is_disabled()
     page.get_by_role("searchbox", name="Where").fill("depth>=10 and name^=n02")
     page.keyboard.press("Enter")
     until(page, "document.querySelector('[data-testid=row-range]').textContent.startsWith('rows 0 to 9 ')")
-    place = page.get_by_test_id("table").locator("thead th").all_inner_texts().index("name") - 1
+    place = page.get_by_test_id("table").locator("thead th").all_inner_texts().index("name") - 2
     assert sorted(row[place] for row in cells_of(page)) == [f"n02{number}" for number in range(10)]
     assert "filter=" in page.url
     page.get_by_role("button", name="depth").click()
@@ -370,12 +372,105 @@ def test_arrays_of_a_collection(page: Page, server: Any, folder: Path) -> None:
     assert "3" in page.get_by_test_id("details").inner_text()
 
 
+FIELDS = np.random.default_rng(5).normal(0, 1, (60, 2, 8, 12))
+SERIES = np.array([[0.0, 4, 4, 0, 2, 2, 2, 2], [1, 1, 1, 1, 1, 1, 9, 9]])
+
+
+def make_pictured(folder: Path) -> None:
+    """Collections of grids and of lines, of each the second array damaged."""
+    name = AttributeSchema("name", str, primary=True)
+    grid = [DimensionSchema(dim, size) for dim, size in zip(("level", "lat", "lon"), FIELDS.shape[1:], strict=True)]
+    with Client(f"file://{folder}/pictured", durable=False) as store:
+        for kind, dims, values in (("fields", grid, FIELDS), ("series", [DimensionSchema("x", 8)], SERIES)):
+            collection = store.create_collection(kind, ArraySchema(dimensions=dims, dtype=float, attributes=[name]))
+            for number, cells in enumerate(values):
+                made = collection.create({"name": f"n{number:03}"})
+                made[...].update(cells)
+                if number == 1:
+                    (chunk,) = (path for path in folder.rglob(f"{made.id}/c/**/*") if path.is_file())
+                    chunk.write_bytes(b"damaged!")
+
+
+def thumbnail(page: Page, name: str) -> Any:
+    """The picture in the row of the array of this name, once it is there."""
+    found = page.get_by_test_id("table").locator("tr", has_text=name).locator("canvas.thumbnail")
+    found.scroll_into_view_if_needed()
+    until(page, "name => document.querySelector(`canvas[aria-label^='Picture of ${name}']`).dataset.state", name)
+    return found
+
+
+@NEEDS_MATPLOTLIB
+def test_thumbnails_of_grids(browser: Browser, tmp_path: Path) -> None:
+    make_pictured(tmp_path)
+    with hs.serve(tmp_path / "pictured", token=TOKEN) as server, opened(browser, server) as page:
+        running: set[Any] = set()
+        most = 0
+
+        def count(request: Any) -> None:
+            nonlocal most
+            if "/api/view/" in request.url:
+                running.add(request)
+                most = max(most, len(running))
+
+        page.on("request", count)
+        page.on("requestfinished", running.discard)
+        with counted_views(page) as views:
+            show(page, server, "pictured", node="/fields", order="name")
+            page.wait_for_selector('[data-testid="table"][data-state="done"]')
+            canvas = thumbnail(page, "n003")
+            page.wait_for_timeout(500)
+        assert most <= 3
+        # those of the rows that are seen, and no others
+        assert 5 < len(views) < 30 and all(view["thumbnail"] == ["1"] for view in views)
+        pixels = pixels_in(canvas)
+        assert pixels.shape == (40, 72, 3)
+        # 12 columns of 6 pixels, 8 rows of 5: the first level
+        np.testing.assert_allclose(pixels[2::5, 3::6], colors_of(FIELDS[3, 0]), atol=2)
+        ends = (float(each) for each in re.findall(r"-?[\d.]+", canvas.get_attribute("aria-label").partition(":")[2]))
+        np.testing.assert_allclose(list(ends), [FIELDS[3, 0].min(), FIELDS[3, 0].max()], rtol=1e-5)
+        box = page.evaluate("document.querySelector('tbody tr:nth-child(40) canvas').getBoundingClientRect().toJSON()")
+        assert page.locator("tbody tr:nth-child(40) canvas[data-state]").count() == 0
+        assert (box["width"], box["height"]) == (72, 40)
+        last = thumbnail(page, "n045")
+        np.testing.assert_allclose(pixels_in(last)[2::5, 3::6], colors_of(FIELDS[45, 0]), atol=2)
+        damaged = thumbnail(page, "n001")
+        assert damaged.get_attribute("data-state") == "error"
+        assert damaged.get_attribute("title").startswith("CorruptChunk: ")
+        assert "not read" in damaged.get_attribute("aria-label")
+        hatched = pixels_in(damaged)
+        red = hatched[..., 0] - hatched[..., 2] > 40
+        assert 0.1 < red.mean() < 0.6 and red.any(axis=1).all() and red.any(axis=0).all()
+
+
+@NEEDS_MATPLOTLIB
+def test_thumbnails_of_lines_follow_the_theme(browser: Browser, tmp_path: Path) -> None:
+    make_pictured(tmp_path)
+    with hs.serve(tmp_path / "pictured", token=TOKEN) as server, opened(browser, server) as page:
+        show(page, server, "pictured", node="/series")
+        page.wait_for_selector('[data-testid="table"][data-state="done"]')
+        canvas = thumbnail(page, "n000")
+        for _ in range(2):
+            accent = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--accent')")
+            wanted = [int(accent[place : place + 2], 16) for place in (1, 3, 5)]
+            is_line = np.abs(pixels_in(canvas) - wanted).max(axis=-1) < 20
+            # cell i stands at (i + 0.5) / 8 of the width; 0 to 4 with 6 % above and below
+            for cell, value in enumerate(SERIES[0]):
+                top, left = 40 * (1 - (value + 0.24) / 4.48), 72 * (cell + 0.5) / 8
+                near = is_line[max(int(top) - 2, 0) : int(top) + 3, int(left) - 1 : int(left) + 2]
+                assert near.any(), (cell, value)
+            assert is_line.mean() < 0.2
+            page.get_by_test_id("theme").click()
+        assert thumbnail(page, "n001").get_attribute("title").startswith("CorruptChunk: ")
+
+
 def test_objects_of_a_database(browser: Browser, mongo: Mongo) -> None:
     database = f"{mongo.url}/{mongo.database()}"
     for number in range(3):
         save("mongo", f"{database}#{quote(f'run {number}')}", dataset("mongo"))
     with hs.serve(database, token=TOKEN) as server, opened(browser, server) as page:
         page.wait_for_selector('[data-testid="table"][data-state="done"]')
+        for number in range(3):
+            assert thumbnail(page, f"run {number}").get_attribute("data-state") == "done"
         links = page.get_by_test_id("table").locator("tbody a")
         assert sorted(links.all_inner_texts()) == ["run 0", "run 1", "run 2"]
         page.get_by_role("searchbox", name="Where").fill("name=run 1")

@@ -5,28 +5,38 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import json
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import quote
 
 import numpy as np
 import pytest
-from chromium import MARKS, is_wrong, running_browser
+from chromium import (
+    MARKS,
+    NEEDS_MATPLOTLIB,
+    box_of,
+    colors_of,
+    counted_views,
+    drawn_cells,
+    is_wrong,
+    pixels_of,
+    place_of,
+    point,
+    read_png,
+    running_browser,
+    told,
+)
 
 import hyperslab as hs
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = [*MARKS, pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib (make interop)")]
+pytestmark = [*MARKS, NEEDS_MATPLOTLIB]
 RANDOM = np.random.default_rng(3)
 LAT, LON = np.linspace(-85, 85, 18), np.arange(0, 360, 10.0)
 T2M = (280 + 30 * np.cos(np.radians(LAT))[:, None] + RANDOM.normal(0, 5, (4, 18, 36))).astype("f4")
@@ -124,73 +134,6 @@ def wait(page: Page, state: str = "done") -> None:
 def until(page: Page, expression: str) -> None:
     """Wait until an expression is true; as a function, for the page forbids to make code of texts."""
     page.wait_for_function(f"() => {expression}")
-
-
-def box_of(page: Page, pane: int = 0) -> dict[str, Any]:
-    """Where the cells of a pane are, in pixels, and the positions at its ends: left and right, top and bottom."""
-    found: dict[str, Any] = json.loads(page.get_by_test_id(f"pane-{pane}").get_attribute("data-box") or "{}")
-    return found
-
-
-def place_of(box: dict[str, Any], x: float, y: float) -> tuple[float, float]:
-    """The pixel of a position in a pane."""
-    (a, b), (c, d) = box["x"], box["y"]
-    return box["left"] + (x - a) / (b - a) * box["width"], box["top"] + (y - c) / (d - c) * box["height"]
-
-
-def pixels_of(page: Page, pane: int = 0) -> np.ndarray:
-    """The pixels of a pane: rows by columns by red, green, blue."""
-    link: str = page.get_by_test_id(f"pane-{pane}").locator("canvas").evaluate("canvas => canvas.toDataURL()")
-    return read_png(io.BytesIO(base64.b64decode(link.partition(",")[2])))
-
-
-def read_png(file: Any) -> np.ndarray:
-    from matplotlib.image import imread
-
-    return np.asarray((imread(file, format="png")[..., :3] * 255).round().astype("i4"))
-
-
-def colors_of(cells: np.ndarray, name: str = "viridis", limits: tuple[float, float] | None = None) -> np.ndarray:
-    """The colours that matplotlib gives to cells."""
-    import matplotlib as mpl
-
-    low, high = limits or (float(np.nanmin(cells)), float(np.nanmax(cells)))
-    part = np.clip(np.floor((cells - low) / (high - low) * 256), 0, 255).astype(int)
-    return (np.asarray(mpl.colormaps[name](part))[..., :3] * 255).round().astype("i4")
-
-
-def drawn_cells(page: Page, columns: np.ndarray, rows: np.ndarray, pane: int = 0) -> np.ndarray:
-    """The colours in the middle of cells, by positions along both axes."""
-    box, pixels = box_of(page, pane), pixels_of(page, pane)
-    places = [[place_of(box, x, y) for x in columns] for y in rows]
-    return np.array([[pixels[int(y), int(x)] for x, y in row] for row in places])
-
-
-def point(page: Page, x: float, y: float, pane: int = 0) -> None:
-    """Put the pointer over a position."""
-    left, top = place_of(box_of(page, pane), x, y)
-    page.get_by_test_id(f"pane-{pane}").hover(position={"x": float(left), "y": float(top)})
-
-
-def told(page: Page, index: str) -> tuple[str, str]:
-    """The value and the labels of a cell, once it is read."""
-    page.wait_for_selector(f'[data-testid="readout"][data-index="{index}"]')
-    return page.get_by_test_id("readout-value").inner_text(), page.get_by_test_id("readout-labels").inner_text()
-
-
-@contextmanager
-def counted_views(page: Page) -> Iterator[list[dict[str, list[str]]]]:
-    """The queries of the views that are fetched meanwhile."""
-    found: list[dict[str, list[str]]] = []
-
-    def count(request: Any) -> None:
-        address = urlsplit(request.url)
-        if address.path.startswith("/api/view/"):
-            found.append(parse_qs(address.query))
-
-    page.on("request", count)
-    yield found
-    page.remove_listener("request", count)
 
 
 # -- images and maps --------------------------------------------------------------------------------------------------

@@ -140,6 +140,24 @@ def test_images_are_means_of_blocks(
     assert turned["units"] == "K"
 
 
+def test_thumbnails_show_the_last_dimensions(client: httpx.Client) -> None:
+    head, cells = view(client, "/air", thumbnail=1, width=130, height=90)
+    assert (head["x"]["dim"], head["y"]["dim"]) == ("lon", "lat")
+    np.testing.assert_allclose(cells[0], CELLS[0], rtol=1e-6)
+    head, cells = view(client, "/clock", thumbnail=1, width=1000, height=40)
+    assert (head["kind"], head["shape"]) == ("line", [1, 1000])
+    head, _ = view(client, "/air", thumbnail=1, width=72, height=40, at="time:4")
+    assert head["at"][0]["index"] == 4 and head["shape"] == [1, 30, 65]
+    head, _ = view(client, "/empty", thumbnail=1, width=72, height=40)
+    assert head["cost"]["chunk_nbytes"] <= views.MOST_BYTES // 16
+    # of a group the array of the most dimensions
+    assert view(client, "/acquisition/rate", "b.nwb.zarr", thumbnail=1)[0]["path"] == "/acquisition/rate/data"
+    for node, query in (("/words", {}), ("/one", {}), ("/", {"thumbnail": 2}), ("/acquisition", {})):
+        place = "b.nwb.zarr" if node == "/acquisition" else "a.zarr"
+        answer = client.get(f"/api/view/{place}", params={"node": node, "thumbnail": 1, **query})
+        assert (answer.status_code, answer.json()["error"]["class"]) == (400, "Invalid"), node
+
+
 def test_every_cell_where_there_are_pixels_enough(client: httpx.Client) -> None:
     head, cells = view(client, "/air", x="lon", y="lat", at="time:3")
     np.testing.assert_array_equal(cells[0].astype("f4"), CELLS[3])

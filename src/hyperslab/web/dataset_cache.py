@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from weakref import finalize
 
 from hyperslab.array import Array
@@ -24,7 +25,7 @@ from hyperslab.database.typed_conditions import parse_conditions
 from hyperslab.errors import ExternalLinkRefused, HyperslabError, Invalid
 from hyperslab.formats.base import Reader
 from hyperslab.group.links import follow
-from hyperslab.model.paths import normalize
+from hyperslab.model.paths import child, normalize
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Stamp
 from hyperslab.stores.location import Location
@@ -39,6 +40,8 @@ _MOST_OPEN = 16
 # Seconds after which the documents of a node are read again, and after which the dataset is opened anew, so that
 # whatever else is remembered of it (coordinates, consolidated metadata) is never older.
 _LOOK_EVERY, _OPEN_EVERY = 2.0, 60.0
+# Nodes of a group among which the array is sought that shows what is in it.
+_MOST_CHILDREN = 100
 # Nodes of which it is remembered when they were looked at.
 _MOST_LOOKS = 4096
 
@@ -103,6 +106,20 @@ class DatasetCache:
         if not spec.is_array:
             raise Invalid("this is a group", url=session.url, node=place, remedy="name an array")
         return Array(session, place, spec)
+
+    def open_shown_array(self, where: Location, path: str) -> Array:
+        """Return the array at a path; of a group there the one that it is known by: the main one of the dataset, else
+        that of the most dimensions. Invalid where there is none."""
+        session, place, spec = self.open_node(where, path)
+        if isinstance(spec, ArraySpec):
+            return Array(session, place, spec)
+        if session.reader.main and not place:
+            return self.open_array(where, session.reader.main)
+        paths = [child(place, name) for name in islice(session.reader.children(place), _MOST_CHILDREN)]
+        arrays = [(path, node) for path in paths if isinstance(node := session.reader.node(path), ArraySpec)]
+        if not arrays:
+            raise Invalid("a group without arrays", url=session.url, node=place, remedy="name an array")
+        return Array(session, *max(arrays, key=lambda found: len(found[1].shape)))
 
     def find_arrays(
         self, where: Location, path: str, conditions: Iterable[str], order: str | None

@@ -11,6 +11,7 @@ import os
 import re
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -33,7 +34,7 @@ from hyperslab.web.pages import link_to
 from hyperslab.web.paths import split_path
 from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace, find_place
 from hyperslab.web.rows import MOST_ROWS, read_found, read_objects, read_rows
-from hyperslab.web.views import ViewQuery, pack_view, read_view
+from hyperslab.web.views import ViewQuery, choose_axes, pack_view, read_view
 
 Work = Callable[[list[str], Mapping[str, list[str]], Callable[[], bool]], Response]
 # Seconds between two looks whether the client of a view still waits.
@@ -174,7 +175,12 @@ class Explorer:
         return PlainJson(cell_facts(array, index), headers=_HEADERS)
 
     def _view(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
-        array, wanted = self._open_array(parts, query), view_query(query)
+        if is_said(query, "thumbnail"):
+            found, path = self._open_node(parts, query)
+            array = self._datasets.open_shown_array(found.view.where, path)
+            wanted = replace(choose_axes(array, view_query(query)), quick=True)
+        else:
+            array, wanted = self._open_array(parts, query), view_query(query)
         head, cells = read_places(array, wanted) if wanted.positions else read_view(array, wanted, goes_on)
         return Response(pack_view(head, cells), media_type="application/octet-stream", headers=_HEADERS)
 

@@ -201,6 +201,15 @@ def pack_view(head: Mapping[str, Any], cells: Values) -> bytes:
     return b"".join([len(text).to_bytes(4, "little"), text, cells.tobytes()])
 
 
+def choose_axes(array: Array, query: ViewQuery) -> ViewQuery:
+    """Return the query with the last two dimensions of several cells as rows and columns; where one has several, with
+    that one alone, as a line."""
+    names = axis_names(array.dims)
+    long = [name for name, size in zip(names, array.shape, strict=True) if size > 1] or names[-1:]
+    y, x = [None, None, *long][-2:]
+    return replace(query, x=x, y=y)
+
+
 # -- what is read ------------------------------------------------------------------------------------------------------
 
 

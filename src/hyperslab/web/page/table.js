@@ -4,6 +4,7 @@ import { fetchJson } from "./api.js";
 import { conditionsOf } from "./code.js";
 import { isReference, referenceLink, scrolled, valueText } from "./details.js";
 import { formatNumber, make, makeButton, say, visible } from "./texts.js";
+import { Thumbnails } from "./thumbnails.js";
 
 const PAGE = 50;
 // Columns of a 2-D array that are drawn; the rows of the answer have no more.
@@ -33,6 +34,7 @@ export class Table {
     this.linkToObject = linkToObject;
     this.onChange = onChange;
     this.abort = new AbortController();
+    this.thumbnails = new Thumbnails();
     /** @type {TablePlace|null} */
     this.shown = null;
     this.rows = make("div", { class: "rows" });
@@ -70,6 +72,7 @@ export class Table {
   /** Forget what is shown. */
   clear() {
     this.abort.abort();
+    this.thumbnails.clear();
     this.shown = null;
     this.element.replaceChildren();
     delete this.element.dataset.state;
@@ -80,6 +83,7 @@ export class Table {
   #layOut() {
     const { facts } = this.shown;
     const title = { collection: "Arrays", database: "Objects" }[facts.kind];
+    this.rows.classList.toggle("with-thumbnails", Boolean(title));
     this.filter = null;
     this.place = make("span", { class: "muted", "data-testid": "row-range" });
     const step = (text, label, act) => makeButton(text, act, { "aria-label": label, class: "small" });
@@ -142,13 +146,15 @@ export class Table {
     this.last.disabled = told.next === null || told.total === null;
     this.number.value = String(told.start);
     const heads = spread ?? told.columns;
+    this.thumbnails.clear();
     const rows = told.rows.map((row, place) => this.#row(told, spread ? itemsOf(row[0]) : row, place, heads));
     const labelled = make(
       "th",
       { scope: "col" },
       told.labels ? visible(this.shown.facts.coordinates?.[0]?.dim ?? "label") : "row",
     );
-    const head = make("tr", {}, labelled, ...heads.map((each) => this.#headCell(each)));
+    const pictured = this.#hasThumbnails() ? make("th", { scope: "col" }, "picture") : null;
+    const head = make("tr", {}, labelled, pictured, ...heads.map((each) => this.#headCell(each)));
     const caption = make("caption", { class: "unseen" }, visible(`Rows of ${this.shown.facts.path ?? this.shown.place}`));
     const table = make("table", { class: "cells" }, caption, make("thead", {}, head), make("tbody", {}, ...rows));
     const box = this.rows.querySelector(".scrolled");
@@ -207,7 +213,21 @@ export class Table {
     const number = told.start + place;
     const name = label === undefined || label === null ? String(number) : valueText(label);
     const cells = heads.map((head, column) => this.#cell(row[column], head));
-    return make("tr", {}, make("th", { scope: "row", title: `row ${number}` }, visible(name)), ...cells);
+    const picture = this.#hasThumbnails() ? make("td", { class: "picture" }, this.#thumbnail(row, heads)) : null;
+    return make("tr", {}, make("th", { scope: "row", title: `row ${number}` }, visible(name)), picture, ...cells);
+  }
+
+  /** Return True where each row is an array, or a dataset, of which there is a picture. */
+  #hasThumbnails() {
+    return ["collection", "database"].includes(this.shown.facts.kind);
+  }
+
+  /** @param {any[]} row @param {any[]} heads */
+  #thumbnail(row, heads) {
+    const { place, facts } = this.shown;
+    const [id, name] = ["id", "name"].map((title) => row[heads.findIndex((head) => head.name === title)]);
+    if (facts.kind === "database") return this.thumbnails.make(`${place}/${name}`, null, name);
+    return this.thumbnails.make(place, `${facts.path}/${id}`, typeof name === "string" ? name : id);
   }
 
   /** @param {any} cell @param {any} head */
