@@ -21,9 +21,9 @@ from benchmarks.layouts import field
 TITLE = "HTTP: stored chunks by eight clients"
 _CLIENTS = 8
 _BOUND = (
-    "Python, once per request, in one thread: a quarter of its time passes a value on from the thread that reads it, a "
-    "fifth is h11, a quarter are system calls (two writes, and epoll), the rest asyncio and uvicorn. To read "
-    "the value, with its versions before and after, is a twentieth. nginx has the kernel send the file."
+    "Python, once per request, in one thread (about 120 us of the processor): 19 % open, read and look at the value, a "
+    "seventh are waiting for sockets, an eighth the two writes, the rest finding the value, the guard, starlette and "
+    "uvicorn. An empty application of uvicorn with uvloop takes 22 us. nginx has the kernel send the file."
 )
 _NGINX = """\
 daemon off; worker_processes auto; pid {folder}/pid; error_log {folder}/error;

@@ -21,10 +21,12 @@ import h5py
 import httpx
 import numpy as np
 import pytest
+from raw_requests import port_of, request, send
 
 import hyperslab as hs
 from hyperslab.stores import MemoryStore
-from hyperslab.web import guard
+from hyperslab.stores.location import Location
+from hyperslab.web import guard, zarr_view
 from hyperslab.web.zarr_view import ZarrView
 
 CELLS = np.arange(4000, dtype="i4").reshape(40, 100)
@@ -484,3 +486,56 @@ def test_the_command_serves_until_it_is_interrupted(folder: Path) -> None:
         child.send_signal(2)
         rest = child.communicate(timeout=20)
     assert (child.returncode, rest) == (0, ("", ""))
+
+
+# -- connections -------------------------------------------------------------------------------------------------------
+
+
+def test_requests_sent_at_once_are_answered_in_their_order(server: Any) -> None:
+    paths = (
+        "/zarr/a.zarr/x/c/0/0",
+        "/zarr/a.zarr/nothing",
+        "/zarr/inside/deeper/more/b.nc/x/c/1/0",
+        "/zarr/a.zarr/zarr.json",
+    )
+    ones = [request(path) for path in paths]
+    many = b"".join(each.replace(b"Connection: close\r\n", b"") for each in ones[:-1]) + ones[-1]
+    with socket.create_connection(("127.0.0.1", port_of(server.address)), timeout=20) as connection:
+        connection.sendall(many)
+        answers = b""
+        while more := connection.recv(1 << 16):
+            answers += more
+    statuses = [int(part[:3]) for part in answers.split(b"HTTP/1.1 ")[1:]]
+    assert statuses == [200, 404, 200, 200]
+    for each in ones:
+        assert send(server.address, each).body in answers
+
+
+def test_a_request_in_pieces_is_one(server: Any) -> None:
+    whole = request("/zarr/a.zarr/x/c/0/0")
+    with socket.create_connection(("127.0.0.1", port_of(server.address)), timeout=20) as connection:
+        for at in range(len(whole)):
+            connection.sendall(whole[at : at + 1])
+        answer = b""
+        while more := connection.recv(1 << 16):
+            answer += more
+    assert answer.endswith(send(server.address, whole).body)
+
+
+def test_stored_chunks_of_folders_alone_are_read_between_requests(folder: Path) -> None:
+    chunks = zarr_view.EncodedChunks(1 << 20, at_once=1)
+    stored = ZarrView(Location.of(folder / "a.zarr"), chunks)
+    made = ZarrView(Location.of(folder / "deeper" / "more" / "b.nc"), chunks)
+    assert not stored.is_at_hand("x/c/0/0")  # it is yet to be opened
+    for view in (stored, made):
+        view.read("x/c/0/0")
+    assert [stored.is_at_hand(key) for key in ("zarr.json", "x/zarr.json", "x/c/0/0", "y/c/0/0", "x/c/9/9")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert not made.is_at_hand("x/c/0/0")
+    for view in (stored, made):
+        view.close()

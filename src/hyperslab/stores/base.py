@@ -196,6 +196,11 @@ class Store(ABC):
                 return None
             if stamp is not None and stamp == unless:
                 return Version(None, 0, unless)
+            if stamp is not None and part is not None and self.traits.ranges:
+                size, found = self.size(key), self.get_ranges(key, [part])
+                if size is not None and found is not None and self.stamp(key) == stamp:
+                    return Version(found[0], size, stamp)
+                continue
             value = self.get(key)
             if stamped and self.stamp(key) != stamp:  # written between the two looks: another version was read
                 continue

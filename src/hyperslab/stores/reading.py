@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from hyperslab.errors import HyperslabError, Invalid, MemoryLimit, NotFound, StorageError
 from hyperslab.stores import counting
-from hyperslab.stores.base import Scratch, Stamp, Store, Stray, too_long
+from hyperslab.stores.base import Scratch, Stamp, Store, Stray, Version, too_long
 from hyperslab.stores.files import (
     MISSING,
     READ,
@@ -145,6 +145,10 @@ _PAGE = 4096
 """Bytes that a system reads at one stroke, and most documents are shorter than."""
 
 
+def _stamp_of(status: os.stat_result) -> Stamp:
+    return status.st_size, status.st_mtime_ns, status.st_ino
+
+
 class FolderReader(Store):
     """Keys as files below ``root``: what :class:`~hyperslab.stores.directory.DirectoryStore` can do without writing."""
 
@@ -266,6 +270,35 @@ class FolderReader(Store):
         finally:
             os.close(descriptor)
 
+    def get_version(
+        self, key: str, part: tuple[int, int] | None = None, *, unless: Stamp | None = None, most: int | None = None
+    ) -> Version | None:
+        """Do :meth:`.Store.get_version` by opening the file once: what replaces it meanwhile is another file."""
+        while True:
+            descriptor = self._open(key)
+            if descriptor is None:
+                return None
+            try:
+                status = os.fstat(descriptor)
+                size, stamp = status.st_size, _stamp_of(status)
+                if not stat.S_ISREG(status.st_mode):
+                    return None
+                if stamp == unless:
+                    return Version(None, 0, unless)
+                if most is not None and size > most:
+                    raise too_long(self._url, key, most, size)
+                start, stop = (0, size) if part is None else span(*part, size)
+                data = read_at(descriptor, stop - start, start)
+                if counting.traces:
+                    counting.count(read=len(data))
+                if _stamp_of(os.fstat(descriptor)) == stamp:  # else something wrote into the file itself
+                    return Version(data, size, stamp)
+            except (OSError, MemoryError) as error:
+                self._unread(error, key)
+                return None
+            finally:
+                os.close(descriptor)
+
     def descriptor(self, key: str) -> int | None:
         """Return the value's file, open for reading (the caller closes it); None when missing."""
         return self._open(key)
@@ -366,7 +399,7 @@ class FolderReader(Store):
     def stamp(self, key: str) -> Stamp | None:
         """Return ``(size, mtime in ns, inode)`` of the present version, None when missing."""
         status = self._status(key)
-        return None if status is None else (status.st_size, status.st_mtime_ns, status.st_ino)
+        return None if status is None else _stamp_of(status)
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """Yield every key below ``prefix/``, sorted; links that lead out of the root are left out."""

@@ -276,7 +276,9 @@ class Guard:
             return answer(414, "Invalid", f"the URL has more than {limits.url} bytes", remedy="ask for a shorter one")
         if sum(len(name) + len(value) for name, value in scope["headers"]) > limits.head:
             return answer(431, "Invalid", f"the headers have more than {limits.head} bytes", remedy="send fewer")
-        if not admission.is_our_host(headers.get(b"host", b"").decode("latin-1")):
+        if sum(name == b"host" for name, _ in scope["headers"]) != 1 or not headers[b"host"]:
+            return answer(400, "Invalid", "a request names one host", remedy="send one Host header")
+        if not admission.is_our_host(headers[b"host"].decode("latin-1")):
             remedy = "use the URL that it printed; behind a proxy see --allow-origin"
             return answer(403, "WrongHost", "this server is not known by that name", remedy=remedy)
         if admission.is_from_elsewhere(headers):

@@ -64,14 +64,20 @@ class ServedPlace:
 
     def find(self, parts: Sequence[str]) -> FoundDataset | FoundFolder:
         """Return what lies at ``parts`` below the place. NotFound."""
-        for count in range(len(parts) + 1):
-            if (view := self._known(tuple(parts[:count]))) is not None:
-                return FoundDataset(view, "/".join(parts[count:]))
+        if (found := self.find_open(parts)) is not None:
+            return found
         if self._is_one_dataset():
             return FoundDataset(self._add((), self.where, ""), "/".join(parts))
         if self.where.path is None:
             return self._find_object(parts)
         return self._find_in_folder(parts)
+
+    def find_open(self, parts: Sequence[str]) -> FoundDataset | None:
+        """Return the dataset at ``parts`` if it was found before."""
+        for count in range(len(parts) + 1):
+            if (view := self._known(tuple(parts[:count]))) is not None:
+                return FoundDataset(view, "/".join(parts[count:]))
+        return None
 
     def describe_objects(self, start: int, count: int, wanted: Mapping[str, str]) -> Sequence[Mapping[str, object]]:
         """Return what is known of the objects of a database, as :meth:`.Reader.describe_datasets` does. Invalid for
@@ -163,6 +169,12 @@ def find_place(places: Mapping[str, ServedPlace], parts: Sequence[str]) -> Found
     if place is None:
         raise NotFound("no place is served under this name", node="/".join(parts[:1]))
     return place.find(parts[1:])
+
+
+def find_open(places: Mapping[str, ServedPlace], parts: Sequence[str]) -> FoundDataset | None:
+    """Return the dataset at a path if it was found before: nothing is read for it but where its name leads now."""
+    place = places.get(parts[0]) if parts else None
+    return None if place is None else place.find_open(parts[1:])
 
 
 def _is_served_name(name: str) -> bool:

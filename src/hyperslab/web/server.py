@@ -116,7 +116,7 @@ def start_server(
 ) -> DataServer:
     """Start a server of places, as for :func:`serve`. ``frames``: pages of other sites may show the explorer in a
     frame, as notebooks do; it shows nothing without the token, which is a random one then."""
-    for name in ("starlette", "uvicorn"):
+    for name in ("starlette", "uvicorn", "httptools"):
         library(name)
     from hyperslab.web.application import Application
     from hyperslab.web.connections import HttpListener

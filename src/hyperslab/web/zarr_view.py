@@ -11,6 +11,7 @@ time, those of chunks with each chunk. A value is of one version from its first 
 from __future__ import annotations
 
 import os
+import stat
 import threading
 import time
 from collections import OrderedDict, deque
@@ -40,7 +41,7 @@ from hyperslab.formats.base import Reader
 from hyperslab.formats.zarr.chunks import coords_of_key
 from hyperslab.formats.zarr3 import FORMAT
 from hyperslab.model.spec import ArraySpec
-from hyperslab.stores.base import Stamp, Store, Unversioned, Version
+from hyperslab.stores.base import Stamp, Store, Unversioned
 from hyperslab.stores.location import Location
 from hyperslab.stores.memory import MemoryStore
 from hyperslab.stores.ranges import span
@@ -190,6 +191,12 @@ class _ServedArray:
         if not spec.is_array or picked is None or not picked.is_all(spec.shape):
             return False
         return are_same_bytes(spec, self.spec)
+
+    @cached_property
+    def is_file_at_hand(self) -> bool:
+        """Return True if each stored value is a file of this machine, and passed on as it is."""
+        store = self.reader.store
+        return store is not None and store.traits.descriptors and self.is_as_stored
 
     def find_coords(self, tail: str) -> Coords | None:
         """Return the coordinates of the stored value whose key below the array is ``tail``; None for no such key."""
@@ -404,6 +411,17 @@ class ZarrView:
                 raise error.locate(url=self.where.url, node=array.path, key=key) from error.__cause__
         raise _restless(self.where)
 
+    def is_at_hand(self, key: str) -> bool:
+        """Return True for a value that :meth:`read` takes as it lies in a folder of this machine: nothing is opened,
+        looked at again, asked of a server, or encoded for it."""
+        state = self._state
+        if state is None or state.file is not None or time.monotonic() >= self._next_look:
+            return False
+        if key in state.documents:
+            return True
+        found = state.find_array(key)
+        return found is not None and found[0].is_file_at_hand
+
     def _forget(self, state: _OpenState) -> None:
         """Have the dataset opened anew by whoever reads next."""
         with self._lock:
@@ -413,28 +431,23 @@ class ZarrView:
     def _read_stored(
         self, state: _OpenState, store: Store, key: str, part: Part | None, known: Sequence[str]
     ) -> ServedValue | None:
-        """Return a value of the source as it is stored, by reads of the store that are all of one version."""
-        for _ in range(_TRIES):
-            if known and store.traits.stamped:
-                stamp = store.stamp(key)
-                if stamp is None:
-                    return None
-                if (tag := self._tag(key, stamp)) in known:
-                    return _known(tag)
-            try:
-                found = _get_version(store, key, part)
-            except Conflict:
-                continue
-            if found is None:
+        """Return a value of the source as it is stored, of one version."""
+        if known and store.traits.stamped:
+            stamp = store.stamp(key)
+            if stamp is None:
                 return None
-            if isinstance(found.stamp, Unversioned):  # no version is told: nothing but the bytes can tell
-                whole = store.get(key)
-                return None if whole is None else _cut(whole, tag_of(whole), part, known)
-            tag = self._tag(key, found.stamp)
-            start = 0 if part is None else span(*part, found.size)[0]
-            more = partial(_read_more, state, store, key, found.stamp)
-            return ServedValue(None if tag in known else found.data, start, found.size, tag, more, is_stored=True)
-        raise _restless(self.where)
+            if (tag := self._tag(key, stamp)) in known:
+                return _known(tag)
+        found = store.get_version(key, part)
+        if found is None:
+            return None
+        if isinstance(found.stamp, Unversioned):  # no version is told: nothing but the bytes can tell
+            whole = store.get(key)
+            return None if whole is None else _cut(whole, tag_of(whole), part, known)
+        tag = self._tag(key, found.stamp)
+        start = 0 if part is None else span(*part, found.size)[0]
+        more = partial(_read_more, state, store, key, found.stamp)
+        return ServedValue(None if tag in known else found.data, start, found.size, tag, more, is_stored=True)
 
     def _read_encoded(
         self, state: _OpenState, array: _ServedArray, coords: Coords, part: Part | None, known: Sequence[str]
@@ -466,7 +479,10 @@ class ZarrView:
 
     def _current(self) -> _OpenState:
         """Return the state of the dataset, opened anew when its documents have changed."""
-        state, file = self._state, file_stamp(self.where)
+        state = self._state
+        if state is not None and state.file is None and time.monotonic() < self._next_look:
+            return state  # a folder: its values are looked at one by one
+        file = file_stamp(self.where)
         if state is not None and state.file == file:
             if time.monotonic() < self._next_look or not self._lock.acquire(blocking=False):
                 return state  # the state of a moment ago, while another thread looks
@@ -508,23 +524,12 @@ def file_stamp(where: Location) -> Stamp | None:
     except OSError:
         return None
     # a folder's own time says nothing of what lies deeper
-    is_file = where.scheme != "file" or where.is_file()
+    is_file = where.scheme != "file" or stat.S_ISREG(status.st_mode)
     return (status.st_size, status.st_mtime_ns, status.st_ino) if is_file else None
 
 
 def _restless(where: Location) -> Conflict:
     return Conflict("this is written faster than it can be read", url=where.url)
-
-
-def _get_version(store: Store, key: str, part: Part | None) -> Version | None:
-    """Return a value, or a part of it, of one version; Conflict when it changed meanwhile."""
-    traits = store.traits
-    if part is None or not (traits.stamped and traits.ranges) or traits.concurrency is not None:
-        return store.get_version(key, part)
-    # in a store at hand a few looks cost less than bytes that nobody wants
-    stamp, size = store.stamp(key), store.size(key)
-    found = None if stamp is None or size is None else store.get_ranges_of(key, [part], stamp)
-    return None if found is None or size is None else Version(found[0], size, stamp)
 
 
 def _read_more(state: _OpenState, store: Store, key: str, stamp: Stamp, start: int, stop: int) -> bytes:
