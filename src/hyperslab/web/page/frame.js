@@ -20,14 +20,11 @@ export class Frame {
     this.mark = document.createElement("div");
     this.mark.className = "plot-mark";
     this.mark.hidden = true;
-    this.chosen = document.createElement("div");
-    this.chosen.className = "plot-chosen";
-    this.chosen.hidden = true;
     element.classList.add("plot-frame");
     element.tabIndex = 0;
     element.setAttribute("role", "application");
     element.setAttribute("aria-label", `${label}: arrows move the pointer, + and - zoom, 0 shows all`);
-    element.replaceChildren(this.canvas, this.chosen, this.mark);
+    element.replaceChildren(this.canvas, this.mark);
     this.drawing = null;
     this.projection = null;
     this.at = null;
@@ -119,14 +116,6 @@ export class Frame {
     if (!drag.moved && Math.hypot(x - drag.x, y - drag.y) < SLACK) return;
     drag.moved = true;
     const { box } = projection;
-    if (this.drawing.choosesRange) {
-      const ends = [drag.x, x].map((at) => Math.min(Math.max(at, box.left), box.left + box.width)).sort((a, b) => a - b);
-      const style = { left: ends[0], top: box.top, width: ends[1] - ends[0], height: box.height };
-      for (const [name, length] of Object.entries(style)) this.chosen.style[name] = `${length}px`;
-      this.chosen.hidden = false;
-      drag.range = ends.map((at) => projection.a + ((at - box.left) / box.width) * (projection.b - projection.a));
-      return;
-    }
     const shift = {
       x: ((drag.x - x) / box.width) * (projection.b - projection.a),
       y: ((drag.y - y) / box.height) * (projection.d - projection.c),
@@ -137,9 +126,7 @@ export class Frame {
   onUp(event) {
     const { drag } = this;
     this.drag = null;
-    this.chosen.hidden = true;
-    if (drag?.range) this.setWindow({ x: drag.range, y: null });
-    else if (drag?.moved) this.onWindow(this.drawing.window);
+    if (drag?.moved) this.onWindow(this.drawing.window);
     else if (drag) {
       const point = this.projection.back(drag.x, drag.y);
       this.point(point ? this.drawing.positionAt(point, drag) : null);

@@ -1,33 +1,43 @@
-// Lines: cells along one dimension, on the page and in files drawn by the same pen.
+// Lines: cells along one dimension, drawn by uPlot on the screen, and by a pen in files.
 
-import { Projection, boxOf, drawFrame, drawGaps, drawX, drawY } from "./drawing.js";
+import { Projection, boxOf, drawFrame, drawGaps, drawX, drawY, fitRange } from "./drawing.js";
+import { CanvasPen, FONT } from "./pen.js";
 import { niceTicks } from "./scale.js";
 
-/**
- * The cells of a line: as they are, or the least, the mean and the greatest of each block. Its window is in places along
- * the axis: numbers of the coordinate, or positions where it has none.
- */
+const ZOOM = 1.3;
+let uPlotIsThere = null;
+
+/** Load uPlot, once. It is a script that makes a global name. */
+export function loadLines() {
+  uPlotIsThere ??= new Promise((resolve, reject) => {
+    const style = Object.assign(document.createElement("link"), { rel: "stylesheet" });
+    style.href = new URL("./vendor/uPlot.min.css", import.meta.url).href;
+    const script = document.createElement("script");
+    script.src = new URL("./vendor/uPlot.iife.min.js", import.meta.url).href;
+    script.addEventListener("load", () => resolve());
+    script.addEventListener("error", () => {
+      uPlotIsThere = null;
+      reject(new Error("uPlot could not be loaded"));
+    });
+    document.head.append(style, script);
+  });
+  return uPlotIsThere;
+}
+
+/** The cells of a line: as they are, or the least, the mean and the greatest of each block. */
 export class LineDrawing {
-  /**
-   * @param {object} what
-   * @param {import("./picture.js").Picture} what.picture
-   * @param {[number, number]|null} what.limits of the vertical axis
-   * @param {import("./drawing.js").Window} what.window in positions
-   */
   constructor({ picture, limits, window }) {
-    Object.assign(this, { picture, limits });
+    Object.assign(this, { picture, limits, window: { x: window.x, y: null } });
+    this.bounds = { x: [0, picture.x.facts.size], y: null };
+    this.least = 1;
+    this.isTurned = false;
+    this.isUpward = true;
     const { numbers } = picture.x;
     this.hasNumbers = numbers !== null && numbers.length > 1;
-    this.isTurned = this.hasNumbers && numbers[numbers.length - 1] < numbers[0];
-    const placesOf = (range) => range.map((position) => this.placeOf(position)).sort((a, b) => a - b);
-    this.window = { x: placesOf(window.x), y: null };
-    this.bounds = { x: placesOf([0, picture.x.facts.size]), y: null };
-    this.least = Math.abs(this.placeOf(picture.x.start + 1) - this.placeOf(picture.x.start));
-    /** A drag chooses a range of a line, and moves other drawings. */
-    this.choosesRange = true;
+    this.falls = this.hasNumbers && numbers[numbers.length - 1] < numbers[0];
   }
 
-  /** Return where a position stands along the axis. */
+  /** Return where a position stands along the axis: its number, or itself. */
   placeOf(position) {
     return this.hasNumbers ? this.picture.x.numberAt(position) : position;
   }
@@ -37,9 +47,10 @@ export class LineDrawing {
     return this.hasNumbers ? this.picture.x.positionOf(place) : place;
   }
 
-  /** Return the positions in a range of places, the lower one first. */
-  positionsIn(range) {
-    return range.map((place) => this.positionOf(place)).sort((a, b) => a - b);
+  /** Return the ends of the axis, the lower one first. */
+  range() {
+    const ends = this.window.x.map((position) => this.placeOf(position));
+    return ends[0] < ends[1] ? ends : ends.reverse();
   }
 
   /** Return the ends of the vertical axis. */
@@ -51,81 +62,66 @@ export class LineDrawing {
     return [head.minimum - room, head.maximum + room];
   }
 
+  ticks(width) {
+    const { x } = this.picture;
+    const found = x.ticks(...this.window.x, Math.max(Math.floor(width / (x.isTime ? 90 : 70)), 2));
+    return found.map(({ at, text }) => ({ at: this.placeOf(at), text }));
+  }
+
   title() {
     const { path, units } = this.picture.head;
     const name = path.slice(path.lastIndexOf("/") + 1);
     return units && units !== "1" ? `${name} (${units})` : name;
   }
 
-  /** Draw everything; returns how places and numbers lie on the screen. */
+  /** Return places and layers as uPlot has them: places rise, null is missing. */
+  data() {
+    const { picture, falls } = this;
+    const places = Array.from({ length: picture.columns }, (_, cell) => this.placeOf(picture.x.middleOf(cell)));
+    const layers = picture.head.layers.length === 3 ? ["mean", "minimum", "maximum"] : [null];
+    const value = (cell) => (Number.isNaN(cell) ? null : cell + picture.offset);
+    const rows = layers.map((name) => Array.from(picture.layer(name), value));
+    const all = [places, ...rows];
+    return falls ? all.map((row) => row.reverse()) : all;
+  }
+
   paint(pen, size, theme) {
-    const { picture, window } = this;
     const [low, high] = this.heights();
     const heights = niceTicks(low, high, Math.max(Math.floor((size.height - 60) / 45), 2));
     const box = boxOf(pen, size, heights);
-    const projection = this.projectionIn(box);
+    const [from, to] = this.range();
+    const placed = new Projection(box, { x: [from, to], y: [low, high] }, { isUpward: true });
     pen.rect(box.left, box.top, box.width, box.height, { fill: theme.panel });
-    for (const { at } of heights) {
-      pen.path([box.left, projection.y(at), box.left + box.width, projection.y(at)], { stroke: theme.line });
-    }
-    this.paintLine(pen, projection, theme);
-    drawFrame(pen, theme, box);
-    const most = Math.max(Math.floor(box.width / (picture.x.isTime ? 90 : 70)), 2);
-    const columns = picture.x.ticks(...this.positionsIn(window.x), most);
-    drawX(pen, theme, box, columns.map(({ at, text }) => ({ at: projection.x(this.placeOf(at)), text })), picture.x.title);
-    drawY(pen, theme, box, heights.map(({ at, text }) => ({ at: projection.y(at), text })), this.title());
-    return projection;
-  }
-
-  /** Return how places and numbers lie in a box. @param {import("./drawing.js").Box} box */
-  projectionIn(box) {
-    return new Projection(box, { x: this.window.x, y: this.heights() }, { isUpward: true });
-  }
-
-  /** Draw the line, what lies between its least and its greatest cells, and its gaps. */
-  paintLine(pen, projection, theme) {
-    const { picture } = this;
-    const { box } = projection;
-    const xs = Array.from({ length: picture.columns }, (_, cell) => projection.x(this.placeOf(picture.x.middleOf(cell))));
-    const ys = (name) => Array.from(picture.layer(name), (cell) => projection.y(cell + picture.offset));
+    for (const { at } of heights) pen.path([box.left, placed.y(at), box.left + box.width, placed.y(at)], { stroke: theme.line });
+    const [places, mean, least, greatest] = this.data();
+    const points = (row) => row.flatMap((value, i) => [placed.x(places[i]), value === null ? NaN : placed.y(value)]);
     pen.clip(box.left, box.top, box.width, box.height);
-    if (picture.layer("minimum")) {
-      // With an outline: the band around a single spike is half a pixel wide, which nobody would see.
-      const style = { fill: theme.accent, stroke: theme.accent, width: 1, opacity: 0.25 };
-      for (const part of bands(xs, ys("minimum"), ys("maximum"))) pen.path(part, style);
-    }
-    const means = ys(null);
-    pen.path(xs.flatMap((x, cell) => [x, means[cell]]), { stroke: theme.accent, width: 1.5 });
-    for (const cell of lonely(means)) pen.rect(xs[cell] - 1.5, means[cell] - 1.5, 3, 3, { fill: theme.accent });
+    if (least) for (const part of bands(places, least, greatest, placed)) pen.path(part, { fill: theme.accent, opacity: 0.25 });
+    pen.path(points(mean), { stroke: theme.accent, width: 1.5 });
     pen.unclip();
-    const x = (position) => projection.x(this.placeOf(position));
-    drawGaps(pen, theme, { box, window: this.window, x }, picture.head.gaps);
+    drawGaps(pen, theme, this.gapProjection(box), this.picture.head.gaps);
+    drawFrame(pen, theme, box);
+    drawX(pen, theme, box, this.ticks(box.width).map(({ at, text }) => ({ at: placed.x(at), text })), this.picture.x.title);
+    drawY(pen, theme, box, heights.map(({ at, text }) => ({ at: placed.y(at), text })), this.title());
+    return placed;
   }
 
-  /** Return the position at a point, whole numbers; null beside the cells. */
-  positionAt({ x }) {
-    const position = Math.floor(this.positionOf(x));
-    return position >= 0 && position < this.picture.x.facts.size ? { x: position, y: 0 } : null;
-  }
-
-  /** Return where a position lies: on the line where a cell is drawn, else at half of the height. */
-  pointOf({ x }) {
-    const cell = this.picture.x.cellOf(x);
-    const [low, high] = this.heights();
-    const value = cell < 0 ? NaN : this.picture.valueAt(cell);
-    const isSeen = value >= low && value <= high;
-    return { x: this.placeOf(x + 0.5), y: isSeen ? value : (low + high) / 2 };
+  /** Return how positions lie in a box, for gaps. */
+  gapProjection(box) {
+    const [from, to] = this.range();
+    const x = (position) => box.left + ((this.placeOf(position) - from) / (to - from)) * box.width;
+    return { box, window: this.window, x };
   }
 }
 
-/** Return the outlines of what lies between two rows of heights. */
-function bands(xs, least, greatest) {
+/** Return the outlines of what lies between two rows of numbers. */
+function bands(places, least, greatest, placed) {
   const found = [];
   let [upper, lower] = [[], []];
-  for (let i = 0; i <= xs.length; i++) {
-    if (i < xs.length && !Number.isNaN(least[i])) {
-      upper.push(xs[i], greatest[i]);
-      lower.unshift(xs[i], least[i]);
+  for (let i = 0; i <= places.length; i++) {
+    if (i < places.length && least[i] !== null) {
+      upper.push(placed.x(places[i]), placed.y(greatest[i]));
+      lower.unshift(placed.x(places[i]), placed.y(least[i]));
     } else if (upper.length) {
       found.push([...upper, ...lower]);
       [upper, lower] = [[], []];
@@ -134,8 +130,172 @@ function bands(xs, least, greatest) {
   return found;
 }
 
-/** Return the cells between missing ones: no line leads to them. */
-function lonely(heights) {
-  const isMissing = (cell) => !(cell >= 0 && cell < heights.length) || Number.isNaN(heights[cell]);
-  return [...heights.keys()].filter((cell) => !isMissing(cell) && isMissing(cell - 1) && isMissing(cell + 1));
+/** Shows one line: the pointer reads, a drag or the wheel zooms. The same methods as `Frame`. */
+export class LineFrame {
+  constructor(element, { label, onWindow, onPoint, theme }) {
+    Object.assign(this, { element, onWindow, onPoint, theme });
+    element.classList.add("plot-frame");
+    element.tabIndex = 0;
+    element.setAttribute("role", "application");
+    element.setAttribute("aria-label", `${label}: left and right move the pointer, + and - zoom, 0 shows all`);
+    element.addEventListener("keydown", (event) => this.onKey(event));
+    this.drawing = null;
+    this.chart = null;
+    this.at = null;
+  }
+
+  show(drawing) {
+    this.drawing = drawing;
+    this.repaint();
+  }
+
+  size() {
+    return { width: Math.max(this.element.clientWidth, 80), height: Math.max(this.element.clientHeight, 80) };
+  }
+
+  repaint() {
+    if (!this.drawing) return;
+    const data = this.drawing.data();
+    this.chart?.destroy();
+    this.chart = new globalThis.uPlot(this.options(data.length - 1), data, this.element);
+    const { over } = this.chart;
+    over.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
+    over.addEventListener("dblclick", () => this.showAll());
+    over.addEventListener("pointerleave", () => this.point(null));
+    this.placeMark();
+  }
+
+  /** Return what uPlot is told. */
+  options(layers) {
+    const { drawing } = this;
+    const theme = this.theme();
+    const size = this.size();
+    const [low, high] = drawing.heights();
+    const ticks = drawing.ticks(size.width - 80);
+    const heights = niceTicks(low, high, Math.max(Math.floor((size.height - 60) / 45), 2));
+    const pen = new CanvasPen(document.createElement("canvas").getContext("2d"));
+    const widest = Math.max(...heights.map(({ text }) => pen.measure(text, 11)), 8);
+    const style = { stroke: theme.fg, grid: { stroke: theme.line, width: 1 }, ticks: { stroke: theme.muted, width: 1, size: 4 } };
+    const font = { font: `11px ${FONT}`, labelFont: `12px ${FONT}`, labelSize: 18, gap: 3 };
+    const listed = (list) => ({ splits: () => list.map(({ at }) => at), values: () => list.map(({ text }) => text) });
+    const axes = [
+      { ...style, ...font, ...listed(ticks), label: drawing.picture.x.title, size: 24 },
+      { ...style, ...font, ...listed(heights), label: drawing.title(), size: Math.ceil(widest) + 10 },
+    ];
+    const line = { stroke: theme.accent, width: 1.5, spanGaps: false };
+    const edge = { stroke: "transparent", width: 0, points: { show: false } };
+    return {
+      ...size,
+      legend: { show: false },
+      padding: [8, 14, 0, 0],
+      scales: { x: { time: false, range: () => drawing.range() }, y: { range: () => [low, high] } },
+      axes,
+      series: [{}, line, ...Array(layers - 1).fill(edge)],
+      bands: layers === 3 ? [{ series: [3, 2], fill: `color-mix(in srgb, ${theme.accent} 25%, transparent)` }] : [],
+      cursor: { drag: { x: true, y: false, setScale: false }, bind: { dblclick: () => null }, y: false, points: { size: 7 } },
+      hooks: {
+        setCursor: [(chart) => this.onCursor(chart)],
+        setSelect: [(chart) => this.onSelect(chart)],
+        draw: [(chart) => this.onDraw(chart, theme)],
+      },
+    };
+  }
+
+  onDraw(chart, theme) {
+    const scale = globalThis.devicePixelRatio || 1;
+    const { ctx, bbox } = chart;
+    const box = { left: bbox.left / scale, top: bbox.top / scale, width: bbox.width / scale, height: bbox.height / scale };
+    const y = this.drawing.heights();
+    this.element.dataset.box = JSON.stringify({ ...box, x: this.drawing.range(), y: [y[1], y[0]] });
+    ctx.save();
+    ctx.setTransform(scale, 0, 0, scale, 0, 0);
+    drawGaps(new CanvasPen(ctx), theme, this.drawing.gapProjection(box), this.drawing.picture.head.gaps);
+    ctx.restore();
+  }
+
+  onCursor(chart) {
+    const { left } = chart.cursor;
+    if (left === undefined || left < 0 || this.isPlacing) return;
+    const position = Math.floor(this.drawing.positionOf(chart.posToVal(left, "x")));
+    const [from, to] = this.drawing.bounds.x;
+    if (position < from || position >= to) return;
+    this.at = { x: position, y: 0 };
+    this.onPoint(this.at);
+  }
+
+  onSelect(chart) {
+    const { left, width } = chart.select;
+    if (width < 4) return;
+    const ends = [left, left + width].map((at) => this.drawing.positionOf(chart.posToVal(at, "x"))).sort((a, b) => a - b);
+    chart.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+    this.setWindow(ends);
+  }
+
+  onWheel(event) {
+    event.preventDefault();
+    const left = event.clientX - this.chart.over.getBoundingClientRect().left;
+    this.zoom(event.deltaY > 0 ? ZOOM : 1 / ZOOM, this.drawing.positionOf(this.chart.posToVal(left, "x")));
+  }
+
+  onKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || !this.drawing) return;
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (step && event.shiftKey) this.pan(step * 0.2 * (this.drawing.falls ? -1 : 1));
+    else if (step) this.step(step * (this.drawing.falls ? -1 : 1));
+    else if (event.key === "+" || event.key === "=") this.zoomBy(1 / ZOOM);
+    else if (event.key === "-" || event.key === "_") this.zoomBy(ZOOM);
+    else if (event.key === "0" || event.key === "Home") this.showAll();
+    else if (event.key === "Escape") this.point(null);
+    else return;
+    event.preventDefault();
+  }
+
+  step(right) {
+    const { window, bounds, picture } = this.drawing;
+    const x = this.at ? this.at.x + right * picture.x.span : Math.floor((window.x[0] + window.x[1]) / 2);
+    if (x >= bounds.x[0] && x < bounds.x[1]) this.point({ x, y: 0 });
+  }
+
+  point(position) {
+    this.setMark(position);
+    this.onPoint(position);
+  }
+
+  setMark(position) {
+    this.at = position;
+    this.placeMark();
+  }
+
+  placeMark() {
+    if (!this.chart) return;
+    this.isPlacing = true;
+    const left = this.at ? this.chart.valToPos(this.drawing.placeOf(this.at.x + 0.5), "x") : -10;
+    this.chart.setCursor({ left, top: left < 0 ? -10 : this.chart.over.clientHeight / 2 }, true);
+    this.isPlacing = false;
+  }
+
+  zoomBy(factor) {
+    const { window } = this.drawing;
+    this.zoom(factor, this.at ? this.at.x + 0.5 : (window.x[0] + window.x[1]) / 2);
+  }
+
+  zoom(factor, at) {
+    this.setWindow(this.drawing.window.x.map((end) => at + (end - at) * factor));
+  }
+
+  pan(part) {
+    const [from, to] = this.drawing.window.x;
+    this.setWindow([from + part * (to - from), to + part * (to - from)]);
+  }
+
+  showAll() {
+    this.setWindow(this.drawing.bounds.x);
+  }
+
+  setWindow(range) {
+    const { drawing } = this;
+    drawing.window = { x: fitRange(range, drawing.bounds.x, drawing.least), y: null };
+    this.repaint();
+    this.onWindow(drawing.window);
+  }
 }

@@ -8,7 +8,7 @@ import { themeOf } from "./drawing.js";
 import { Frame } from "./frame.js";
 import { HistogramDrawing } from "./histogram.js";
 import { ImageDrawing } from "./image.js";
-import { LineDrawing } from "./line.js";
+import { LineDrawing, LineFrame, loadLines } from "./line.js";
 import { Places, loadCoast } from "./map.js";
 import { NOT_ALIKE, Picture, subtract } from "./picture.js";
 import { Readout } from "./readout.js";
@@ -158,7 +158,7 @@ export class Plot {
   }
 
   /** Look at another part of the dimensions that are drawn. */
-  onWindow(window, drawing) {
+  onWindow(window) {
     const { settings } = this;
     if (settings.kind === "histogram") return;
     if (settings.kind === "map") {
@@ -172,8 +172,7 @@ export class Plot {
       const isWhole = from === 0 && to === coordinateOf(this.details, dim).size;
       return isWhole && !(settings.kind === "traces" && dim === settings.y) ? null : [from, to];
     };
-    const x = settings.kind === "line" ? drawing.positionsIn(window.x) : window.x;
-    const changes = { x_range: range(x, settings.x), y_range: window.y ? range(window.y, settings.y) : null };
+    const changes = { x_range: range(window.x, settings.x), y_range: window.y ? range(window.y, settings.y) : null };
     this.change(changes, REST.window);
   }
 
@@ -238,6 +237,7 @@ export class Plot {
   async fetchAll(signal) {
     const { settings } = this;
     await styleIsThere;
+    if (settings.kind === "line") await loadLines();
     if (signal.aborted) return;
     this.makePanes();
     this.width = this.parts.panes.clientWidth;
@@ -415,18 +415,19 @@ export class Plot {
   /** Make as many panes as are needed: one, or two, or two and their difference. */
   makePanes() {
     const { settings, details } = this;
+    const isLine = settings.kind === "line";
     const isCompared = settings.pane && ["image", "map", "line"].includes(settings.kind);
     const second = isCompared ? settings.pane.node : null;
     const names = [details.path];
     if (second) names.push(second);
     if (second && settings.pane.operation === "difference") names.push("difference");
-    const key = JSON.stringify(names);
+    const key = JSON.stringify([isLine, names]);
     if (key === this.paneKey && this.panes.length) return this.setHeight();
     this.paneKey = key;
     this.pictures = null;
     this.readout.clear();
     const titles = names.map((name, i) => (i === 2 ? `${names[0]} − ${names[1]}` : name));
-    this.panes = titles.map((title, i) => this.makePane(title, i, names.length > 1));
+    this.panes = titles.map((title, i) => this.makePane(title, i, names.length > 1, isLine));
     this.parts.panes.replaceChildren(...this.panes.map(({ figure }) => figure));
     this.parts.panes.dataset.count = String(names.length);
     this.setHeight();
@@ -440,16 +441,17 @@ export class Plot {
     this.parts.panes.style.setProperty("--plot-height", height ? `${height}px` : "100vh");
   }
 
-  makePane(title, number, hasTitle) {
+  makePane(title, number, hasTitle, isLine) {
     const figure = Object.assign(document.createElement("figure"), { className: "plot-pane" });
     const caption = Object.assign(document.createElement("figcaption"), { textContent: title, hidden: !hasTitle });
     const stage = document.createElement("div");
     stage.dataset.testid = `pane-${number}`;
     figure.append(caption, stage);
     const pane = { figure, title, name: number === 2 ? "difference" : title, picture: null, frame: null };
-    pane.frame = new Frame(stage, {
+    const Kind = isLine ? LineFrame : Frame;
+    pane.frame = new Kind(stage, {
       label: `Plot of ${title}`,
-      onWindow: (window) => this.onWindow(window, pane.frame.drawing),
+      onWindow: (window) => this.onWindow(window),
       onPoint: (position) => this.onPoint(pane, position),
       theme: () => (this.theme ??= themeOf(this.parts.probe)),
     });
