@@ -413,7 +413,7 @@ def test_thumbnails_of_grids(browser: Browser, tmp_path: Path) -> None:
                 most = max(most, len(running))
 
         page.on("request", count)
-        page.on("requestfinished", running.discard)
+        page.on("requestfinished", lambda request: running.discard(request))
         with counted_views(page) as views:
             show(page, server, "pictured", node="/fields", order="name")
             page.wait_for_selector('[data-testid="table"][data-state="done"]')

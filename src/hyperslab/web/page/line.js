@@ -1,4 +1,5 @@
-// Lines: cells along one dimension, drawn by uPlot on the screen, and by a pen in files.
+// Lines: cells along one dimension, drawn by uPlot on the screen (zoom, pointer, selection). In files and thumbnails the
+// pen draws them, for uPlot draws on a canvas of its own alone and writes no SVG.
 
 import { Projection, boxOf, drawFrame, drawGaps, drawX, drawY, fitRange } from "./drawing.js";
 import { CanvasPen, FONT } from "./pen.js";
@@ -86,13 +87,26 @@ export class LineDrawing {
   }
 
   paint(pen, size, theme) {
-    const [low, high] = this.heights();
-    const heights = niceTicks(low, high, Math.max(Math.floor((size.height - 60) / 45), 2));
+    const heights = niceTicks(...this.heights(), Math.max(Math.floor((size.height - 60) / 45), 2));
     const box = boxOf(pen, size, heights);
-    const [from, to] = this.range();
-    const placed = new Projection(box, { x: [from, to], y: [low, high] }, { isUpward: true });
+    const placed = this.projectionIn(box);
     pen.rect(box.left, box.top, box.width, box.height, { fill: theme.panel });
     for (const { at } of heights) pen.path([box.left, placed.y(at), box.left + box.width, placed.y(at)], { stroke: theme.line });
+    this.paintLine(pen, placed, theme);
+    drawFrame(pen, theme, box);
+    drawX(pen, theme, box, this.ticks(box.width).map(({ at, text }) => ({ at: placed.x(at), text })), this.picture.x.title);
+    drawY(pen, theme, box, heights.map(({ at, text }) => ({ at: placed.y(at), text })), this.title());
+    return placed;
+  }
+
+  /** Return how places and numbers lie in a box. @param {import("./drawing.js").Box} box */
+  projectionIn(box) {
+    return new Projection(box, { x: this.range(), y: this.heights() }, { isUpward: true });
+  }
+
+  /** Draw the line, what lies between its least and its greatest cells, and its gaps. */
+  paintLine(pen, placed, theme) {
+    const { box } = placed;
     const [places, mean, least, greatest] = this.data();
     const points = (row) => row.flatMap((value, i) => [placed.x(places[i]), value === null ? NaN : placed.y(value)]);
     pen.clip(box.left, box.top, box.width, box.height);
@@ -100,10 +114,6 @@ export class LineDrawing {
     pen.path(points(mean), { stroke: theme.accent, width: 1.5 });
     pen.unclip();
     drawGaps(pen, theme, this.gapProjection(box), this.picture.head.gaps);
-    drawFrame(pen, theme, box);
-    drawX(pen, theme, box, this.ticks(box.width).map(({ at, text }) => ({ at: placed.x(at), text })), this.picture.x.title);
-    drawY(pen, theme, box, heights.map(({ at, text }) => ({ at: placed.y(at), text })), this.title());
-    return placed;
   }
 
   /** Return how positions lie in a box, for gaps. */
