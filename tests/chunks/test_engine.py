@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -272,6 +273,16 @@ def test_a_library_without_zlib_ng(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert counts["read"] == 0
 
 
+# What lies in place of a chunk and is no file, and what the error says of it.
+NO_FILES = {
+    "folder": "a folder",
+    "folder beside a link": "a symbolic link to a folder",
+    "pipe": "a pipe",
+    "nothing": "a symbolic link that leads nowhere",
+    "file for a folder": "a file in place of a folder",
+}
+
+
 def damage(path: Path, how: str) -> None:
     data = bytearray(path.read_bytes())
     match how:
@@ -296,17 +307,30 @@ def damage(path: Path, how: str) -> None:
         case "link":
             path.rename(path.with_suffix(".moved"))
             path.symlink_to(path.with_suffix(".moved"))
+        case "folder beside a link":
+            path.unlink()
+            path.with_suffix(".folder").mkdir()
+            path.symlink_to(path.with_suffix(".folder").name)
         case "pipe":
             path.unlink()
             os.mkfifo(path)
+        case "nothing":
+            path.unlink()
+            path.symlink_to("nowhere")
+        case "file for a folder":
+            shutil.rmtree(path.parent)
+            path.parent.write_bytes(b"")
         case "unreadable":
             path.chmod(0)
 
 
 @pytest.mark.parametrize(
     "how",
-    ["truncated", "empty", "longer", "flipped", "first byte", "last byte", "folder", "link", "pipe", "unreadable"],
-)
+    [
+        "truncated", "empty", "longer", "flipped", "first byte", "last byte", "link", "unreadable",
+        *NO_FILES,
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("shards", [None, (32, 64)])
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd", "blosc:lz4", "shuffle+zlib:1", "shuffle+gzip:1", "shuffle"])
 @pytest.mark.parametrize("checksum", [False, True])
@@ -318,6 +342,9 @@ def test_damage_is_the_same_error(
     with hs.create(tmp_path / "a.zarr", "zarr3") as root:
         root.create_array("a", data=cells, **options)
     damage(tmp_path / "a.zarr/a/c/1/1", how)
+    rows, columns = shards or (16, 32)
+    is_damaged = np.zeros(cells.shape, bool)
+    is_damaged[rows : 2 * rows, 0 if how == "file for a folder" else columns : 2 * columns] = True
     arrays = [hs.open_array(tmp_path / "a.zarr", path="a", cache_bytes=size) for size in (0, 1 << 20)]
     gc.collect()  # what other tests have left
     before = len(os.listdir("/proc/self/fd"))
@@ -326,11 +353,36 @@ def test_damage_is_the_same_error(
         with python_alone():
             expected = outcome(array.__getitem__, key)
         got = outcome(array.__getitem__, key)
+        if how in NO_FILES and is_damaged[key].any():
+            assert isinstance(expected, hs.errors.CorruptChunk) and NO_FILES[how] in str(expected)
+            assert expected.key is not None and "a/c/1/" in expected.key and expected.remedy
         if isinstance(expected, Exception):
             assert (type(got), str(got)) == (type(expected), str(expected))
         else:  # without a checksum a flipped byte is another cell, to both
             assert np.array_equal(got, expected)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("how", NO_FILES)
+@pytest.mark.parametrize("shards", [None, (32, 64)])
+@pytest.mark.parametrize("use_engine", [True, False])
+def test_writes_where_something_is_no_file(
+    tmp_path: Path, use_engine: bool, shards: tuple[int, int] | None, how: str
+) -> None:
+    """A part of the chunk is not written; all of it replaces what has no name below it, also by fill values."""
+    with hs.create(tmp_path / "a.zarr", "zarr3") as root:
+        array = root.create_array("a", data=np.ones((96, 128)), chunks=(16, 32), shards=shards, fill_value=0)
+        damage(tmp_path / "a.zarr/a/c/1/1", how)
+        row, column = shards or (16, 32)
+        whole = np.s_[row : 2 * row, column : 2 * column]
+        with nullcontext() if use_engine else python_alone():
+            with pytest.raises((hs.errors.CorruptChunk, hs.errors.StorageError)):
+                array[row + 1, column + 1] = 5
+            for value in (0, 5):
+                got = outcome(array.__setitem__, whole, value)
+                assert isinstance(got, hs.HyperslabError) == (how in ("folder", "file for a folder")), got
+                found = outcome(array.__getitem__, whole)
+                assert isinstance(found, hs.HyperslabError) if got else (found == value).all()
 
 
 @pytest.mark.parametrize("count", [20, pytest.param(400, marks=pytest.mark.soak)])

@@ -193,18 +193,14 @@ def links() -> Iterator[Case]:
             (_make_below("h/x"), _make_below("h/y/z")),
             where=("key=h", "node=/h"),
         )
-        missing = np.where(
-            (np.arange(8) < (8 if layout == "shards" else 4))[:, None]
-            & (np.arange(8) < (8 if layout == "shards" else 4)),
-            0,
-            A,
-        )
-        yield Case(f"{layout}: a chunk to nowhere", link(chunk, "nowhere"), (), layout, (whole,), missing)
-        yield Case(
-            f"{layout}: a folder in place of a chunk", _special(chunk, Path.mkdir), (), layout, (whole,), missing
-        )
-        yield Case(f"{layout}: a pipe in place of a chunk", _special(chunk, os.mkfifo), (), layout, (whole,), missing)
-        yield Case(f"{layout}: a socket in place of a chunk", _special(chunk, _socket), (), layout, (whole,), missing)
+        no_files: dict[str, Callable[[Path], None]] = {
+            "to nowhere": link(chunk, "nowhere"),
+            "that is a folder": _special(chunk, Path.mkdir),
+            "that is a pipe": _special(chunk, os.mkfifo),
+            "that is a socket": _special(chunk, _socket),
+        }
+        for what, make in no_files.items():
+            yield Case(f"{layout}: a chunk {what}", make, ("CorruptChunk",), layout, (whole,))
         yield Case(f"{layout}: a pipe in place of a document", _special(document, os.mkfifo), ("NodeNotFound",), layout)
         yield Case(
             f"{layout}: a folder in place of a document", _special(document, Path.mkdir), ("NodeNotFound",), layout

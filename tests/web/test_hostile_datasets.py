@@ -405,3 +405,13 @@ def test_a_million_attributes_and_a_hundred_thousand_children(tmp_path: Path, ma
         print(f"{time.monotonic() - began - shown:.1f} s, {served.peak() >> 20} MiB at most")
         assert client.get("/zarr/small.zarr/x/c/0").status_code == 200
         assert served.peak() < most
+
+
+@pytest.mark.parametrize("make", [a_pipe, a_folder])
+def test_a_chunk_that_is_no_file_is_not_said_to_be_missing(tmp_path: Path, make: Make) -> None:
+    """A reader takes 404 for a chunk of fill values."""
+    make(tmp_path / "d.zarr")
+    with hs.serve(tmp_path, token="") as server, httpx.Client(base_url=server.address, timeout=30) as client:
+        for known in ({}, {"if-none-match": '"0"'}):
+            found = client.get(f"/zarr/{quote(tmp_path.name)}/d.zarr/x/c/0", headers=known)
+            assert found.status_code == 500 and found.json()["error"]["class"] == "CorruptChunk"

@@ -272,6 +272,16 @@ class Store(ABC):
         """Return what lies right in the folder and is no value, sorted by name; locks are no strays."""
         return ()
 
+    def stray_at(self, key: str) -> str | None:
+        """Return in words what lies under a key that has no value: a folder, a pipe; None where nothing does."""
+        return None
+
+    def check_missing(self, key: str) -> None:
+        """Raise CorruptChunk where something lies under a key that has no value: the chunk is not just unwritten."""
+        stray = self.stray_at(key)
+        if stray is not None:
+            raise CorruptChunk("this is no file", expected="a chunk", found=stray, url=self.url, key=key)
+
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
@@ -468,6 +478,10 @@ class WrappedStore(Store):
     def stamp(self, key: str) -> Stamp | None:
         """Return what identifies the present version, None when missing."""
         return self._store.stamp(key)
+
+    def stray_at(self, key: str) -> str | None:
+        """Return in words what lies under a key that has no value."""
+        return self._store.stray_at(key)
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """Yield every key below ``prefix/``, sorted."""

@@ -28,7 +28,7 @@ from hyperslab.stores.files import (
 from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import below, check_key, check_prefix, is_key
 from hyperslab.stores.ranges import span
-from hyperslab.stores.unexpected_files import strays_in
+from hyperslab.stores.unexpected_files import stray_on_way, strays_in
 
 # -- keys in a folder --------------------------------------------------------------------------------------------------
 # In the order of their names; what leads out of the root is not among them.
@@ -441,6 +441,13 @@ class FolderReader(Store):
             return strays_in(self._folders, check_prefix(folder))
         except OSError as error:
             raise self._unlisted(error, folder) from error
+
+    def stray_at(self, key: str) -> str | None:
+        """Return in words what lies under a key that has no value, or in place of a folder on the way to it."""
+        try:
+            return stray_on_way(self._folders, key)
+        except OSError as error:
+            raise self._unlisted(error, key) from error
 
     def _unlisted(self, error: OSError, prefix: str) -> OSError:
         return error if isinstance(error, HyperslabError) else read_error(error, self._url, prefix)

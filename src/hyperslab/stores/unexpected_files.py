@@ -70,6 +70,40 @@ def _link_kind(folders: Folders, entry: os.DirEntry[str]) -> str | None:
     return None if stat.S_ISREG(mode) else "special-file"
 
 
+def stray_on_way(folders: Folders, key: str) -> str | None:
+    """Return in words what lies in place of a file under a key, or of one of the folders that lead to it; None where
+    nothing does."""
+    path = folders.root + key
+    is_folder_known = folders.find(key.rpartition("/")[0]) is not None  # then one look is enough
+    for above in range(key.count("/") + 1):
+        try:
+            mode = os.lstat(path).st_mode
+            if stat.S_ISLNK(mode):
+                return _describe_link(path, is_file=not above)
+            if stat.S_ISDIR(mode):
+                return None if above else "a folder"
+            if stat.S_ISREG(mode):  # a file in place of the key was written since it was missing
+                return "a file in place of a folder" if above else None
+            return "a pipe, socket or device"
+        except OSError as error:
+            if error.errno not in MISSING:
+                raise
+            if is_folder_known and error.errno == errno.ENOENT:
+                return None
+        path = os.path.dirname(path)
+    return None
+
+
+def _describe_link(path: str, *, is_file: bool) -> str | None:
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return "a symbolic link that leads nowhere"
+    if stat.S_ISREG(mode) if is_file else stat.S_ISDIR(mode):
+        return None
+    return "a symbolic link to a folder" if stat.S_ISDIR(mode) else "a symbolic link to what is no folder"
+
+
 def expel(folders: Folders, place: str, target: str | None) -> None:
     """See :meth:`Store.expel <hyperslab.stores.base.Store.expel>`; a missing one is fine."""
     folder, _, name = place.rpartition("/")

@@ -435,11 +435,13 @@ class ZarrView:
         if known and store.traits.stamped:
             stamp = store.stamp(key)
             if stamp is None:
+                store.check_missing(key)
                 return None
             if (tag := self._tag(key, stamp)) in known:
                 return _known(tag)
         found = store.get_version(key, part)
         if found is None:
+            store.check_missing(key)
             return None
         if isinstance(found.stamp, Unversioned):  # no version is told: nothing but the bytes can tell
             whole = store.get(key)

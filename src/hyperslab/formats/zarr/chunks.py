@@ -148,8 +148,8 @@ class ChunkKeys:
         return self.store.open_folder(self.folder)
 
     def exists(self, key: str) -> bool:
-        """Return True where something is stored under the key."""
-        return self.size(key) is not None
+        """Return True where something lies under the key, be it no file."""
+        return self.size(key) is not None or self.store.stray_at(key) is not None
 
 
 class StoredChunks(ChunkSource):
@@ -198,9 +198,14 @@ class StoredChunks(ChunkSource):
         if single is not None:
             block = np.empty(single.shape, single.dtype)
             if (found := self._read_by_engine(single, coords, None, block, known)) is not None:
-                stamp = found[1]
-                return (None if stamp is None or stamp == known else block), stamp
-        return super().read_newer(coords, known)
+                version = found[1]
+                return (None if version is None or version == known else block), version
+        newer, stamp = super().read_newer(coords, known)
+        if stamp is None:
+            self._keys.store.check_missing(
+                self._keys.chunk_key(self.grid.outer_of(coords) if self.grid.outer else coords)
+            )
+        return newer, stamp
 
     def read(self, coords: Coords) -> Block | None:
         """Return the decoded chunk in memory of its own, or None when it was never written."""
@@ -270,6 +275,7 @@ class KeyedChunks(StoredChunks):
         try:  # keys.get, without its calls: this is done for every chunk
             data = keys.store.get_into(key, keys.scratch, most)
             if data is None:
+                keys.store.check_missing(key)
                 return False
             decode(data)
         except HyperslabError as error:
@@ -336,6 +342,7 @@ class KeyedChunks(StoredChunks):
         data = self._keys.get(key)
         checksum = self._checksum
         if data is None:
+            self._keys.store.check_missing(key)
             return None
         try:
             return bytes(data if checksum is None else checksum.decode(data, None))
@@ -405,7 +412,9 @@ class UncompressedChunks(KeyedChunks):
         key = keys.prefix + keys.key_of(coords)
         try:
             size = keys.store.read_exactly(key, flat)
-            if size is not None and size != flat.nbytes:
+            if size is None:
+                keys.store.check_missing(key)
+            elif size != flat.nbytes:
                 raise _wrong_size(flat.nbytes, size)
         except HyperslabError as error:
             raise error.locate(url=keys.store.url, key=key) from error.__cause__
@@ -416,12 +425,14 @@ class UncompressedChunks(KeyedChunks):
         key, store = self._keys.chunk_key(coords), self._keys.store
         descriptor = store.descriptor(key)
         if descriptor is None:
+            store.check_missing(key)
             return False
         shape = self.grid.chunk_shape(coords)
         try:
             expected = prod(shape) * out.dtype.itemsize
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):  # a folder is no value
+                store.check_missing(key)
                 return False
             if status.st_size != expected:
                 raise _wrong_size(expected, status.st_size).locate(url=store.url, key=key)

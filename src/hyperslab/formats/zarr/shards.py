@@ -202,6 +202,7 @@ class ShardedChunks(StoredChunks):
                 if 2 * len(members) < self._chunks_per_shard:
                     found = self._from_ranges(key, numbers)
                 elif (shard := keys.store.get_into(key, room, most)) is None:
+                    keys.store.check_missing(key)
                     found = [None] * len(members)
                 else:
                     found = self._index.cut(shard, numbers)
@@ -218,6 +219,8 @@ class ShardedChunks(StoredChunks):
         key = keys.chunk_key(outer)
         try:
             shard, version = self._get_shard(key)
+            if shard is None:
+                keys.store.check_missing(key)
             numbers = range(self._chunks_per_shard)
             parts = [None] * len(numbers) if shard is None else self._index.cut(shard, numbers)
         except HyperslabError as error:
@@ -245,6 +248,7 @@ class ShardedChunks(StoredChunks):
             # the stamp is asked for before and after: index and ranges that lie between are of one version
             stamp, entries = self._index_now(key)
             if entries is None:
+                self._keys.store.check_missing(key)
                 return [None] * len(numbers)
             wanted = entries.reshape(-1, 2)[numbers].tolist()
             ranges = [(start, start + size) for start, size in wanted if start != MISSING]
@@ -365,7 +369,10 @@ class ShardedChunks(StoredChunks):
 
     def _replace(self, coords: Sequence[Coords], values: Sequence[object], durable: bool) -> None:
         key, _ = self._locate(coords)
-        shard = self.merge_shard(coords, values, None if self.is_whole_shard(coords) else self._keys.store.get(key))
+        old = None if self.is_whole_shard(coords) else self._keys.store.get(key)
+        if old is None and not self.is_whole_shard(coords):
+            self._keys.store.check_missing(key)
+        shard = self.merge_shard(coords, values, old)
         self._put_shard(key, shard, durable)
 
     def _put_shard(self, key: str, shard: memoryview | None, durable: bool) -> None:
@@ -373,6 +380,7 @@ class ShardedChunks(StoredChunks):
             self._keys.put_many([(key, shard)], durable)
         elif self._keys.exists(key):
             self._keys.store.delete(key, durable=durable)
+            self._keys.store.check_missing(key)  # a folder is not deleted
 
     def is_whole_shard(self, coords: Sequence[Coords]) -> bool:
         """Return True for chunks of one shard that are all that it has."""
