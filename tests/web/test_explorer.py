@@ -300,6 +300,12 @@ def test_records_of_collections(tmp_path: Path, layout: Any) -> None:
         assert found(where="name^=n", order="name", start=1, count=2) == (["n1", "n2"], 3)
         assert found(where=["name=n4", "name=n0", "name=x"]) == (["n0", "n4"], None)
         assert found(where="depth>=9") == ([], None)
+        assert found(filter="depth>=0.5 and name^=n and depth<=1.5", order="name") == (["n1", "n2", "n3"], None)
+        assert found(where="depth>=0.5", filter='name:="n3 and n=4"') == ([], None)
+        assert get(client, "rows/store", node="/weather", filter="name=a and b and depth=1")["conditions"] == [
+            "name=a and b",
+            "depth=1",
+        ]
         for wrong in ({"where": "depth"}, {"where": "length=1"}, {"where": "depth=a"}, {"order": "length"}):
             answer = client.get("/api/rows/store", params={"node": "/weather", **wrong})
             assert answer.status_code == 400, wrong
@@ -323,7 +329,17 @@ def test_objects_of_a_database(mongo: Mongo) -> None:
         assert "air" in row["variables"]
         assert get(client, f"rows/{place}", where="name=two & <b>")["total"] == 1
         assert get(client, f"rows/{place}", where=["name=two & <b>", "source=none"])["total"] == 0
-        assert client.get(f"/api/rows/{place}", params={"where": "name"}).status_code == 400
+        for wrong in ({"where": "name"}, {"filter": "depth>=2"}, {"order": "nothing"}):
+            assert client.get(f"/api/rows/{place}", params=wrong).json()["error"]["class"] == "Invalid"
+        for name in ("one and three", "zoo"):
+            save("mongo", f"{database}#{quote(name)}", dataset("mongo"))
+        assert get(client, f"rows/{place}", filter="name=one and three")["total"] == 1
+        by_name, by_age = ["one and three", "two & <b>", "zoo"], ["two & <b>", "one and three", "zoo"]
+        orders = {None: by_age, "created": by_age, "-created": by_age[::-1], "name": by_name, "-name": by_name[::-1]}
+        for order, wanted in orders.items():
+            found = get(client, f"rows/{place}", **({"order": order} if order else {}))
+            column = [column["name"] for column in found["columns"]].index("name")
+            assert [row[column] for row in found["rows"]] == wanted, order
         path = f"{place}/{quote('two & <b>')}"
         assert get(client, f"node/{path}", node="/air")["shape"] == [4, 2, 3]
 

@@ -366,6 +366,13 @@ def test_arrays_of_a_collection(page: Page, server: Any, folder: Path) -> None:
     exec(page.get_by_test_id("python").inner_text(), names)
     assert len(names["collection"]) == 120
     names["client"].close()
+    page.get_by_role("searchbox", name="Where").fill("name=bread and butter and depth<=2")
+    page.keyboard.press("Enter")
+    until(page, "document.querySelector('[data-testid=row-range]').textContent === 'no rows of 0'")
+    until(page, "document.querySelector('[data-testid=command]').textContent.includes('butter')")
+    line = page.get_by_test_id("command").inner_text()
+    assert shlex.split(line)[-2:] == ["name=bread and butter", "depth<=2"]
+    page.go_back()
     page.get_by_test_id("table").locator("tbody a").first.click()
     until(page, "location.hash.includes('/weather/')")
     wait(page)
@@ -473,6 +480,11 @@ def test_objects_of_a_database(browser: Browser, mongo: Mongo) -> None:
             assert thumbnail(page, f"run {number}").get_attribute("data-state") == "done"
         links = page.get_by_test_id("table").locator("tbody a")
         assert sorted(links.all_inner_texts()) == ["run 0", "run 1", "run 2"]
+        page.get_by_role("button", name="name").click()
+        until(page, "location.hash.includes('order=name')")
+        page.get_by_role("button", name="name ↑").click()
+        page.locator("th[aria-sort=descending]").wait_for()
+        assert links.all_inner_texts() == ["run 2", "run 1", "run 0"]
         page.get_by_role("searchbox", name="Where").fill("name=run 1")
         page.keyboard.press("Enter")
         until(page, "document.querySelectorAll('[data-testid=table] tbody tr').length === 1")

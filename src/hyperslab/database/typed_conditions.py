@@ -14,6 +14,7 @@ from hyperslab.model.schemas import AttributeSchema
 from hyperslab.model.schemas.attributes import type_name
 
 _CONDITION = re.compile(r"(.*?)(:=|>=|<=|\^=|=)(.*)", re.DOTALL)
+_AND = re.compile(r"(\sand\s)", re.IGNORECASE)
 _SYNTAX = "write ATTR=VALUE, ATTR>=VALUE, ATTR<=VALUE, ATTR^=BEGINNING or ATTR:=JSON"
 _NUMBERS = {int: int, float: float, complex: complex}
 
@@ -21,6 +22,34 @@ _NUMBERS = {int: int, float: float, complex: complex}
 def is_condition(text: str) -> bool:
     """Return True for what is written as a condition, whatever it names."""
     return _CONDITION.fullmatch(text) is not None
+
+
+def split_conditions(text: str) -> list[str]:
+    """Return the conditions in a text that has ``and`` between them: ``depth>=2 and name^=n1``; none of a blank one.
+
+    An ``and`` before what is no condition belongs to the value, as in ``name=bread and butter``, and so does any within
+    the quotes of JSON: ``name:="salt and pepper=2"``.
+    """
+    first, *rest = _AND.split(text)
+    found = [first]
+    for separator, part in zip(rest[::2], rest[1::2], strict=True):
+        if is_condition(part) and _is_whole(found[-1]):
+            found.append(part)
+        else:
+            found[-1] += separator + part
+    return [part.strip() for part in found if part.strip()]
+
+
+def _is_whole(condition: str) -> bool:
+    """Return False for a condition whose JSON goes on behind its end."""
+    match = _CONDITION.fullmatch(condition)
+    if match is None or match[2] != ":=":
+        return True
+    try:
+        json.loads(match[3])
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def parse_conditions(collection: Collection, texts: Iterable[str]) -> dict[str, object]:
@@ -49,6 +78,17 @@ def parse_conditions(collection: Collection, texts: Iterable[str]) -> dict[str, 
         raise Invalid(f"conditions of several kinds for {twice!r}", remedy="give equal values, a range, or a beginning")
     single = {name: values[0] if len(values) == 1 else values for name, values in equal.items()}
     return single | {name: slice(*ends) for name, ends in ranges.items()} | prefixes
+
+
+def parse_equalities(texts: Iterable[str]) -> dict[str, str]:
+    """Return the texts of conditions ``NAME=TEXT`` by name, of what has no schema; Invalid for other conditions."""
+    found: dict[str, str] = {}
+    for text in texts:
+        match = _CONDITION.fullmatch(text)
+        if match is None or match[2] != "=" or not match[1].strip() or match[1].strip() in found:
+            raise Invalid(f"{text!r} chooses no objects", remedy="write NAME=TEXT, each name once, such as name=wind")
+        found[match[1].strip()] = match[3]
+    return found
 
 
 def _value(attribute: AttributeSchema, text: str, *, as_json: bool) -> object:

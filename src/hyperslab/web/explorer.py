@@ -10,7 +10,7 @@ import asyncio
 import os
 import re
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hyperslab.array import Array
+from hyperslab.database.typed_conditions import parse_equalities, split_conditions
 from hyperslab.errors import HyperslabError, Invalid, SelectionError
 from hyperslab.stores.credentials import redact_text
 from hyperslab.web.answers import PlainJson, error_answer
@@ -155,18 +156,23 @@ class Explorer:
         """Return rows of a node, of the arrays of a collection that are chosen, or of the objects of a database."""
         start = parse_number(one_of(query, "start") or "0", "start")
         count = min(parse_number(one_of(query, "count") or str(_ROWS), "count"), MOST_ROWS)
-        conditions, order = query.get("where", []), one_of(query, "order")
+        conditions = [*query.get("where", []), *split_conditions(one_of(query, "filter") or "")]
+        order = one_of(query, "order")
         if len(conditions) > _MOST_CHOICES:
             raise Invalid("so many conditions", remedy=f"give at most {_MOST_CHOICES}")
         found = find_place(self._places, parts)
         if isinstance(found, FoundFolder):
-            objects = self._places[parts[0]].describe_objects(start, count + 1, parse_equalities(conditions))
-            return PlainJson(read_objects(objects, start, count), headers=_HEADERS)
-        path = one_of(query, "node") or found.key
-        if conditions or order:
-            arrays = self._datasets.find_arrays(found.view.where, path, conditions, order)
-            return PlainJson(read_found(arrays, start, count), headers=_HEADERS)
-        return PlainJson(read_rows(*self._datasets.open_node(found.view.where, path), start, count), headers=_HEADERS)
+            wanted = parse_equalities(conditions)
+            answer = read_objects(
+                self._places[parts[0]].describe_objects(start, count + 1, wanted, order), start, count
+            )
+        elif conditions or order:
+            path = one_of(query, "node") or found.key
+            answer = read_found(self._datasets.find_arrays(found.view.where, path, conditions, order), start, count)
+        else:
+            path = one_of(query, "node") or found.key
+            answer = read_rows(*self._datasets.open_node(found.view.where, path), start, count)
+        return PlainJson({**answer, "conditions": conditions}, headers=_HEADERS)
 
     def _cell(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
         array = self._open_array(parts, query)
@@ -248,14 +254,6 @@ def parse_depth(text: str | None) -> int | None:
     if depth == 0:
         raise Invalid("a list of no levels", remedy="give a depth from 1 on")
     return depth
-
-
-def parse_equalities(texts: Sequence[str]) -> dict[str, str]:
-    """Return the values of conditions ``NAME=TEXT`` by name; Invalid for other ones."""
-    found = dict(text.partition("=")[::2] for text in texts if not text.startswith("="))
-    if len(found) < len(texts) or not all("=" in text for text in texts):
-        raise Invalid("objects are chosen by NAME=TEXT", remedy="give each name once, such as where=name=wind")
-    return found
 
 
 def view_query(query: Mapping[str, list[str]]) -> ViewQuery:

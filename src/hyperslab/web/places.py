@@ -79,13 +79,15 @@ class ServedPlace:
                 return FoundDataset(view, "/".join(parts[count:]))
         return None
 
-    def describe_objects(self, start: int, count: int, wanted: Mapping[str, str]) -> Sequence[Mapping[str, object]]:
+    def describe_objects(
+        self, start: int, count: int, wanted: Mapping[str, str], order: str | None
+    ) -> Sequence[Mapping[str, object]]:
         """Return what is known of the objects of a database, as :meth:`.Reader.describe_datasets` does. Invalid for
         another place."""
         if self.where.scheme not in SCHEMES:
             raise Invalid("a folder without rows", url=self.where.url, remedy="browse it")
         with closing(open_session(self.where, "r", None, Settings(cache_bytes=0), {})) as session:
-            return session.reader.describe_datasets(start, count, wanted)
+            return session.reader.describe_datasets(start, count, wanted, order)
 
     def close(self) -> None:
         """Let go of all datasets."""

@@ -240,11 +240,20 @@ class CollectionReader(Reader):
         with storage_errors(self.url):
             return [str(found.name or found.id) for found in search.find_objects(self._pair.meta, limit=most)]
 
-    def describe_datasets(self, start: int, count: int, wanted: Mapping[str, str]) -> list[dict[str, object]]:
-        """Return what is known of the objects whose attributes, or ``name``, are as wanted."""
+    def describe_datasets(
+        self, start: int, count: int, wanted: Mapping[str, str], order: str | None = None
+    ) -> list[dict[str, object]]:
+        """Return what is known of the objects whose attributes, or ``name``, are as wanted; the oldest first."""
         attrs = {name: values_of_text(text) for name, text in wanted.items() if name != "name"}
         with storage_errors(self.url):
-            found = search.find_objects(self._pair.meta, attrs, name=wanted.get("name"), skip=start, limit=count)
+            found = search.find_objects(
+                self._pair.meta,
+                attrs,
+                name=wanted.get("name"),
+                order=search.parse_order(order or "created"),
+                skip=start,
+                limit=count,
+            )
             return [
                 {
                     "name": str(info.name or info.id),

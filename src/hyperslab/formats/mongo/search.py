@@ -287,13 +287,21 @@ def parse_info(row: Document) -> ObjectInfo:
 
 
 Order = Literal["created", "-created", "name", "-name"]
-_ORDERS = {
+_ORDERS: dict[Order, dict[str, int]] = {
     "created": {"_id": 1},
     "-created": {"_id": -1},
     "name": {"name": 1, "_id": 1},
     "-name": {"name": -1, "_id": 1},
 }
 _EXACTLY = Collation(locale="simple")
+
+
+def parse_order(text: str) -> Order:
+    """Return the order that a text names; Invalid."""
+    for order in _ORDERS:
+        if order == text:
+            return order
+    raise Invalid(f"there is no order {text!r}", remedy=f"give one of {', '.join(_ORDERS)}")
 
 
 def find_objects(
@@ -316,8 +324,7 @@ def find_objects(
     include ``high``; a set a choice. ``dims`` may be names alone. A mapping is compared, and is no query. What is
     still being made, or was replaced, is not found. Invalid.
     """
-    if order not in _ORDERS:
-        raise Invalid(f"there is no order {order!r}", remedy=f"give one of {', '.join(_ORDERS)}")
+    sort = _ORDERS[parse_order(order)]
     wanted = Criteria.of(attrs, dims, names, name, since, until)
 
     def find() -> Iterator[ObjectInfo]:
@@ -326,7 +333,7 @@ def find_objects(
             {"$match": {STATUS: {"$exists": False}, **wanted.query()}},
             {"$project": INFO_PROJECTION},
             {"$match": wanted.row_query()},
-            {"$sort": _ORDERS[order]},
+            {"$sort": sort},
         ]
         with meta.aggregate(pipeline, allowDiskUse=True, collation=_EXACTLY) as rows:
             infos = (parse_info(row) for row in rows if row["_id"] not in hidden)

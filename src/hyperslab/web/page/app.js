@@ -165,12 +165,7 @@ class App {
     const { facts, state } = this;
     const isPlotted = !byId("plot-section").hidden;
     if (isPlotted) this.plot.show(facts, state.view);
-    showCode(byId("code"), {
-      place: this.dataset,
-      facts,
-      view: state.view ?? (isPlotted ? this.plot.view : null),
-      filter: state.filter,
-    });
+    this.#showCode(state.view ?? (isPlotted ? this.plot.view : null));
     if (byId("table-section").hidden) return;
     if (isPlotted && state.rows === null) this.#offerTable();
     else await this.#showTable();
@@ -181,6 +176,14 @@ class App {
     const { rows, filter, order } = this.state;
     const facts = this.facts ?? { kind: "database", path: null };
     await this.table.show({ place: this.dataset, facts, start: rows ?? 0, filter, order });
+    if (this.facts?.kind === "collection") this.#showCode(null);
+  }
+
+  /** @param {object|null} view the state of the plot */
+  #showCode(view) {
+    const { filter, order } = this.state;
+    const conditions = filter === null ? [] : this.table.conditions;
+    showCode(byId("code"), { place: this.dataset, facts: this.facts, view, conditions, order });
   }
 
   /** Let the rows of an array that is plotted be asked for. */
@@ -268,7 +271,7 @@ class App {
   #changeView(view) {
     if (!this.facts) return;
     this.state = { ...this.state, view };
-    showCode(byId("code"), { place: this.dataset, facts: this.facts, view, filter: null, order: null });
+    this.#showCode(view);
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.#writeAddress(), ADDRESS_DELAY);
   }

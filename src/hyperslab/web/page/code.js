@@ -18,15 +18,16 @@ const KINDS = /^(bool|u?int|float|complex|datetime|timedelta)/;
 /**
  * Show code and downloads.
  * @param {HTMLElement} element
- * @param {{place: string, facts: any, view: any, filter: string|null, order: string|null}} shown the dataset, the answer of
- *   /api/node, the state of the plot (null without one), conditions for the arrays of a collection and their order
+ * @param {{place: string, facts: any, view: any, conditions?: string[]|null, order?: string|null}} shown the dataset, the
+ *   answer of /api/node, the state of the plot (null without one), conditions for the arrays of a collection (null where the
+ *   server has not told them apart) and their order
  */
-export function showCode(element, { place, facts, view, filter, order }) {
+export function showCode(element, { place, facts, view, conditions = [], order = null }) {
   const chosen = facts.kind === "array" ? chosenPart(facts, view) : [];
   const isCollection = facts.kind === "collection";
   const parts = [make("h2", {}, "As code")];
   parts.push(codeBlock("Python", isCollection ? collectionCode(facts) : pythonCode(facts, chosen, view)));
-  const command = isCollection ? collectionCommand(facts, filter, order) : shellCommand(facts, chosen, view);
+  const command = isCollection ? collectionCommand(facts, conditions, order) : shellCommand(facts, chosen, view);
   if (command) parts.push(codeBlock("Command", command));
   if (facts.kind === "array") parts.push(downloadBar(place, facts, chosen, view));
   parts.push(codeBlock("Zarr", zarrUrl(place)));
@@ -141,16 +142,11 @@ function collectionCode(facts) {
   return ["from hyperslab.database import Client", "", open, `collection = client.get_collection(${name})`].join("\n");
 }
 
-/** @param {any} facts @param {string|null} filter @param {string|null} order */
-function collectionCommand(facts, filter, order) {
-  const words = [facts.url, facts.path.replace(/^\//, ""), ...conditionsOf(filter)].map(shellText);
+/** @param {any} facts @param {string[]|null} conditions @param {string|null} order */
+function collectionCommand(facts, conditions, order) {
+  if (conditions === null) return null;
+  const words = [facts.url, facts.path.replace(/^\//, ""), ...conditions].map(shellText);
   return `hyperslab db query ${words.join(" ")}${order ? ` --order ${shellText(order)}` : ""}`;
-}
-
-/** Return the conditions of a filter, which are written with "and" between them. @param {string|null} filter */
-export function conditionsOf(filter) {
-  const parts = (filter ?? "").split(/\s+and\s+/i);
-  return parts.map((text) => text.trim()).filter(Boolean);
 }
 
 /** Return a text as Python writes it, what cannot be seen escaped. @param {string} text */

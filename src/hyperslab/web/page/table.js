@@ -1,7 +1,6 @@
 /** Rows of a node as a table, page by page: arrays, structures, tables of HDMF, collections with conditions. */
 
 import { fetchJson } from "./api.js";
-import { conditionsOf } from "./code.js";
 import { isReference, referenceLink, scrolled, valueText } from "./details.js";
 import { formatNumber, make, makeButton, say, visible } from "./texts.js";
 import { Thumbnails } from "./thumbnails.js";
@@ -35,6 +34,8 @@ export class Table {
     this.onChange = onChange;
     this.abort = new AbortController();
     this.thumbnails = new Thumbnails();
+    /** @type {string[]|null} The conditions of the filter, as the server told them apart. */
+    this.conditions = null;
     /** @type {TablePlace|null} */
     this.shown = null;
     this.rows = make("div", { class: "rows" });
@@ -50,12 +51,14 @@ export class Table {
     this.shown = wanted;
     if (isNew) this.#layOut();
     if (this.filter) this.filter.value = wanted.filter ?? "";
+    this.conditions = null;
     this.element.dataset.state = "loading";
     this.rows.setAttribute("aria-busy", "true");
     try {
-      const where = conditionsOf(wanted.filter);
-      const query = { node: wanted.facts.path, start: wanted.start, count: PAGE, where, order: wanted.order };
+      const { start, filter, order } = wanted;
+      const query = { node: wanted.facts.path, start, count: PAGE, filter, order };
       const told = await fetchJson("rows", wanted.place, query, signal);
+      this.conditions = told.conditions;
       this.#fill(told);
       this.element.dataset.state = "done";
       say(this.place.textContent);
@@ -179,12 +182,15 @@ export class Table {
     return box;
   }
 
-  /** Make the head of a column; those of attributes of a collection sort it. @param {any} head */
+  /** Make the head of a column; those of attributes of a collection, and some of objects, sort the rows. @param {any} head */
   #headCell(head) {
     const cut = head.shape?.length ? `(${head.shape.join(", ")})` : null;
     const kind = [head.units, head.dtype, cut].filter(Boolean).join(" · ");
     const title = [head.description, head.problem].filter(Boolean).join("; ");
-    const isSorted = this.shown.facts.kind === "collection" && !["id", "shape", "problem"].includes(head.name);
+    const isSorted =
+      this.shown.facts.kind === "database"
+        ? ["name", "created"].includes(head.name)
+        : this.shown.facts.kind === "collection" && !["id", "shape", "problem"].includes(head.name);
     return make(
       "th",
       { scope: "col", title: title ? visible(title) : null, "aria-sort": isSorted ? this.#sortOf(head.name) : null },

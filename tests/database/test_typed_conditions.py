@@ -1,0 +1,51 @@
+"""Conditions as people type them: where one ends and the next begins, and those of what has no schema."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hyperslab.database.typed_conditions import parse_equalities, split_conditions
+from hyperslab.errors import Invalid
+
+
+@pytest.mark.parametrize(
+    ("text", "conditions"),
+    [
+        ("", []),
+        ("  ", []),
+        ("depth>=2", ["depth>=2"]),
+        (" depth>=2  AND\tname^=n1 ", ["depth>=2", "name^=n1"]),
+        ("name=bread and butter", ["name=bread and butter"]),
+        ("name=bread  and butter and depth<=3", ["name=bread  and butter", "depth<=3"]),
+        ('name:="a and b=c" and depth>=2', ['name:="a and b=c"', "depth>=2"]),
+        ('name:="a \\" and b=c" and depth>=2', ['name:="a \\" and b=c"', "depth>=2"]),
+        ('place:=["x and y=1", 2] and depth>=2', ['place:=["x and y=1", 2]', "depth>=2"]),
+        ('name="a and b=c"', ['name="a', 'b=c"']),
+        ("nonsense and depth>=2", ["nonsense", "depth>=2"]),
+        ("sand=andes and band=1", ["sand=andes", "band=1"]),
+        ('name:="never ends and depth>=2', ['name:="never ends and depth>=2']),
+    ],
+)
+def test_conditions_are_told_apart(text: str, conditions: list[str]) -> None:
+    assert split_conditions(text) == conditions
+
+
+@given(st.lists(st.text(), min_size=1, max_size=4))
+def test_any_text_can_be_a_value(values: list[str]) -> None:
+    conditions = [f"name:={json.dumps(value)}" for value in values]
+    assert split_conditions(" and ".join(conditions)) == conditions
+
+
+def test_equalities() -> None:
+    assert parse_equalities(["name=run 1 and 2", " source =a=b", "empty="]) == {
+        "name": "run 1 and 2",
+        "source": "a=b",
+        "empty": "",
+    }
+    for texts in (["depth>=2"], ["name^=r"], ["name:=1"], ["name"], ["=x"], ["name=a", "name=b"]):
+        with pytest.raises(Invalid, match="NAME=TEXT"):
+            parse_equalities(texts)
