@@ -113,13 +113,26 @@ function paintPicture(pen, picture, theme) {
   const window = { x: [0, x.facts.size], y: y && [0, y.facts.size] };
   const box = { left: 0, top: 0, width: WIDTH, height: HEIGHT };
   if (!y) {
-    const drawing = new LineDrawing({ picture, limits: null, window });
-    drawing.paintLine(pen, drawing.projectionIn(box), theme);
+    paintLine(pen, new LineDrawing({ picture, limits: null, window }), box, theme);
     return;
   }
   const drawing = new ImageDrawing({ picture, colors: "viridis", limits: limitsOf(head, null, false), window });
   pen.image(drawing.cellImage(), 0, 0, WIDTH, HEIGHT);
   drawGaps(pen, theme, new Projection(box, window, drawing), head.gaps);
+}
+
+/** @param {CanvasPen} pen @param {LineDrawing} drawing @param {import("./drawing.js").Box} box @param {any} theme */
+function paintLine(pen, drawing, box, theme) {
+  const projection = new Projection(box, { x: drawing.range(), y: drawing.heights() }, { isUpward: true });
+  const [places, mean, least, greatest] = drawing.data();
+  const y = (value) => (value === null ? NaN : projection.y(value));
+  const xs = places.map((place) => projection.x(place));
+  if (least) {
+    const ends = xs.flatMap((x, i) => [x, y(least[i]), x, y(greatest[i]), NaN, NaN]);
+    pen.path(ends, { stroke: theme.accent, width: 1, opacity: 0.4 });
+  }
+  pen.path(xs.flatMap((x, i) => [x, y(mean[i])]), { stroke: theme.accent, width: 1.5 });
+  drawGaps(pen, theme, drawing.gapProjection(box), drawing.picture.head.gaps);
 }
 
 /** @param {any} head */
