@@ -11,11 +11,12 @@ from hyperslab.errors import Invalid
 
 MEBIBYTE = 1 << 20
 
-_NUMBERS: dict[str, tuple[type, str]] = {
-    "workers": (Integral, "a whole number of threads"),
-    "cache_bytes": (Real, "a number of bytes"),
-    "lock_timeout": (Real, "a number of seconds"),
-    "memory_limit": (Real, "a number of bytes"),
+# The kind of each number, the least that it may be, and what to give.
+_NUMBERS: dict[str, tuple[type, int, str]] = {
+    "workers": (Integral, 1, "a whole number of threads, at least 1, or None for one per core"),
+    "cache_bytes": (Real, 0, "a number of bytes, 0 for no cache"),
+    "lock_timeout": (Real, 0, "a number of seconds, 0 to wait for no lock"),
+    "memory_limit": (Real, 0, "a number of bytes, or None for the memory that is available"),
 }
 
 
@@ -32,12 +33,13 @@ class Settings:
     memory_limit: int | None = None
 
     def __post_init__(self) -> None:
-        for name, (kind, meant) in _NUMBERS.items():
+        for name, (kind, least, meant) in _NUMBERS.items():
             value = getattr(self, name)
-            # nearly always, of every dataset that is opened
-            if type(value) is int or value is None or (type(value) is float and kind is Real):
+            # the first two nearly always, of every dataset that is opened
+            if value is None or (type(value) is int and value >= least):
                 continue
-            if not isinstance(value, kind):
+            is_number = isinstance(value, kind)
+            if not (is_number and value >= least):  # NaN is not at least anything
                 raise Invalid(f"{name}={value!r}", remedy=f"give {meant}")
 
     @property
