@@ -23,6 +23,7 @@ export class CanvasPen {
     if (stroke) {
       this.context.strokeStyle = stroke;
       this.context.lineWidth = 1;
+      this.context.lineJoin = "miter";
       this.context.strokeRect(x + 0.5, y + 0.5, Math.max(width - 1, 0), Math.max(height - 1, 0));
     }
   }

@@ -62,7 +62,7 @@ export class MapDrawing {
     const { picture, places } = this;
     const colors = new Uint32Array(places.east.length);
     paintCells(picture.layer(), picture.offset, this.limits, this.colors, colors);
-    const cells = cellsIn(places, this.window, width, height);
+    const cells = cellsIn(places, this.window, width, height, colors);
     const pixels = new Uint32Array(data.data.buffer);
     for (let i = 0; i < pixels.length; i++) pixels[i] = cells[i] < 0 ? 0 : colors[cells[i]];
     context.putImageData(data, 0, 0);
@@ -111,26 +111,34 @@ function middleOf({ start, stop, span, facts }, cell) {
   return Math.min(start + cell * span + Math.floor(facts.block / 2) * facts.step, stop - 1);
 }
 
-/** Return which cell each pixel of a window shows, -1 for none. The last answer is kept: what moves are mostly values. */
-function cellsIn(places, window, width, height) {
+/**
+ * Return which cell each pixel of a window shows, -1 for none; a missing cell (of no colour) shows where no other lies: grids
+ * of oceans have cells of land over those of a sea. The last answer is kept: what moves are mostly values, and no coasts.
+ */
+function cellsIn(places, window, width, height, colors) {
   const key = JSON.stringify([window, width, height]);
-  if (places.seen?.key !== key) {
+  const missing = Uint8Array.from(colors, (color) => Number(color === 0));
+  const { seen } = places;
+  if (seen?.key !== key || seen.missing.some((isMissing, cell) => isMissing !== missing[cell])) {
     const raster = { width, height, cells: new Int32Array(width * height).fill(-1) };
     const scale = { x: width / (window.x[1] - window.x[0]), y: height / (window.y[1] - window.y[0]) };
-    if (places.isGrid) paintGrid(raster, places, window, scale);
-    else paintPoints(raster, places, window, scale);
-    places.seen = { key, cells: raster.cells };
+    for (const isMissing of [1, 0]) {
+      const cells = [...missing.keys()].filter((cell) => missing[cell] === isMissing);
+      if (places.isGrid) paintGrid(raster, places, cells, window, scale);
+      else paintPoints(raster, places, cells, window, scale);
+    }
+    places.seen = { key, missing, cells: raster.cells };
   }
   return places.seen.cells;
 }
 
-function paintGrid(raster, places, window, scale) {
+function paintGrid(raster, places, cells, window, scale) {
   const { lons, lats } = places.corners();
   const [west, east] = window.x;
   const north = window.y[1];
   const wide = places.columns + 1;
   const [xs, ys, turns] = [new Float64Array(4), new Float64Array(4), new Float64Array(4)];
-  for (let cell = 0; cell < places.east.length; cell++) {
+  for (const cell of cells) {
     const middle = places.east[cell];
     const first = Math.floor(cell / places.columns) * wide + (cell % places.columns);
     let reach = 0;
@@ -149,10 +157,10 @@ function paintGrid(raster, places, window, scale) {
   }
 }
 
-function paintPoints(raster, places, window, scale) {
+function paintPoints(raster, places, cells, window, scale) {
   const [west, east] = window.x;
   const half = Math.min(Math.max(Math.sqrt((raster.width * raster.height) / places.east.length) * 0.4, 1), 6);
-  for (let cell = 0; cell < places.east.length; cell++) {
+  for (const cell of cells) {
     const middle = places.east[cell];
     const y = (window.y[1] - places.north[cell]) * scale.y;
     if (Number.isNaN(middle + y)) continue;
