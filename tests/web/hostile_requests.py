@@ -40,11 +40,16 @@ UPS = (
     "..%c0%af..",
     "..%ef%bc%8f..",
 )
-ENDS = ("secret.zarr/zarr.json", "secret.txt")
+ENDS = ("secret.zarr/zarr.json", "secret.txt", "")
 UPWARD = [f"/zarr/inside/{up}/{end}" for up in UPS for end in ENDS]
 UPWARD += [f"/zarr/inside/deeper/{up}/{up}/secret.zarr/x/zarr.json" for up in UPS]
-UPWARD += [f"/zarr/{up}" for up in UPS] + [f"/api/browse/{up}/secret.zarr" for up in UPS[:8]]
+UPWARD += (
+    [f"/zarr/{up}" for up in UPS]
+    + [f"/{up}/etc/passwd" for up in UPS]
+    + [f"/api/browse/{up}/secret.zarr" for up in UPS[:8]]
+)
 SIDEWAYS = [
+    "//etc/passwd",
     "/zarr//etc/passwd",
     "/zarr/inside//etc/passwd",
     "/zarr/inside/%2fetc%2fpasswd",
@@ -64,6 +69,8 @@ SIDEWAYS = [
     "/zarr/inside/notes.txt",
     "/zarr/inside/notes.txt/zarr.json",
     "/zarr/inside/a.zarr/../../secret.zarr/zarr.json",
+    "/zarr/inside/a.zarr/x/../../../secret.zarr/zarr.json",
+    "http://127.0.0.1/zarr/inside/../secret.txt",
     "/zarr/a.zarr/x/c/0/0/../../../../../secret.txt",
     "/zarr/inside/a.zarr%00.txt/zarr.json",
     "/zarr/a.zarr/x/c/3/%30%00",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -399,6 +400,49 @@ def test_an_array_of_any_size_costs_no_more(client: httpx.Client, node: str, que
     assert peak < 64 << 20
     assert (head["cost"]["chunks"] <= views.MOST_CHUNKS, head["cost"]["chunk_nbytes"]) == (True, 0)
     assert (cells == {"/empty": 7, "/line": 3}[node]).all() and cells.size >= 64
+
+
+@pytest.mark.parametrize(
+    ("shape", "chunks", "written"),
+    [
+        ((100_000, 100_000), (1000, 1000), []),
+        ((100_000, 100_000), (1000, 1000), [(0, 0), (50_000, 37_000), (99_000, 99_000)]),
+        ((1000, 10_000, 1000), (10, 250, 1000), [(0, 0, 0), (500, 5000, 0)]),
+        ((10**10,), (10**6,), [(0,), (5 * 10**9,)]),
+    ],
+)
+def test_the_first_picture_of_ten_to_the_ten_cells(
+    tmp_path: Path, shape: tuple[int, ...], chunks: tuple[int, ...], written: list[tuple[int, ...]]
+) -> None:
+    """What the page asks first for a plot of 840 by 450 pixels: an eighth of them, quickly."""
+    with hs.create(tmp_path / "b.zarr", durable=False) as root:
+        cells = root.create_array("x", shape=shape, dtype="f4", chunks=chunks, fill_value=7)
+        for start in written:
+            cells[tuple(slice(first, first + size) for first, size in zip(start, chunks, strict=True))] = 3
+    names = [f"dim_{axis}" for axis in range(len(shape))]
+    query: dict[str, Any] = {"x": names[-1], "y": names[-2]} if len(shape) > 1 else {"x": names[-1]}
+    query |= {"width": 105, "height": 57, "quick": 1}
+    with hs.serve(tmp_path / "b.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        view(client, "/x", "b.zarr", **query)  # what is imported and opened once is not counted
+        before = resident()
+        tracemalloc.start()
+        try:
+            head, found = view(client, "/x", "b.zarr", **query)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak < 64 << 20 and resident() - before < 64 << 20
+    cost = head["cost"]
+    assert cost["chunk_nbytes"] <= views.MOST_BYTES // 16
+    assert cost["chunks"] <= (views.MOST_CHUNKS // 16 if cost["chunk_nbytes"] else views.MOST_CHUNKS)
+    assert (cost["chunk_nbytes"] == 0) == (not written)
+    assert found.size and set(np.unique(found)) <= {3.0, 7.0} and (not written or found.flat[0] == 3)
+
+
+def resident() -> int:
+    """Bytes of this process in memory, as Linux tells; 0 elsewhere."""
+    status = Path("/proc/self/statm")
+    return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.exists() else 0
 
 
 def test_a_full_array_costs_no_more(client: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
