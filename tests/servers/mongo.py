@@ -15,6 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from pymongo import MongoClient
+from pymongo.database import Database
 
 from hyperslab.testing.mongod import start
 
@@ -134,3 +135,30 @@ def _ask_to_end(server: Mongo) -> None:
     server.go_on()
     server.process.terminate()
     server.process.wait(60)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the server did for one ``command``: ``keys`` and ``documents`` that it examined, the ``plan`` that it chose,
+    and whether it ``sorts`` by itself."""
+
+    command: dict[str, Any]
+    keys: int
+    documents: int
+    plan: str
+    sorts: bool
+
+
+@contextmanager
+def watched_work(database: Database[Any], collection: str) -> Iterator[list[Work]]:
+    """What the server does in a collection during the block, by its own profiler; there is all of it at the end."""
+    found: list[Work] = []
+    database.command("profile", 2)
+    try:
+        yield found
+    finally:
+        database.command("profile", 0)
+    for op in database["system.profile"].find({"ns": f"{database.name}.{collection}"}).sort("ts", 1):
+        counts = op.get("keysExamined", 0), op.get("docsExamined", 0)
+        found.append(Work(op["command"], *counts, op.get("planSummary", ""), op.get("hasSortStage", False)))
+    database.drop_collection("system.profile")

@@ -91,6 +91,12 @@ def table(infos: Iterable[Any], *, head: bool) -> list[tuple[str, ...]]:
     return rows
 
 
+def index_rows(states: Iterable[Any]) -> list[tuple[str, ...]]:
+    """Return indexes as rows of text."""
+    rows = [(one.collection, one.name, one.purpose, "there" if one.is_present else one.cost) for one in states]
+    return [("collection", "index", "finds", "state"), *rows]
+
+
 def print_problems(url: str, problems: Iterable[Problem], *, deep: bool, as_json: bool) -> int:
     """Print problems one a line, as they are found, or all in one document; return 1 when there are some."""
     if as_json:
@@ -200,6 +206,28 @@ class DatabaseObjects:
             "nbytes_stored": meta.get("storageSize", 0) + chunks.get("storageSize", 0),
             "indexes": sorted(chunks.get("indexSizes", {})),
         }
+
+    def indexes(self) -> list[Any]:
+        """Return the indexes that look-ups need and those that are there besides: ``IndexState``."""
+        from hyperslab.formats.mongo.bson_values import Collections
+        from hyperslab.formats.mongo.indexes import describe_indexes
+
+        return list(describe_indexes(Collections(self.meta, self.chunks)))
+
+    def make_indexes(self, attrs: Sequence[str], *, positional: bool) -> None:
+        """Make the indexes that are missing, by these attributes too. Invalid."""
+        from hyperslab.formats.mongo.indexes import (
+            ensure_index,
+            ensure_positional,
+            ensure_search_index,
+            parse_search_index,
+        )
+
+        wanted = parse_search_index(attrs)
+        ensure_index(self.chunks)
+        ensure_search_index(self.meta, wanted, best_effort=False)
+        if positional:
+            ensure_positional(self.chunks)
 
     def delete(self, id: Any) -> int:
         """Remove one object; how many documents there were."""

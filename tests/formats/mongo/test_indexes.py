@@ -12,7 +12,7 @@ from pymongo import MongoClient
 from pymongo.database import Database
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
-from hyperslab.formats.mongo.chunk_queries import ensure_index, ensure_positional, find_duplicates
+from hyperslab.formats.mongo.indexes import ensure_index, ensure_positional, find_duplicates
 from servers.mongo import running_mongod
 
 PLAIN = "meta_id_1_name_1_chunk_1"

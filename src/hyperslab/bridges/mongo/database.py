@@ -32,8 +32,8 @@ from hyperslab.bridges.mongo.reads import Load, build_object, eager_names, lazy_
 from hyperslab.errors import HyperslabError, Invalid, NotFound, Problem, WrongType
 from hyperslab.formats.mongo import completeness, objects, rules, search
 from hyperslab.formats.mongo.bson_values import Document
-from hyperslab.formats.mongo.chunk_queries import ensure_index
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
+from hyperslab.formats.mongo.indexes import SearchIndex, ensure_index, ensure_write_indexes
 from hyperslab.formats.mongo.variables import load_object, raise_if_incomplete, read_variables
 
 Answer = TypeVar("Answer")
@@ -56,6 +56,8 @@ class XarrayMongoDB:
     - ``positional_index``: an index by which one chunk is found by one key; ``"unique"`` also keeps doubles out.
     - ``verify``: look whether all chunks are there, at the end of writing and before ``get`` returns.
     - ``read_index=False``: ``get`` makes no index.
+    - ``search_index``: ``put``, ``replace`` and ``copy`` make the indexes by which objects are found, where they are
+      missing. Names of attributes: by these, too. False: they make none.
     - ``commit``: the document of an object is written before its chunks (``"meta_first"``) or after (``"meta_last"``).
     - ``durable``: writes are in the journal, of most members of a replica set, before they count as made.
     - ``densify``: sparse arrays are stored dense.
@@ -79,6 +81,7 @@ class XarrayMongoDB:
         positional_index: Positional | None = None,
         verify: bool | None = None,
         read_index: bool | None = None,
+        search_index: SearchIndex | None = None,
         commit: Commit | None = None,
         durable: bool = True,
         densify: bool = False,
@@ -97,6 +100,7 @@ class XarrayMongoDB:
             positional_index=positional_index,
             verify=verify,
             read_index=read_index,
+            search_index=search_index,
             commit=commit,
             durable=durable,
             densify=densify,
@@ -223,7 +227,9 @@ class XarrayMongoDB:
         if target is not None and not isinstance(target, XarrayMongoDB):
             remedy = "give an XarrayMongoDB, or name= for the name of the copy"
             raise WrongType(f"the target is a {type(target).__name__}", remedy=remedy)
-        here, there = self._origin().open(), (target or self)._origin().open()
+        target = target or self
+        here, there = self._origin().open(), target._origin().open()
+        ensure_write_indexes(there, target._options.search_index)
         return objects.copy_object(*here, *there, objects.resolve_id(here.meta, _id), name=name)
 
     # -- what changes it ------------------------------------------------------------------------------------------

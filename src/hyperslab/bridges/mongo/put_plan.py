@@ -34,6 +34,7 @@ from hyperslab.formats.mongo.bson_values import (
 )
 from hyperslab.formats.mongo.chunk_documents import DENSE, SPARSE, DerivedIds, IdScheme, SaltedIds, encode_coo
 from hyperslab.formats.mongo.document import ARRAY, DERIVED, Meta, Variable, choose_embedded, embed_cells, render_object
+from hyperslab.formats.mongo.indexes import Index, parse_search_index
 from hyperslab.formats.mongo.to_spec import variable_extension
 from hyperslab.model.coo import Coo, Numbers
 
@@ -56,6 +57,7 @@ COMPATIBLE: Mapping[str, Any] = {
     "positional_index": False,
     "verify": False,
     "read_index": True,
+    "search_index": True,
     "commit": "meta_first",
 }
 _LAYOUTS: Mapping[str, Mapping[str, Any]] = {
@@ -90,6 +92,7 @@ class PutOptions:
     positional_index: Positional
     verify: bool
     read_index: bool
+    search_index: tuple[Index, ...]
     commit: Commit
     durable: bool = True
     densify: bool = False
@@ -104,7 +107,7 @@ class PutOptions:
             if name in chosen and not any(chosen[name] is one or chosen[name] == one for one in choices):
                 raise Invalid(f"{name}={chosen[name]!r}", remedy=f"it is one of {', '.join(map(repr, choices))}")
         check_byte_options(chosen["chunk_size_bytes"], chosen["embed_threshold_bytes"])
-        return cls(**chosen)
+        return cls(**{**chosen, "search_index": parse_search_index(chosen["search_index"])})
 
 
 def options_for(meta: Meta, options: PutOptions) -> PutOptions:

@@ -26,11 +26,11 @@ from hyperslab.errors import AlreadyExists, Invalid, Unsupported
 from hyperslab.formats.mongo import chunk_queries, objects
 from hyperslab.formats.mongo.bson_values import Collections, Document, Sizes
 from hyperslab.formats.mongo.chunk_documents import ChunkIndex, IdScheme, make_documents
-from hyperslab.formats.mongo.chunk_queries import ensure_index, ensure_positional
 from hyperslab.formats.mongo.chunk_writes import replace_chunk
 from hyperslab.formats.mongo.completeness import find_missing
 from hyperslab.formats.mongo.document import Meta, Variable, load_meta, object_exists, parse_object, render_object
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
+from hyperslab.formats.mongo.indexes import ensure_positional, ensure_write_indexes
 from hyperslab.formats.mongo.object_changes import Heartbeats, check_lease, remove_putting_mark, with_putting_mark
 from hyperslab.formats.mongo.variables import Slices, chunk_slices, load_object, raise_if_incomplete
 from hyperslab.model.coo import Coo
@@ -80,7 +80,7 @@ def _open_for(origin: ObjectOrigin, plan: PutPlan, options: PutOptions) -> Colle
     if plan.lazy:
         origin.check_travel()
     here = origin.open()
-    ensure_index(here.chunks, best_effort=True)
+    ensure_write_indexes(here, options.search_index)
     if options.positional_index:
         positions = max((len(variable.chunks or ()) for variable in plan.meta.variables.values()), default=0)
         ensure_positional(here.chunks, positions, unique=options.positional_index == "unique")

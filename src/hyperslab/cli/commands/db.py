@@ -31,6 +31,7 @@ from hyperslab.cli.databases import (
     dimension_option,
     find_collection,
     find_database_array,
+    index_rows,
     is_server,
     open_client,
     open_objects,
@@ -407,6 +408,27 @@ def relink(
         print_remark(f"the links of {', '.join(names)} lead to {url}")
     else:
         print_remark(f"no collection of {url} has links: they are those of DEKER's layout")
+
+
+@_verb("index", "mongodb://localhost/climate --attr station")
+@click.argument("url")
+@click.option("--attr", "attrs", multiple=True, metavar="NAME", help="Also by this attribute; repeatable.")
+@click.option("--positional", is_flag=True, help="Also by the place of a chunk: one key finds one chunk.")
+def index(
+    url: str, attrs: tuple[str, ...], positional: bool, storage_option: dict[str, object] | None, as_json: bool
+) -> None:
+    """Make the indexes that look-ups on a server need, where they are missing, and list them.
+
+    hyperslab doctor URL lists them and makes none. Others may read and write meanwhile.
+    """
+    with _objects(url, storage_option) as objects:
+        objects.refuse_object("index")
+        objects.make_indexes(attrs, positional=positional)
+        states = objects.indexes()
+    if as_json:
+        print_json("db-index", url=objects.url, indexes=[asdict(state) for state in states])
+    else:
+        click.echo(format_columns(index_rows(states)))
 
 
 @_verb("gc", "mongodb://localhost/climate --apply")

@@ -1,4 +1,4 @@
-"""``hyperslab doctor`` and ``formats``: versions, what is available here, and which formats are spoken."""
+"""``hyperslab doctor`` and ``formats``: versions, what is available here, the indexes of a server; formats."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import fcntl
 import os
 import platform
 import sys
+from dataclasses import asdict
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -14,7 +15,8 @@ from typing import Any
 import click
 
 from hyperslab.chunks.engine import describe_engine
-from hyperslab.cli.output import format_columns, json_option, print_json
+from hyperslab.cli.arguments import storage_option
+from hyperslab.cli.output import format_columns, json_option, print_json, print_remark
 from hyperslab.codecs import crc32c, libblosc2
 from hyperslab.formats import get_format, names
 from hyperslab.formats.base import Feature
@@ -56,10 +58,18 @@ _NEEDED = {
 """The library that a format needs, and the extra that brings it."""
 
 
-@click.command("doctor", epilog="Example: hyperslab doctor --json")
+@click.command("doctor", epilog="Example: hyperslab doctor mongodb://localhost/climate")
+@click.argument("url", required=False)
+@storage_option()
 @json_option
-def doctor_command(as_json: bool) -> None:
-    """Versions of everything, and what is available on this machine."""
+def doctor_command(url: str | None, storage_option: dict[str, object] | None, as_json: bool) -> None:
+    """Versions of everything, and what is available on this machine; of the database server at URL its indexes.
+
+    An index that is missing is told with what look-ups cost without it; hyperslab db index makes it.
+    """
+    if url is not None:
+        _describe_server(url, storage_option, as_json)
+        return
     libraries = [_library(*entry) for entry in LIBRARIES]
     formats = {name: _state_of_format(name) for name in names()}
     library = libblosc2.load_library()
@@ -85,6 +95,22 @@ def doctor_command(as_json: bool) -> None:
     click.echo(format_columns([(entry["name"], entry["version"] or "-", entry["state"]) for entry in libraries], "  "))
     click.echo("\nformats:")
     click.echo(format_columns(list(formats.items()), "  "))
+
+
+def _describe_server(url: str, storage: dict[str, object] | None, as_json: bool) -> None:
+    """Print which indexes of a database are there, and what those cost that are missing."""
+    # Imported on use, so that doctor starts without it.
+    from hyperslab.cli.databases import index_rows, open_objects
+
+    objects = open_objects(url, storage)
+    with objects.errors():
+        states = objects.indexes()
+    if as_json:
+        print_json("doctor", url=objects.url, indexes=[asdict(state) for state in states])
+        return
+    click.echo(format_columns(index_rows(states)))
+    if any(not state.is_present and not state.is_optional for state in states):
+        print_remark(f"hyperslab db index {objects.url} makes those that are missing")
 
 
 def _library(name: str, module: str, extra: str) -> dict[str, Any]:

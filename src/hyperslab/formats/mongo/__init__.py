@@ -24,7 +24,7 @@ Documents, pure or nearly so:
 
 In the collections:
 
-- ``chunk_queries``: chunk documents found and put, and their indexes.
+- ``chunk_queries``: chunk documents found and put. ``indexes``: those of both collections.
 - ``chunk_writes``: chunks changed so that readers see the old one or the new one. Called by ``chunk_source`` and
   ``variables``.
 - ``object_changes``: one change of an object at a time: lease, compare-and-swap of its document, signs of life.
@@ -52,7 +52,8 @@ from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location, Probe
 
 if TYPE_CHECKING:
-    from hyperslab.formats.mongo.writer import EmbeddingLimits
+    from hyperslab.formats.mongo.indexes import SearchIndex
+    from hyperslab.formats.mongo.writer import WriteOptions
 
 SCHEMES = ("mongodb", "mongodb+srv")
 FEATURES = frozenset(
@@ -102,7 +103,9 @@ LARGEST_CHUNK_SIZE = 15 << 20
 @dataclass(frozen=True, slots=True)
 class MongoFormat(Format):
     """Format ``mongo``; options ``chunk_size_bytes`` (of cells in one document of a new object; 2 MiB) and
-    ``embed_threshold_bytes`` (of arrays in the document of the object itself, the smallest first; 255 KiB)."""
+    ``embed_threshold_bytes`` (of arrays in the document of the object itself, the smallest first; 255 KiB),
+    ``search_index`` (True: whoever makes an object makes the indexes by which objects are found; names of attributes:
+    by these, too; False)."""
 
     name: str = "mongo"
     features: frozenset[Feature] = FEATURES
@@ -158,6 +161,7 @@ class MongoFormat(Format):
         remembered: Probe | None = None,
         chunk_size_bytes: int = _SEGMENT,
         embed_threshold_bytes: int = _EMBEDDED,
+        search_index: SearchIndex = True,
     ) -> Reader:
         """Open an object or a collection, or make an object. NotFound, AlreadyExists, ReadOnly,
         WrongCredentials, StorageError.
@@ -172,18 +176,19 @@ class MongoFormat(Format):
         import_pymongo()
         from hyperslab.formats.mongo.writer import open_place
 
-        return open_place(where, mode, settings, _limits(chunk_size_bytes, embed_threshold_bytes))
+        return open_place(where, mode, settings, _write_options(chunk_size_bytes, embed_threshold_bytes, search_index))
 
 
-def _limits(chunk_size: Any, embedded: Any) -> EmbeddingLimits:
-    from hyperslab.formats.mongo.writer import EmbeddingLimits
+def _write_options(chunk_size: Any, embedded: Any, search_index: SearchIndex) -> WriteOptions:
+    from hyperslab.formats.mongo.indexes import parse_search_index
+    from hyperslab.formats.mongo.writer import WriteOptions
 
     for name, value, least in (("chunk_size_bytes", chunk_size, 1), ("embed_threshold_bytes", embedded, 0)):
         if not is_whole_number(value) or not least <= value <= LARGEST_CHUNK_SIZE:
             raise Invalid(
                 f"{name}={value!r}", remedy=f"give a whole number of bytes from {least} to {LARGEST_CHUNK_SIZE}"
             )
-    return EmbeddingLimits(chunk_size, embedded)
+    return WriteOptions(chunk_size, embedded, parse_search_index(search_index))
 
 
 FORMAT = MongoFormat()

@@ -1,4 +1,4 @@
-"""Chunk documents in their collection, and its indexes: few queries, and writes that change nothing when done twice.
+"""Chunk documents in their collection: few queries, and writes that change nothing when done twice.
 
 Every query names ``meta_id`` (sharding, safety); nothing is sorted by the server; values that come from users are
 compared (``$eq``, ``$in``), never taken for operators.
@@ -6,17 +6,15 @@ compared (``$eq``, ``$in``), never taken for operators.
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from bson import ObjectId
 from pymongo import DeleteMany, ReplaceOne
-from pymongo.errors import BulkWriteError, OperationFailure
+from pymongo.errors import BulkWriteError
 
 from hyperslab.chunks.plan import batched
 from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument
@@ -29,7 +27,6 @@ from hyperslab.formats.mongo.chunk_documents import (
     Segment,
     assemble_chunk,
     expected_bytes,
-    format_key,
     parse_key,
     parse_segment,
 )
@@ -42,14 +39,6 @@ CHUNKS_PER_QUERY = 1000
 _DUPLICATE_KEY = 11000
 
 Item = TypeVar("Item")
-
-KEY_INDEX = [("meta_id", 1), ("name", 1), ("chunk", 1)]
-"""The index that every driver of this layout makes, not unique."""
-
-
-def positional_index(positions: int) -> list[tuple[str, int]]:
-    """Return the index that finds a chunk by one key, whatever its neighbours."""
-    return [("meta_id", 1), ("name", 1), *((f"chunk.{axis}", 1) for axis in range(positions)), ("n", 1)]
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -304,109 +293,3 @@ def delete_chunks(
 
 STORED_WHOLE: Document = {"chunk": None}
 """Finds the chunk of a variable that is stored in one piece."""
-
-
-# -- indexes ----------------------------------------------------------------------------------------------------------
-# The one that every driver makes lies on ``chunk``, a list, and so finds every chunk that has one of the indices
-# anywhere. The positional one lies on ``chunk.0``, ``chunk.1``, … and finds a chunk by one key. A
-# unique one that covers fewer positions than a chunk has would take two of its neighbours for one, so that it is
-# replaced by a wider one before such chunks are written.
-
-
-POSITIONS = 8
-"""Positions of a chunk that a positional index covers, unless an object has more dimensions."""
-MOST_POSITIONS = 29
-"""An index has at most 32 fields; ``meta_id``, ``name`` and ``n`` are three of them."""
-_UNAUTHORIZED, _NO_INDEX = 13, 27
-_POSITION = re.compile(r"chunk\.(\d+)")
-# Documents that a warning names: enough to see of which object they are.
-_SHOWN = 5
-
-
-def ensure_index(chunks: DocumentCollection, *, best_effort: bool = False) -> bool:
-    """Make the index by chunk, not unique, and return whether it is there. ``best_effort``: a user who may not make
-    it does without."""
-    try:
-        chunks.create_index(KEY_INDEX, background=True)
-    except OperationFailure as error:
-        if best_effort and error.code == _UNAUTHORIZED:
-            return False
-        raise
-    return True
-
-
-def ensure_positional(chunks: DocumentCollection, positions: int = POSITIONS, *, unique: bool = False) -> bool:
-    """Make a positional index that covers at least so many positions, and return whether it is unique.
-
-    One that cannot be unique (documents that are there twice, or more positions than an index has fields) is made
-    otherwise, with a warning. One of ours that is narrower is replaced.
-    """
-    positions = max(positions, POSITIONS)
-    if positions > MOST_POSITIONS:
-        if unique:
-            _warn(f"an index covers {MOST_POSITIONS} dimensions, not {positions}")
-        positions, unique = MOST_POSITIONS, False
-    present = _positional(chunks)
-    if not any(covers >= positions and is_unique >= unique for covers, is_unique, _ in present):
-        unique = unique and _make_positional(chunks, positions, unique=True)
-        if not unique:
-            _make_positional(chunks, positions, unique=False)
-    for covers, is_unique, name in present:
-        if covers < positions and name == _name(covers, is_unique):
-            try:
-                chunks.drop_index(name)
-            except OperationFailure as error:
-                if error.code != _NO_INDEX:
-                    raise
-    return any(is_unique for _, is_unique, _ in _positional(chunks))
-
-
-def find_duplicates(chunks: DocumentCollection, limit: int | None = None) -> list[tuple[Any, Key, Any]]:
-    """Return object, chunk and n of documents that are there more than once, which none should be."""
-    key = {"meta_id": "$meta_id", "name": "$name", "chunk": "$chunk", "n": "$n"}
-    pipeline: list[MutableDocument] = [
-        {"$group": {"_id": key, "count": {"$sum": 1}}},
-        {"$match": {"count": {"$gt": 1}}},
-        *([{"$limit": limit}] if limit else []),
-    ]
-    found: list[tuple[Any, Key, Any]] = []
-    for row in (row["_id"] for row in chunks.aggregate(pipeline, allowDiskUse=True)):
-        chunk = row.get("chunk")
-        index = tuple(chunk) if isinstance(chunk, list) else None
-        found.append((row.get("meta_id"), (str(row.get("name")), index), row.get("n")))
-    return found
-
-
-def _positional(chunks: DocumentCollection) -> list[tuple[int, bool, str]]:
-    """Return how many positions each positional index covers, whether it is unique, and its name; the widest first."""
-    found = []
-    for name, index in chunks.index_information().items():
-        fields = [field for field, _ in index["key"]]
-        positions = sum(bool(_POSITION.fullmatch(field)) for field in fields)
-        if positions and fields == [field for field, _ in positional_index(positions)]:
-            found.append((positions, bool(index.get("unique")), name))
-    return sorted(found, reverse=True)
-
-
-def _name(positions: int, unique: bool) -> str:
-    return f"hyperslab_{positions}_positions{'_unique' if unique else ''}"
-
-
-def _make_positional(chunks: DocumentCollection, positions: int, *, unique: bool) -> bool:
-    """Make the index; False where documents stand in the way of a unique one."""
-    try:
-        name = _name(positions, unique)
-        chunks.create_index(positional_index(positions), name=name, background=True, unique=unique)
-    except OperationFailure as error:
-        if error.code != _DUPLICATE_KEY:
-            raise
-        found = find_duplicates(chunks, _SHOWN + 1)
-        shown = ", ".join(f"{meta_id} {format_key(key)} n={n}" for meta_id, key, n in found[:_SHOWN])
-        _warn(f"documents are stored more than once: {shown}{' and more' if len(found) > _SHOWN else ''}")
-        return False
-    return True
-
-
-def _warn(why: str) -> None:
-    message = f"the positional index is not unique: {why}; hyperslab check finds them, repair removes copies"
-    warnings.warn(message, UserWarning, stacklevel=4)

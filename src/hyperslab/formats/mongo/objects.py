@@ -72,8 +72,9 @@ def resolve_id(meta: DocumentCollection, name_or_id: ObjectId | str) -> ObjectId
         raise DocumentNotFoundError(name_or_id)
     ids = find_holders(meta, name_or_id)
     if not ids:
-        rows = meta.find({"name": {"$exists": True}, STATUS: {"$exists": False}}, {"name": 1}).limit(_CANDIDATES)
-        names = list(dict.fromkeys(str(row["name"]) for row in rows))
+        # By type, since the index also holds objects without a name.
+        rows = meta.find({"name": {"$type": "string"}, STATUS: {"$exists": False}}, {"name": 1}).limit(_CANDIDATES)
+        names = list(dict.fromkeys(row["name"] for row in rows))
         raise NotFound(f"no object has the name or id {name_or_id!r}", remedy=meant(name_or_id, names[:_MEANT]))
     if len(ids) > 1:
         remedy = f"name one by its id: {_format_ids(ids)}"
@@ -98,6 +99,11 @@ def find_replaced(meta: DocumentCollection) -> set[ObjectId]:
     """Return the objects whose place another one has taken, and which are still to be removed."""
     rows = meta.find({REPLACES: {"$exists": True}, STATUS: {"$exists": False}}, {REPLACES: 1})
     return {old for row in rows if isinstance(old := row[EXTENSION]["replaces"], ObjectId)}
+
+
+def find_unfinished(meta: DocumentCollection) -> set[ObjectId]:
+    """Return the objects that are still being made."""
+    return {row["_id"] for row in meta.find({STATUS: {"$exists": True}}, {"_id": 1})}
 
 
 def commit_object(

@@ -15,10 +15,10 @@ from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound
 from hyperslab.formats.base import Reader
 from hyperslab.formats.format_errors import node_not_found
 from hyperslab.formats.mongo import objects, rules, search
-from hyperslab.formats.mongo.bson_values import Document, DocumentCollection
+from hyperslab.formats.mongo.bson_values import Collections, Document, DocumentCollection
 from hyperslab.formats.mongo.chunk_source import ChunkCollection, MongoChunks
 from hyperslab.formats.mongo.chunk_writes import UndoView, undo_entries, with_write_concern
-from hyperslab.formats.mongo.document import STATUS, Meta, Variable, parse_object
+from hyperslab.formats.mongo.document import Meta, Variable, parse_object
 from hyperslab.formats.mongo.embedded import EmbeddedChunk
 from hyperslab.formats.mongo.server import ServerPlace, storage_errors
 from hyperslab.formats.mongo.to_spec import (
@@ -56,6 +56,11 @@ class CollectionPair:
     def url(self) -> str:
         """Where it is, without secrets."""
         return self.place.url
+
+    @property
+    def collections(self) -> Collections:
+        """The two of them."""
+        return Collections(self.meta, self.chunks)
 
     @property
     def durable_meta(self) -> DocumentCollection:
@@ -231,9 +236,13 @@ class CollectionReader(Reader):
             found, inner = self._object(path)
             return found.children(inner)
         with storage_errors(self.url):
-            gone = objects.find_replaced(self._pair.meta)
-            rows = self._pair.meta.find({STATUS: {"$exists": False}}, {"_id": 1}).sort("_id", 1)
-            return [str(row["_id"]) for row in rows if row["_id"] not in gone]
+            meta = self._pair.meta
+            hidden = objects.find_replaced(meta)
+            # Ids alone, which stand in an index: the server reads no document. What is being made is looked for
+            # afterwards: an object that is whole by then is listed.
+            ids = [row["_id"] for row in meta.find({}, {"_id": 1}).sort("_id", 1)]
+            hidden |= objects.find_unfinished(meta)
+            return [str(id) for id in ids if id not in hidden]
 
     def some_names(self, most: int) -> list[str]:
         """Return the names of the first objects, or their ids where they have none."""

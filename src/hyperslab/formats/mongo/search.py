@@ -8,7 +8,6 @@ rest.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,7 +20,6 @@ import bson
 import numpy as np
 from bson import ObjectId
 from bson.errors import BSONError
-from pymongo.collation import Collation
 
 from hyperslab.errors import HyperslabError, Invalid, WrongType
 from hyperslab.formats.mongo.bson_values import (
@@ -34,9 +32,9 @@ from hyperslab.formats.mongo.bson_values import (
 )
 from hyperslab.formats.mongo.document import ARRAY, STATUS
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
+from hyperslab.formats.mongo.indexes import BINARY, is_plain_word
 from hyperslab.formats.mongo.objects import find_replaced
 
-_WORD = re.compile(r"\w[^.$\0]*")
 _RANGED = ((int, float), (str,), (datetime,), (bytes,))
 
 
@@ -71,12 +69,21 @@ class Criterion:
         """Return True if it is one of bounds."""
         return self.low is not None or self.high is not None
 
+    @property
+    def is_exact(self) -> bool:
+        """Return True if the server finds by :meth:`query` exactly what fulfils it."""
+        # None is equal to what is not there, too, a list to one that has it as an item; of others only these are sure.
+        values = [each for each in (self.low, self.high) if each is not None] if self.is_range else self.values
+        return all(isinstance(each, bool | int | float | str | datetime | ObjectId) for each in values)
+
     def query(self) -> MutableDocument:
         """Return the condition that the server compares a field with."""
+        # The server takes a list for each of its items.
+        no_list = {"$not": {"$type": "array"}} if self.is_exact else {}
         if not self.is_range:
-            return {"$eq": self.values[0]} if len(self.values) == 1 else {"$in": list(self.values)}
+            return ({"$eq": self.values[0]} if len(self.values) == 1 else {"$in": list(self.values)}) | no_list
         bounds = {"$gte": self.low, "$lt": self.high}
-        return {operator: bound for operator, bound in bounds.items() if bound is not None}
+        return {operator: bound for operator, bound in bounds.items() if bound is not None} | no_list
 
     def holds(self, value: Any) -> bool:
         """Return True if it holds for a value."""
@@ -151,10 +158,16 @@ class Criteria:
             None if until is None else _id_of_moment(until, "until"),
         )
 
+    @property
+    def is_exact(self) -> bool:
+        """Return True if the server finds by :meth:`query` and :meth:`row_query` exactly what fulfils them."""
+        compared = [*self.attrs.values(), *([self.name] if self.name else [])]
+        return not self.dims and all(criterion.is_exact for criterion in compared)
+
     def query(self) -> MutableDocument:
         """Return the query on documents as they are stored; it finds all that is wanted, and maybe more."""
         wanted: list[MutableDocument] = [
-            {f"attrs.{key}": criterion.query()} for key, criterion in self.attrs.items() if _WORD.fullmatch(key)
+            {f"attrs.{key}": criterion.query()} for key, criterion in self.attrs.items() if is_plain_word(key)
         ]
         wanted += [{"name": self.name.query()}] if self.name else []
         wanted += [{"_id": {"$gte": self.since}}] if self.since else []
@@ -166,7 +179,7 @@ class Criteria:
         wanted: list[MutableDocument] = [
             {"attrs": {"$elemMatch": {"k": {"$eq": key}, "v": criterion.query()}}}
             for key, criterion in self.attrs.items()
-            if not _WORD.fullmatch(key)
+            if not is_plain_word(key)
         ]
         wanted += [{"variables.dims": {"$eq": dim}} for dim in self.dims]
         wanted += [{"variables.k": {"$eq": variable}} for variable in self.variables]
@@ -286,14 +299,16 @@ def parse_info(row: Document) -> ObjectInfo:
 # -- find -------------------------------------------------------------------------------------------------------------
 
 
+# Rows that the server makes at a time: of a small object one is some 500 bytes, and a search that ends early reads no
+# more than these.
+_ROWS = 100
 Order = Literal["created", "-created", "name", "-name"]
 _ORDERS: dict[Order, dict[str, int]] = {
     "created": {"_id": 1},
     "-created": {"_id": -1},
     "name": {"name": 1, "_id": 1},
-    "-name": {"name": -1, "_id": 1},
+    "-name": {"name": -1, "_id": -1},
 }
-_EXACTLY = Collation(locale="simple")
 
 
 def parse_order(text: str) -> Order:
@@ -329,13 +344,21 @@ def find_objects(
 
     def find() -> Iterator[ObjectInfo]:
         hidden = find_replaced(meta)
-        pipeline = [
+        # Sorted first, by an index; documents are made rows then, as the client takes them.
+        pipeline: list[MutableDocument] = [
             {"$match": {STATUS: {"$exists": False}, **wanted.query()}},
-            {"$project": INFO_PROJECTION},
-            {"$match": wanted.row_query()},
             {"$sort": sort},
+            {"$project": INFO_PROJECTION},
         ]
-        with meta.aggregate(pipeline, allowDiskUse=True, collation=_EXACTLY) as rows:
+        if rest := wanted.row_query():
+            pipeline.append({"$match": rest})
+        most = None if limit is None else skip + limit + len(hidden)
+        if most == 0:
+            return
+        if most is not None and wanted.is_exact:
+            pipeline.append({"$limit": most})
+        batch = _ROWS if most is None else min(_ROWS, most)
+        with meta.aggregate(pipeline, allowDiskUse=True, collation=BINARY, batchSize=batch) as rows:
             infos = (parse_info(row) for row in rows if row["_id"] not in hidden)
             fitting = (info for info in infos if wanted.hold(info))
             yield from islice(fitting, skip, None if limit is None else skip + limit)

@@ -20,11 +20,12 @@ from hyperslab.formats.format_errors import node_not_found, require_no_link
 from hyperslab.formats.mongo import edit_document, objects
 from hyperslab.formats.mongo.bson_values import Document
 from hyperslab.formats.mongo.chunk_documents import Key
-from hyperslab.formats.mongo.chunk_queries import STORED_WHOLE, conditions, delete_chunks, ensure_index
+from hyperslab.formats.mongo.chunk_queries import STORED_WHOLE, conditions, delete_chunks
 from hyperslab.formats.mongo.chunk_source import ChunkCollection, MongoChunks
 from hyperslab.formats.mongo.chunk_writes import ChunkUndo, UndoEntry, UndoView, roll_back_all, undo_entries
 from hyperslab.formats.mongo.document import DERIVED, EXTENSION, WRITING, Meta, Variable, choose_embedded, parse_object
 from hyperslab.formats.mongo.embedded import EmbeddedCells, EmbeddedChunk
+from hyperslab.formats.mongo.indexes import SEARCH_INDEXES, Index, ensure_write_indexes
 from hyperslab.formats.mongo.object_changes import Edit, Heartbeats, change_document, check_object, hold_lease
 from hyperslab.formats.mongo.reader import CollectionPair, CollectionReader, ObjectReader, check_new_name, open_reader
 from hyperslab.formats.mongo.server import (
@@ -43,17 +44,19 @@ from hyperslab.stores.location import Location
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingLimits:
-    """Bytes of cells in a chunk document, and of all the variables together that stand in the object's document."""
+class WriteOptions:
+    """Bytes of cells in a chunk document, and of all the variables together that stand in the object's document; the
+    indexes of objects that are made before a new one is."""
 
     chunk_size: int
     embedded: int
+    indexes: tuple[Index, ...] = SEARCH_INDEXES
 
 
-class _LimitedWriter(Writer):
-    """The limits of new arrays, the same for a writer of an object and one of a collection."""
+class _ArrayMaker(Writer):
+    """What new arrays are like, the same for a writer of an object and one of a collection."""
 
-    _limits: EmbeddingLimits
+    _options: WriteOptions
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """Return the spec of a new array as documents hold it, or Unsupported."""
@@ -61,15 +64,15 @@ class _LimitedWriter(Writer):
 
     def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
         """Return chunks of one document each."""
-        return edit_document.auto_chunk_lengths(shape, itemsize, self._limits.chunk_size)
+        return edit_document.auto_chunk_lengths(shape, itemsize, self._options.chunk_size)
 
 
-class ObjectWriter(ObjectReader, _LimitedWriter):
+class ObjectWriter(ObjectReader, _ArrayMaker):
     """An object open for changes. Within a batch its document is written once, at the end."""
 
-    def __init__(self, pair: CollectionPair, doc: Document, limits: EmbeddingLimits) -> None:
+    def __init__(self, pair: CollectionPair, doc: Document, options: WriteOptions) -> None:
         super().__init__(pair, doc)
-        self._limits = limits
+        self._options = options
         self._base = self._meta
         self._pending: list[Edit] = []
         self._after_commit: list[Callable[[], None]] = []
@@ -113,13 +116,13 @@ class ObjectWriter(ObjectReader, _LimitedWriter):
         """Return the array as it is to be stored, and whether in one piece: what is stays so while it is small."""
         old = self._meta.variables.get(name)
         if old is None or old.problem is not None:
-            return spec, edit_document.fits_one_piece(spec, self._limits.embedded)
+            return spec, edit_document.fits_one_piece(spec, self._options.embedded)
         if old.chunks is not None:
             return spec, False
         stays = spec.shape == old.shape
         if not stays and (old.embedded is not None or self._meta.has_derived_ids):
             one = spec.evolve(chunks=whole_chunks(spec.shape))
-            stays = edit_document.fits_one_piece(one, self._limits.embedded)
+            stays = edit_document.fits_one_piece(one, self._options.embedded)
         longer = tuple(max(1, n, c) if isinstance(c, int) else n for n, c in zip(spec.shape, spec.chunks, strict=True))
         return (spec.evolve(chunks=longer), True) if stays else (spec, False)
 
@@ -365,16 +368,16 @@ class ObjectDraft(ObjectWriter):
     of the one that has the name."""
 
     def __init__(
-        self, pair: CollectionPair, where: Location, name: str, limits: EmbeddingLimits, *, overwrite: bool
+        self, pair: CollectionPair, where: Location, name: str, options: WriteOptions, *, overwrite: bool
     ) -> None:
         extension = {"version": 1, "status": WRITING, "chunk_ids": DERIVED}
-        empty = {"coords": {}, "data_vars": {}, "chunkSize": limits.chunk_size, EXTENSION: extension}
+        empty = {"coords": {}, "data_vars": {}, "chunkSize": options.chunk_size, EXTENSION: extension}
         doc: Document = {"_id": ObjectId(), **empty}
         with storage_errors(pair.url):
             self._server = current_writer(pair.meta.database)
-            ensure_index(pair.chunks, best_effort=True)
+            ensure_write_indexes(pair.collections, options.indexes)
             pair.durable_meta.insert_one(dict(doc))
-        super().__init__(pair, doc, limits)
+        super().__init__(pair, doc, options)
         # where it is found while it is being written
         self.location = Location.of(f"{str(where.target).partition('#')[0]}#{self.id}", where.options)
         self._name = name
@@ -438,7 +441,7 @@ class ObjectDraft(ObjectWriter):
     def _embed_small(self) -> None:
         """Move the smallest of the arrays in one piece into the document, as xarray_mongodb does."""
         self.refresh("")
-        most = self._limits.embedded
+        most = self._options.embedded
         small = []
         for name, each in self._meta.variables.items():
             nbytes = each.dtype.itemsize * prod(size or 0 for size in each.shape)
@@ -466,19 +469,19 @@ class ObjectDraft(ObjectWriter):
 # -- a collection of objects ------------------------------------------------------------------------------------------
 
 
-class CollectionWriter(CollectionReader, _LimitedWriter):
+class CollectionWriter(CollectionReader, _ArrayMaker):
     """All objects of a collection. New ones are found once it is closed."""
 
     is_written_whole = True
 
-    def __init__(self, pair: CollectionPair, where: Location, limits: EmbeddingLimits) -> None:
+    def __init__(self, pair: CollectionPair, where: Location, options: WriteOptions) -> None:
         super().__init__(pair)
         self._where = where
-        self._limits = limits
+        self._options = options
         self._drafts: dict[str, ObjectDraft] = {}
 
     def _open_object(self, doc: Document, wanted: str) -> ObjectWriter:
-        return ObjectWriter(self._pair, doc, self._limits)
+        return ObjectWriter(self._pair, doc, self._options)
 
     def _writer(self, path: str) -> tuple[ObjectWriter, str]:
         found, inner = self._object(path)
@@ -502,7 +505,7 @@ class CollectionWriter(CollectionReader, _LimitedWriter):
                 message = "format mongo: a collection holds objects"
                 raise Unsupported(message, url=self.url, node=path, remedy=remedy) from None
             check_new_name(replace(self._pair.place, object=wanted))
-            target = ObjectDraft(self._pair, self._where, wanted, self._limits, overwrite=False)
+            target = ObjectDraft(self._pair, self._where, wanted, self._options, overwrite=False)
             self._objects[wanted] = self._drafts[wanted] = target
         target.put(inner, spec)
 
@@ -556,7 +559,7 @@ class CollectionWriter(CollectionReader, _LimitedWriter):
 # -- modes ------------------------------------------------------------------------------------------------------------
 
 
-def open_place(where: Location, mode: Mode, settings: Settings, limits: EmbeddingLimits) -> Reader:
+def open_place(where: Location, mode: Mode, settings: Settings, options: WriteOptions) -> Reader:
     """Open the object or the collection; a new object in the modes ``x`` and ``w``."""
     pair = CollectionPair.of(ServerPlace.of(where), settings)
     wanted = pair.place.object
@@ -566,15 +569,15 @@ def open_place(where: Location, mode: Mode, settings: Settings, limits: Embeddin
         if mode == "w":
             remedy = "name one object of it behind #, or remove its objects one by one"
             raise Invalid("a whole collection is not replaced", url=pair.url, remedy=remedy)
-        return CollectionWriter(pair, where, limits)
+        return CollectionWriter(pair, where, options)
     try:
         key = pair.resolve(wanted)
     except NotFound:
         if mode == "r+":
             raise
-        return ObjectDraft(pair, where, check_new_name(pair.place), limits, overwrite=mode == "w")
+        return ObjectDraft(pair, where, check_new_name(pair.place), options, overwrite=mode == "w")
     if mode == "x":
         raise AlreadyExists("there is an object of this name", url=pair.url, remedy="mode='w' replaces it")
     if mode == "w":
-        return ObjectDraft(pair, where, check_new_name(pair.place), limits, overwrite=True)
-    return ObjectWriter(pair, pair.document(key), limits)
+        return ObjectDraft(pair, where, check_new_name(pair.place), options, overwrite=True)
+    return ObjectWriter(pair, pair.document(key), options)
