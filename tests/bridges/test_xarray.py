@@ -478,11 +478,34 @@ def test_many_small_chunks_are_put_into_shards(
         assert_identical(opened(url).load(), dataset)
 
 
-def test_shards_of_given_lengths_are_each_variables_own() -> None:
+@pytest.mark.parametrize("lazy", [False, True])
+def test_shards_by_dimension(tmp_path: Path, lazy: bool) -> None:
+    """As chunks are: for the cells of each variable that has the dimension; an encoding of its own comes first."""
+    cells = (("time", "x"), np.arange(60.0).reshape(20, 3))
+    dataset = xr.Dataset(
+        {"t": cells, "own": cells, "still": ("x", np.arange(3))},
+        coords={"time": np.arange(20), "label": ("time", [2] * 20)},
+    )
+    saved = dataset.chunk({"time": 4}) if lazy else dataset
+    encoding = {"own": {"chunks": (5, 3), "shards": (10, 3)}}
+    hs.save(tmp_path / "a.zarr", saved, chunks={"time": 2}, shards={"time": 8}, encoding=encoding)
+    root = hs.open(tmp_path / "a.zarr")
+    assert {name: array.shards for name, array in root.arrays()} == {
+        "t": (8, 3), "own": (10, 3), "still": None, "time": None, "label": (8,)
+    }  # fmt: skip
+    assert root["t"].chunks == (2, 3)
+    assert_identical(opened(tmp_path / "a.zarr").load(), dataset)
+
+
+def test_shards_that_mean_nothing() -> None:
     dataset = xr.Dataset({"t": ("x", np.arange(3))})
-    for wrong in ({"x": 3}, (3,), True, "foo"):
-        with pytest.raises(Invalid, match=r"^shards=.*; give False or 'none', 'auto', 'many' .* in its encoding"):
+    for wrong in ((3,), True, "foo", {"x": 0}):
+        with pytest.raises(Invalid, match=r"^shards=.*; give False or 'none', 'auto', 'many' .* lengths by dimension"):
             hs.save(MemoryStore(), dataset, shards=wrong)
+    with pytest.raises(Invalid, match=r"^shards for a dimension 'y'"):
+        hs.save(MemoryStore(), dataset, shards={"y": 3})
+    with pytest.raises(hs.errors.Unsupported, match="shards"):
+        hs.save(MemoryStore(), dataset, format="zarr2", chunks={"x": 1}, shards={"x": 3})
     for wrong in (True, "foo", 0):
         with pytest.raises(Invalid, match=r"encoding of 't': shards=.*; give False or 'none', .* lengths: one"):
             hs.save(MemoryStore(), dataset, encoding={"t": {"shards": wrong}})

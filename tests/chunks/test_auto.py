@@ -141,6 +141,3 @@ def test_lengths_that_a_caller_does_not_take() -> None:
     for lengths in (4, (4, 4), np.array([4, 4])):
         with pytest.raises(Invalid, match=r"'many' \(.*\), or lengths by dimension, such as"):
             parse_shards(lengths, lengths="by dimension")
-    for every in (4, (4, 4), {"x": 4}):
-        with pytest.raises(Invalid, match=r"'many' \(.*\), or lengths for each variable, in its encoding"):
-            parse_shards(every, lengths="by variable")

@@ -25,9 +25,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hyperslab as hs
-from hyperslab.chunks import engine, execute
+from hyperslab.chunks import auto, engine, execute
 from hyperslab.codecs import chain, libblosc2
-from hyperslab.group import creation
 from hyperslab.testing.selections import random_key
 
 pytestmark = pytest.mark.skipif(engine.load_engine() is None, reason="the engine in C is not built here, or turned off")
@@ -866,7 +865,7 @@ def test_an_index_names_no_more_bytes_than_a_chunk_has(tmp_path: Path) -> None:
 
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="its 2^18 chunks of 512 MiB take minutes there")
 def test_shards_of_more_bytes_than_64_bits_count_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(creation, "_MOST_CHUNKS_OF_SHARD", 1 << 40)  # others may make such shards
+    monkeypatch.setattr(auto, "_MOST_IN_INDEX", 1 << 40)  # others may make such shards
     with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
         root.create_array("a", (1 << 47,), "u1", chunks=(1 << 29,), shards=(1 << 59,), fill_value=3)
     array = hs.open_array(tmp_path / "a.zarr/a", cache_bytes=0)
@@ -977,7 +976,7 @@ def test_parts_of_a_box_are_written_one_after_another(
 
 
 def test_what_it_has_no_numbers_for_is_left_to_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(creation, "_MOST_CHUNKS_OF_SHARD", 1 << 40)  # others may make such shards
+    monkeypatch.setattr(auto, "_MOST_IN_INDEX", 1 << 40)  # others may make such shards
     with hs.create(tmp_path / "a.zarr", "zarr3", durable=False) as root:
         many = root.create_array("many", (1,) * 38 + (2, 2), "i4", chunks=(1,) * 40)
         many[...] = np.arange(4, dtype="i4").reshape(many.shape)

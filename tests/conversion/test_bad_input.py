@@ -34,6 +34,18 @@ def _command(source: Path, target: Target, *more: str) -> Result:
     return CliRunner().invoke(main, ["convert", str(source), *target.words, *more])
 
 
+def test_shards_whose_index_has_no_room(tmp_path: Path) -> None:
+    """As ``create_array`` says of them, before there is any target."""
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("a", (10**9, 1), "i1", dims=("t", "x"), chunks=(10**6, 1))
+    words = [str(tmp_path / "a.zarr"), str(tmp_path / "b.zarr"), "--chunks", "t=1", "--shards", "t=-1"]
+    found = CliRunner().invoke(main, ["convert", *words])
+    assert found.exit_code == 2 and "shard of 1,000,000,000 chunks would take 14.9 GiB" in found.stderr, found.stderr
+    with pytest.raises(Invalid, match="make shards smaller, or chunks larger"):
+        hs.convert(tmp_path / "a.zarr", tmp_path / "b.zarr", chunks={"t": 1}, shards={"t": 10**8})
+    assert [path.name for path in tmp_path.iterdir()] == ["a.zarr"]
+
+
 # -- what the target cannot hold --------------------------------------------------------------------------------------
 
 

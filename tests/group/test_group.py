@@ -399,6 +399,17 @@ def test_words_for_shards_that_mean_nothing(name):
     assert list(root) == []
 
 
+@pytest.mark.parametrize("chunks", [None, "auto"])
+def test_shards_alone_ask_for_chunks(chunks):
+    root = hs.create(MemoryStore(), "zarr3")
+    for shards in (100, (100, 300), {"x": 100}):
+        remedy = "give chunks too, of lengths that divide those of the shards"
+        with pytest.raises(Invalid, match=rf"of chunks of \(500, 750\), which nobody chose .*node=/a.*; {remedy}"):
+            root.create_array("a", (4000, 3000), "f8", dims=("x", "y"), shards=shards, chunks=chunks)
+    assert root.create_array("b", (4000, 3000), "f8", shards=(1000, 1500), chunks=chunks).shards == (1000, 1500)
+    assert list(root) == ["b"]
+
+
 def test_a_shard_of_absurdly_many_chunks_is_refused():
     root = hs.create(MemoryStore())
     with pytest.raises(Invalid, match=r"shard of 10,000,000,000 chunks would take 149.0 GiB .*node=/a"):

@@ -13,6 +13,7 @@ import numpy as np
 
 from hyperslab.chunks.settings import MEBIBYTE
 from hyperslab.errors import Invalid
+from hyperslab.model.amounts import size_text
 from hyperslab.model.spec import Chunks
 
 CHUNK_BYTES = 4 * MEBIBYTE
@@ -31,6 +32,9 @@ MOST_CHUNKS_OF_SHARD = 4096
 # Of such a shard: fewer are no fewer files to speak of.
 LEAST_CHUNKS_OF_SHARD = 4
 
+# Of any shard: each has 16 bytes in its index, which is in memory whole while a shard is written: 256 MiB.
+_MOST_IN_INDEX = 1 << 24
+
 MANY: Literal["many"] = "many"
 """For ``shards``: where the chunks would be many small files."""
 ShardLengths = int | tuple[int | None, ...] | Mapping[str, int]
@@ -42,7 +46,6 @@ SHARD_WORDS = ("auto", MANY, "none")
 _LENGTHS = {
     "any": "lengths: one, one for each dimension, or by dimension, such as {'time': 100, 'lat': 50} (-1: the whole)",
     "by dimension": "lengths by dimension, such as {'time': 100, 'lat': 50} (-1: the whole)",
-    "by variable": "lengths for each variable, in its encoding",
 }
 
 
@@ -69,9 +72,7 @@ def auto_chunks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     return tuple(map(size, range(len(lengths))))
 
 
-def parse_shards(
-    shards: object, option: str = "shards", lengths: Literal["any", "by dimension", "by variable"] = "any"
-) -> Shards:
+def parse_shards(shards: object, option: str = "shards", lengths: Literal["any", "by dimension"] = "any") -> Shards:
     """Return the shards that a caller wants, as plain numbers and words; Invalid, with the name of the ``option``, for
     what says nothing about shards.
 
@@ -90,7 +91,7 @@ def parse_shards(
             return False
         case int() | np.integer() if lengths == "any" and _is_length(shards):
             return int(shards)
-        case Mapping() if lengths != "by variable" and all(map(_is_length, shards.values())):
+        case Mapping() if all(map(_is_length, shards.values())):
             return {name: int(length) for name, length in shards.items()}
         case str() | bytes() | Mapping():
             pass
@@ -106,6 +107,14 @@ def parse_shards(
 def _is_length(length: object) -> bool:
     """Return True for a whole number of at least 1, or -1."""
     return isinstance(length, int | np.integer) and not isinstance(length, bool) and (length == -1 or bool(length >= 1))
+
+
+def check_shards(shards: Chunks, chunks: Chunks) -> None:
+    """Raise Invalid where a shard would have so many chunks that its index does not fit into memory."""
+    count = prod(-(-shard // cut) for shard, cut in zip(longest_chunk(shards), longest_chunk(chunks), strict=True))
+    if count > _MOST_IN_INDEX:
+        message = f"the index of a shard of {count:,} chunks would take {size_text(16 * count)}"
+        raise Invalid(message, remedy="make shards smaller, or chunks larger")
 
 
 def whole_chunks(shape: tuple[int, ...]) -> tuple[int, ...]:

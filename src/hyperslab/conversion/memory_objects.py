@@ -28,7 +28,7 @@ def save(
 
     ``mode``: ``x`` a new dataset, AlreadyExists when there is one; ``w`` one in place of the old, once it is complete;
     ``a`` add variables; ``r+`` change cells of those that are there. Without it: ``a`` with ``append_dim``, ``r+`` with
-    ``region``, else ``x``. ``chunks`` (by dimension) and ``codec`` for all arrays; ``shards`` too, as a word:
+    ``region``, else ``x``. ``chunks`` and ``shards`` (by dimension) and ``codec`` for all arrays; ``shards`` also
     ``"auto"``, ``"many"``, or False (``"none"``), which leaves small chunks out of shards that many of them get in
     Zarr v3 (not with ``compute=False``). For xarray objects, as in xarray's ``to_zarr``: ``group``, ``encoding`` (by
     variable, of a DataTree by path and variable; also ``chunks``, ``shards``, ``codec``, ``checksum``),

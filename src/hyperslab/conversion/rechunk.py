@@ -12,6 +12,7 @@ from hyperslab.chunks.auto import (
     MANY,
     auto_chunks,
     auto_shards,
+    check_shards,
     longest_chunk,
     parse_shards,
     shards_of_many,
@@ -103,6 +104,7 @@ def choose_chunks(
         # A shard takes in whole chunks, so its lengths are rounded up to multiples of theirs.
         _require_whole_chunks(encoding, dims, inner)
         wanted = _requested_lengths(encoding.shards, dims, shape, inner)
+        check_shards(wanted, inner)
         return inner, tuple(-(-size // cut) * cut for size, cut in zip(wanted, inner, strict=True))
     return inner, auto_shards(shape, inner, itemsize)
 

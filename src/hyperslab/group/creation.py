@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from math import prod
+from operator import mod
 from typing import Any, Literal
 
 import numpy as np
@@ -13,21 +13,25 @@ from hyperslab.array import references
 from hyperslab.array.coerce import to_array
 from hyperslab.array.lazy_cells import is_any_sparse, is_dask_array
 from hyperslab.array.session import OpenDataset
-from hyperslab.chunks.auto import MANY, ShardLengths, auto_shards, parse_shards, shards_of_many
+from hyperslab.chunks.auto import (
+    MANY,
+    ShardLengths,
+    auto_shards,
+    check_shards,
+    longest_chunk,
+    parse_shards,
+    shards_of_many,
+)
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.registry import parse_codec
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Feature, FormatTraits
 from hyperslab.formats.metadata_json.cells import to_fill_cell
 from hyperslab.group.dimensions import unlimited_dimensions
-from hyperslab.model.amounts import size_text
 from hyperslab.model.cells import longest_text
 from hyperslab.model.dtypes import DataType, VlenString, as_data_type, describe, is_fixed, numpy_dtype, tagged_fields
 from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
-
-# Chunks of a shard: each has 16 bytes in its index, which is in memory whole while a shard is written: 256 MiB.
-_MOST_CHUNKS_OF_SHARD = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +125,8 @@ def array_spec(wish: Wish, session: OpenDataset, group: str = "") -> ArraySpec:
     elif wanted is not None:
         shards = _shards(wanted, shape, dims, chunks, itemsize)
         session.format.require_shards()
+        if wish.chunks is None or wish.chunks is True or wish.chunks == "auto":
+            _require_whole_chunks(shards, chunks)
     sparse = wish.sparse or (lists_cells and not wish.densify)
     if sparse:
         _require_sparse(session)
@@ -172,12 +178,15 @@ def _shards(
         return auto_shards(shape, cuts, itemsize)
     whole = tuple(-(-max(length, 1) // cut) * cut for length, cut in zip(shape, cuts, strict=True))
     shards = _cut(wanted, whole, dims, cuts, "shard")
-    count = prod(shard // cut for shard, cut in zip(shards, cuts, strict=True) if isinstance(shard, int))
-    if count > _MOST_CHUNKS_OF_SHARD:
-        size = size_text(16 * count)
-        remedy = "make shards smaller, or chunks larger"
-        raise Invalid(f"the index of a shard of {count:,} chunks would take {size}", remedy=remedy)
+    check_shards(shards, cuts)
     return shards
+
+
+def _require_whole_chunks(shards: Chunks, chunks: Chunks) -> None:
+    """Raise Invalid where the chunks that nobody chose do not fit into the shards."""
+    if any(map(mod, longest_chunk(shards), longest_chunk(chunks))):
+        message = f"shards of {shards} hold no whole number of chunks of {chunks}, which nobody chose"
+        raise Invalid(message, remedy="give chunks too, of lengths that divide those of the shards")
 
 
 def _shards_of_many(

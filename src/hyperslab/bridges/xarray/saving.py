@@ -68,10 +68,11 @@ def save_xarray(
     datasets = _datasets(obj)
     check_storable(datasets.values())
     check_chunks(datasets.values(), chunks)
+    check_chunks(datasets.values(), shards, "shards")
     is_tree = isinstance(obj, xr.DataTree)
     how = NewArrayOptions(
         chunks=chunks,
-        shards=parse_shards(shards, lengths="by variable"),
+        shards=parse_shards(shards, lengths="by dimension"),
         codec=codec,
         encoding=None if is_tree else encoding,
         by_node=_by_node(encoding or {}, datasets) if is_tree else None,

@@ -40,12 +40,12 @@ def check_storable(datasets: Iterable[xr.Dataset]) -> None:
                 raise Invalid(f"{name!r} is a MultiIndex", remedy=f"store its levels: reset_index({name!r})")
 
 
-def check_chunks(datasets: Iterable[xr.Dataset], chunks: Any) -> None:
-    """Raise Invalid where chunks are chosen for a dimension that none of the datasets has."""
+def check_chunks(datasets: Iterable[xr.Dataset], chunks: Any, what: str = "chunks") -> None:
+    """Raise Invalid where chunks, or ``what`` else, are chosen for a dimension that none of the datasets has."""
     dims = {dim: None for dataset in datasets for dim in dataset.dims}
     unknown = [dim for dim in chunks if dim not in dims] if isinstance(chunks, Mapping) else []
     if unknown and dims:
-        raise Invalid(f"chunks for a dimension {unknown[0]!r}", remedy=meant(unknown[0], dims))
+        raise Invalid(f"{what} for a dimension {unknown[0]!r}", remedy=meant(unknown[0], dims))
 
 
 def _check_names(name: Any, variable: xr.Variable) -> None:

@@ -99,7 +99,7 @@ _APPENDING = (1 << 62) - 1
 
 @dataclass(frozen=True, kw_only=True)
 class NewArrayOptions:
-    """Options of new arrays: for all (``chunks`` by dimension, ``shards``, ``codec``) and by variable (``encoding``),
+    """Options of new arrays: for all (``chunks``, ``shards`` by dimension, ``codec``) and by variable (``encoding``),
     which ``by_node`` has for each node of a tree; ``unlimited`` are the dimensions that grow, None for those of the
     dataset. ``compute=False`` leaves dask arrays to be written later, ``densify`` stores all cells of sparse ones.
     """
@@ -428,6 +428,9 @@ def _shards(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions
     own, format = variable.encoding.get("shards"), group._session.format
     if "shards" in (how.encoding or {}).get(name, {}):
         return False if own is None else own
+    if isinstance(how.shards, Mapping):  # as of a conversion, meant for cells: coordinates along a dimension stay whole
+        chosen = {} if name in variable.dims else {dim: how.shards[dim] for dim in variable.dims if dim in how.shards}
+        return chosen or None
     if how.shards is not None:
         return how.shards
     if own is not None and format.traits.has_collections:
