@@ -1119,7 +1119,7 @@ def test_two_chunks_of_a_shard_are_enough(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_engine_is_not_told_of_chunks_that_the_cache_may_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cells = make_cells(np.random.default_rng(2), (512, 512), "f4")
+    cells = make_cells(np.random.default_rng(2), (512, 512), "f8")
     with hs.create(tmp_path / "a.zarr") as root:
         root.create_array("a", data=cells, chunks=(64, 64), shards=(256, 256))
     array = hs.open(tmp_path / "a.zarr")["a"]
@@ -1128,3 +1128,22 @@ def test_the_engine_is_not_told_of_chunks_that_the_cache_may_have(
         assert counts["read"] == 0
         assert np.array_equal(array[:, 64:130], cells[:, 64:130])  # some of them are wanted whole
         assert counts["read"] == 2
+
+
+@pytest.mark.parametrize("shards", [None, (64, 64)])
+@pytest.mark.parametrize("codec", ["none", "lz4", "blosc:lz4", "blosc:zstd", "zstd"])
+def test_chunks_that_are_sooner_read_than_found_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, shards: tuple[int, int] | None
+) -> None:
+    cells = make_cells(np.random.default_rng(2), (128, 128), "f4")
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("a", data=cells, chunks=(8, 8), shards=shards, codec=codec)
+    array = hs.open(tmp_path / "a.zarr", "r+")["a"]
+    with counted(monkeypatch) as counts:
+        for value in (0, 1):
+            assert np.array_equal(array[3:70, 3:9], cells[3:70, 3:9])
+            array[5, 5] = cells[5, 5] = value
+        assert counts["read"] and not counts["left"]
+    damage(tmp_path / "a.zarr/a/c/0/0", "truncated")
+    with pytest.raises(hs.errors.CorruptChunk):
+        array[3:70, 3:9]

@@ -127,7 +127,7 @@ def read(
         require(nbytes, settings.memory_limit)
     reader = _BatchReader(source, plan, out, fill, cache, source if cached_under is None else cached_under)
     several = traits.in_files and count > 1  # a single chunk is read by the source, which may call the engine
-    engine = make_read(source.stored_files, plan, out, fill, whole_only=reader.stamp is not None) if several else None
+    engine = make_read(source.stored_files, plan, out, fill, cached=reader.stamp is not None) if several else None
     if engine is None and count > CHUNKS_PER_BATCH and traits.fetches_outer and plan.grid.outer is not None:
         reader.share(settings, nbytes)
     workers = (

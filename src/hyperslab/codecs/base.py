@@ -87,6 +87,9 @@ class BytesToBytes(ABC):
     __slots__ = ()
     can_decode_into: ClassVar[bool] = False
     engine_name: str | None = None
+    most_uncached: int = 0
+    """Bytes of the cells of a chunk up to which the engine in C decodes it sooner than Python finds it in the cache
+    (``UNCOMPRESSED_UNCACHED`` in ``chunks/engine.py``)."""
 
     def engine_encoder(self, size: int) -> EngineEncoder | None:
         """Return how the engine in C encodes chunks of ``size`` bytes; None where it does not."""

@@ -220,6 +220,7 @@ class Blosc(BytesToBytes):
         shuffle = config.get("shuffle", 1)
         shuffle = SHUFFLES.get(shuffle, shuffle) if isinstance(shuffle, str) else shuffle
         shuffle = integer("blosc", {"shuffle": shuffle}, "shuffle", 1, -1, 2)
+        self.most_uncached = {"lz4": 16 << 10, "zstd": 1 << 10}.get(self._cname, 0)
         self._shuffle = shuffle if shuffle >= 0 else (2 if self._typesize == 1 else 1)
         self._item = np.dtype((np.void, self._typesize))
         self._room = room(cells)

@@ -12,7 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.chunks.engine import EngineCodecs, EngineEncoder, ShardLayout, SingleChunks, make_single_reads
+from hyperslab.chunks.engine import (
+    UNCOMPRESSED_UNCACHED,
+    EngineCodecs,
+    EngineEncoder,
+    ShardLayout,
+    SingleChunks,
+    make_single_reads,
+)
 from hyperslab.codecs import config as read
 from hyperslab.codecs.base import ArrayToArray, ArrayToBytes, Buffer, BytesToBytes, ChunkLayout
 from hyperslab.codecs.buffers import check_size, contiguous, flat_bytes, from_bytes, most_stored
@@ -97,6 +104,7 @@ def _find_engine_codecs(
         size,
         most if limit is None else limit,
         compressors[0] if compressors else None,
+        UNCOMPRESSED_UNCACHED if first is None else first.most_uncached,
         shuffle,
         checksum,
         serial.swap,

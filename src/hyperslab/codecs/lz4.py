@@ -21,6 +21,7 @@ class Lz4(BytesToBytes):
 
     can_decode_into = True
     engine_name = "lz4"
+    most_uncached = 2 << 10
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("lz4", config, "acceleration")

@@ -30,6 +30,7 @@ class Zstd(BytesToBytes):
 
     can_decode_into = True
     engine_name = "zstd"
+    most_uncached = 512
 
     def __init__(self, config: Config, cells: ChunkLayout) -> None:
         only("zstd", config, "level", "checksum")
