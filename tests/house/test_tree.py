@@ -14,10 +14,28 @@ MACHINE = re.compile(r"(?<![\w.:$}*/~-])(?:" + "|".join(PLACES) + ")" + "|" + re
 TEXT = {".py", ".md", ".toml", ".json", ".yml", ".yaml", ".txt", ".cfg", ".sh", ".html", ".js", ".css", ""}
 
 
+# What hatchling puts into each archive of the source, whatever the configuration says, and what it makes.
+ALWAYS = {"pyproject.toml", "README.md", "LICENSE", "NOTICE", ".gitignore", "PKG-INFO"}
+
+
+def list_files() -> list[str]:
+    """Return the names of the files of the repository; in an archive of the source of all files that no tool made."""
+    if (ROOT / ".git").exists():
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
+        return [name for name in listed.split("\0") if name]
+    ignored = {line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines()}
+    names = [path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file()]
+    return [name.as_posix() for name in names if ignored.isdisjoint(name.parts)]
+
+
+def test_the_archive_of_the_source_has_all_of_it() -> None:
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["sdist"]
+    assert {name.partition("/")[0] for name in list_files()} - ALWAYS == {name.strip("/") for name in tool["include"]}
+
+
 def test_no_machine_s_path_in_the_tree() -> None:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
     found = []
-    for name in filter(None, listed.split("\0")):
+    for name in list_files():
         path = ROOT / name
         if path.suffix not in TEXT or not path.is_file():
             continue
