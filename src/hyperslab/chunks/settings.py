@@ -35,10 +35,11 @@ class Settings:
     def __post_init__(self) -> None:
         for name, (kind, least, meant) in _NUMBERS.items():
             value = getattr(self, name)
-            # the first two nearly always, of every dataset that is opened
-            if value is None or (type(value) is int and value >= least):
+            # nearly always one of these, of every dataset that is opened: to ask an abstract class takes two calls
+            is_number = type(value) is int or (type(value) is float and kind is Real)
+            if value is None or (is_number and value >= least):
                 continue
-            is_number = isinstance(value, kind)
+            is_number = is_number or isinstance(value, kind)
             if not (is_number and value >= least):  # NaN is not at least anything
                 raise Invalid(f"{name}={value!r}", remedy=f"give {meant}")
 
