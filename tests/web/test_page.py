@@ -30,7 +30,7 @@ from chromium import MARKS, NEEDS_MATPLOTLIB, colors_of, counted_views, is_wrong
 
 import hyperslab as hs
 from format_variants import Places, dataset, save
-from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema
+from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema, Scale
 from hyperslab.web import nodes
 
 if TYPE_CHECKING:
@@ -792,6 +792,22 @@ def take_pictures(target: Path) -> None:
                         page.screenshot(path=target / f"{name}-{width}-{'dark' if dark else 'light'}.png")
 
 
+def make_years(folder: Path) -> None:
+    """A collection of the years of the real data, each a grid with its warmest cell."""
+    attributes = [AttributeSchema("year", int, primary=True), AttributeSchema("warmest", float, primary=False)]
+    with hs.open(folder / "america.nc") as root, Client(f"file://{folder}/years", durable=False) as store:
+        air = root["air_temperature"]
+        dims = [
+            DimensionSchema("latitude", 37, scale=Scale(15.0, 1.25)),
+            DimensionSchema("longitude", 49, scale=Scale(225.0, 1.875)),
+        ]
+        years = store.create_collection("air_temperature", ArraySchema(dims, np.float32, attributes))
+        for position in range(0, 240, 5):
+            cells = air[position]
+            made = years.create({"year": 1860 + position}, {"warmest": round(float(cells.max()), 2)})
+            made[...].update(cells)
+
+
 def take_pictures_for_docs(target: Path) -> None:
     """Pictures of real data (iris-sample-data) and of an NWB file (pynwb)."""
     from datetime import UTC, datetime
@@ -812,13 +828,15 @@ def take_pictures_for_docs(target: Path) -> None:
             made.add_unit(spike_times=spikes, quality=("good", "fair", "poor")[number % 3])
         with HyperslabIO(folder / "session.nwb.zarr", "w") as io:
             io.write(made)
+        make_years(folder)
         with (
-            hs.serve(folder / "america.nc", folder / "session.nwb.zarr", token=TOKEN) as server,
+            hs.serve(folder / "america.nc", folder / "session.nwb.zarr", folder / "years", token=TOKEN) as server,
             running_browser() as browser,
         ):
             for name, where, query in (
                 ("light", "america.nc", {"node": "/air_temperature"}),
                 ("dark", "session.nwb.zarr", {"node": "/units"}),
+                ("collection", "years", {"node": "/air_temperature", "order": "-warmest"}),
             ):
                 with opened(browser, server, width=1180, dark=name == "dark") as page:
                     show(page, server, where, **query)
