@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
@@ -15,6 +16,7 @@ from bson import ObjectId
 from click.testing import CliRunner
 from pymongo import MongoClient
 from pymongo.database import Database
+from pymongo.monitoring import CommandListener
 
 import hyperslab as hs
 from hyperslab.cli import main
@@ -251,3 +253,69 @@ def test_names_of_a_collection_are_listed_without_documents(grown: Database[Any]
     with watched_work(grown, META) as work:
         assert len(list(root)) == MANY
     assert sum(one.documents for one in work) == 0
+
+
+# -- what chunks cost -------------------------------------------------------------------------------------------------
+
+
+def grid(positional: Any, database: Database[Any], side: int = 8) -> tuple[ObjectId, XarrayMongoDB]:
+    """Put an array of side x side chunks that lie under ids of no meaning."""
+    xdb = XarrayMongoDB(database, positional_index=positional, embed_threshold_bytes=0)
+    cells = da.from_array(np.arange(4.0 * side * side).reshape(2 * side, 2 * side), chunks=(2, 2))
+    id, future = xdb.put(xr.Dataset({"v": (("y", "x"), cells)}), name="grid")
+    future.compute(scheduler="sync")
+    return id, xdb
+
+
+@pytest.mark.parametrize("positional", [True, "unique"])
+def test_one_chunk_by_one_key(database: Database[Any], mongo: Mongo, positional: Any) -> None:
+    id, xdb = grid(positional, database)
+    lazy = xdb.get(id)["v"]
+    with watched_work(database, CHUNKS) as work:
+        assert float(lazy[6, 9].compute(scheduler="sync")) == 6 * 16 + 9
+    assert [(one.keys, one.documents) for one in work if one.documents] == [(1, 1)]
+    part = hs.open(f"{url_of(database, mongo)}#grid")["v"]
+    part[0, 0]
+    with watched_work(database, CHUNKS) as work:
+        assert part[4:8, 4:8].sum() == np.arange(256.0).reshape(16, 16)[4:8, 4:8].sum()
+    # A box of 2 x 2 chunks: at the end of each row of them, and of the box, the server looks at one key more.
+    assert [one.documents for one in work] == [4]
+    assert work[0].keys <= 2 * (2 + 1) + 1
+
+
+def test_without_the_positional_index(database: Database[Any], mongo: Mongo) -> None:
+    """The same cells, found by the index that every driver makes."""
+    id, xdb = grid(False, database)
+    with watched_work(database, CHUNKS) as work:
+        assert float(xdb.get(id)["v"][6, 9].compute(scheduler="sync")) == 6 * 16 + 9
+    assert {one.documents for one in work} >= {15}
+    assert hs.open(f"{url_of(database, mongo)}#grid")["v"][4:8, 4:8].shape == (4, 4)
+
+
+class Commands(CommandListener):
+    """The commands that were sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, Any]] = []
+
+    def started(self, event: Any) -> None:
+        self.sent.append((event.command_name, event.command))
+
+    def succeeded(self, event: Any) -> None:
+        pass
+
+    def failed(self, event: Any) -> None:
+        pass
+
+
+def test_check_and_collect_take_documents_as_they_go(grown: Database[Any], mongo: Mongo) -> None:
+    """In batches, whatever they are; and one look at the server's clock each."""
+    commands = Commands()
+    with MongoClient[Any](mongo.url, event_listeners=[commands]) as client:
+        xdb = XarrayMongoDB(client[grown.name])
+        assert not xdb.check()
+        assert not xdb.collect_garbage(dry_run=True).orphans
+    assert [name for name, _ in commands.sent].count("hello") <= 2 + 1  # one by which chunks without an object are old
+    of_objects = [command for name, command in commands.sent if name == "find" and not command["filter"].get("_id")]
+    assert all(command.get("batchSize", 101) <= 101 for command in of_objects)
+    assert len([name for name, _ in commands.sent if name == "getMore"]) >= MANY // 10 + MANY // 100 - 2

@@ -57,14 +57,28 @@ def conditions(keys: Iterable[object]) -> Iterator[MutableDocument]:
 
 def chunk_query(meta_id: ObjectId, name: str, chunk: ChunkIndex) -> MutableDocument:
     """Return the query for all documents of one chunk."""
-    return {"meta_id": meta_id, "name": {"$eq": name}, "chunk": {"$eq": _stored(chunk)}}
+    return next(queries_of_chunks(meta_id, name, [chunk]))
 
 
 def queries_of_chunks(meta_id: ObjectId, name: str, chunks: Iterable[ChunkIndex]) -> Iterator[MutableDocument]:
     """Yield the queries for all documents of some chunks of one variable; no document is found by two of them, if no
     chunk is named twice."""
-    for condition in conditions(map(_stored, chunks)):
-        yield {"meta_id": meta_id, "name": {"$eq": name}, "chunk": condition}
+    for some in query_batches(chunks):
+        (condition,) = conditions(map(_stored, some))
+        yield {"meta_id": meta_id, "name": {"$eq": name}, "chunk": condition, **_positions(some)}
+
+
+def _positions(chunks: Sequence[ChunkIndex]) -> MutableDocument:
+    """Return what the query for chunks may say besides, so that a positional index serves it: the box around them.
+
+    By the index on ``chunk`` alone the server reads every chunk that shares an index with one of them: 2 n of a grid of
+    n x n. By the positional one it reads the chunks in the box; where there is none, this changes nothing.
+    """
+    known = [chunk for chunk in chunks if chunk is not None]
+    if len(known) < len(chunks) or len(set(map(len, known))) != 1:
+        return {}
+    spans = enumerate((min(places), max(places)) for places in zip(*known, strict=True))
+    return {f"chunk.{axis}": low if low == high else {"$gte": low, "$lte": high} for axis, (low, high) in spans}
 
 
 def _stored(chunk: ChunkIndex) -> list[int] | None:

@@ -57,6 +57,8 @@ from hyperslab.formats.rules import Finding, Rule, Rules
 # before objects are asked for: who stores an object first and its chunks then is never taken for garbage.
 
 
+# Objects that are looked through between two requests of a cursor, which the server forgets if it rests ten minutes.
+_OBJECTS = 100
 GARBAGE_AGE = 3600.0
 """Seconds after which a document is taken for one that nobody is storing any more."""
 
@@ -121,7 +123,7 @@ def find_orphans(
         yield from _find_unfinished(meta, chunks, clock)
         yield from _find_replaced_leftovers(meta, chunks)
         if surplus:
-            for row in meta.find({STATUS: {"$exists": False}}, {"_id": 1}):
+            for row in meta.find({STATUS: {"$exists": False}}, {"_id": 1}, batch_size=_OBJECTS):
                 yield from _surplus_orphans(meta, chunks, row["_id"], clock)
 
     return find_all()
@@ -311,17 +313,19 @@ def find_damage(
         doc = meta.find_one({"_id": {"$eq": id}})
         if doc is None:
             raise DocumentNotFoundError(id)
-        yield from _object_damage(meta, chunks, doc, "", deep, age)
+        yield from _object_damage(meta, chunks, doc, "", deep, _Clock.of(meta, age))
         return
+    clock = _Clock.of(meta, age)
+    # Few documents at a time: each may be 16 MiB, and the server forgets a cursor that rests for ten minutes.
     for doc in meta.find({STATUS: {"$exists": False}}, batch_size=10):
-        yield from _object_damage(meta, chunks, doc, str(doc["_id"]), deep, age)
+        yield from _object_damage(meta, chunks, doc, str(doc["_id"]), deep, clock)
     for orphan in find_orphans(meta, chunks, age=age, surplus=False):
         problem = Problem(str(orphan.id), orphan.kind, orphan.message)
         yield Finding(problem, "remove them", partial(remove_orphan, meta, chunks, orphan))
 
 
 def _object_damage(
-    meta: DocumentCollection, chunks: DocumentCollection, doc: Document, above: str, deep: bool, age: float
+    meta: DocumentCollection, chunks: DocumentCollection, doc: Document, above: str, deep: bool, clock: _Clock
 ) -> Iterator[Finding]:
     try:
         found = document.parse_object(doc)
@@ -343,7 +347,6 @@ def _object_damage(
         yield Finding(Problem(node_of(entry.key[0]), "unfinished-change", detail), "put it back", act)
     survey = ObjectSurvey(found, chunks)
     flaws = sorted(survey.flaws(), key=lambda flaw: (flaw.key[0], flaw.key[1] or (), flaw.kind))
-    clock = _Clock.of(meta, age)
     is_questioned = survey.is_questioned(flaws)
     for flaw in flaws:
         if flaw.kind == STRAY and is_questioned:
