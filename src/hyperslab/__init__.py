@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hyperslab.array import Array
     from hyperslab.bridges import zarr_store
     from hyperslab.conversion import ConversionReport, Loss, Progress, convert, gather, save, shard
+    from hyperslab.conversion.frames import read_frame, write_frame
     from hyperslab.errors import HyperslabError, Problem
     from hyperslab.formats.nczarr.adopt import adopt
     from hyperslab.group import Group
@@ -44,12 +45,14 @@ __all__ = [
     "open",
     "open_array",
     "open_group",
+    "read_frame",
     "repair",
     "save",
     "serve",
     "shard",
     "stores",
     "trace",
+    "write_frame",
     "zarr_store",
 ]
 
@@ -69,6 +72,7 @@ _HOMES = {
     "create": "api",
     "diff": "integrity",
     "gather": "conversion",
+    "read_frame": "conversion.frames",
     "repair": "integrity",
     "list_formats": "api",
     "open": "api",
@@ -78,6 +82,7 @@ _HOMES = {
     "serve": "web.server",
     "shard": "conversion",
     "trace": "stores.counting",
+    "write_frame": "conversion.frames",
     "zarr_store": "bridges",
 }
 

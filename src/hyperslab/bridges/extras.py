@@ -16,6 +16,8 @@ _EXTRAS = {
     "bson": "mongo",
     "dask": "dask",
     "hdmf": "hdmf",
+    "httptools": "web",
+    "pandas": "xarray",
     "pint": "pint",
     "pymongo": "mongo",
     "sparse": "sparse",

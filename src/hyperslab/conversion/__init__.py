@@ -12,7 +12,7 @@ staging          where the target is built; journal: what a resumed conversion k
 copy             cells, box by box; distributed: by the workers of a cluster; verify: both sides compared
 report           what was done
 labelled_part    a selected part with its labels: CSV, JSON, .npy, a dataset of its own
-append, memory_objects, blaze_shards: appending, ``save``, ``shard`` and ``gather``
+append, memory_objects, blaze_shards: appending, ``save``, ``shard`` and ``gather``; frames: data frames of pandas
 """
 
 from hyperslab.chunks.progress import Progress
