@@ -59,6 +59,21 @@ def _dimensions(context: click.Context, parameter: click.Parameter, texts: Itera
     return found
 
 
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+def parse_age(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """Return the seconds that a text such as ``90d``, ``12h``, ``30m`` or ``45`` says. Invalid."""
+    if text is None:
+        return None
+    number = text.rstrip("smhdw")
+    try:
+        return float(number) * _SECONDS[text[len(number) :]]
+    except (ValueError, KeyError):
+        remedy = "write 90d, 12h, 30m, 2w, or seconds"
+        raise Invalid(f"--older-than {text!r} is no age", remedy=remedy) from None
+
+
 attribute_option: Callable[[Any], Any] = click.option(
     "--attr",
     "attrs",
@@ -228,6 +243,16 @@ class DatabaseObjects:
         ensure_search_index(self.meta, wanted, best_effort=False)
         if positional:
             ensure_positional(self.chunks)
+
+    def expire(self, **how: Any) -> Iterator[Any]:
+        """Remove objects by age and number, and yield what was known of each: ``ObjectInfo``. Invalid."""
+        from hyperslab.formats.mongo.retention import expire_objects
+
+        how["names"] = how.pop("names", None) or None
+        try:
+            return expire_objects(self.meta, self.chunks, **how)
+        except HyperslabError as error:
+            raise error.locate(url=self.url, node="") from error.__cause__
 
     def delete(self, id: Any) -> int:
         """Remove one object; how many documents there were."""

@@ -125,6 +125,7 @@ CHANGES: Mapping[str, Change] = {
     "rename_over": Change(lambda where: where.objects.rename("a", "b", replace=True), {"b": "five"}, TWO),
     "copy": Change(lambda where: where.objects.copy("a", name="c"), {"a": "five", "c": "five"}, FIVE),
     "delete": Change(lambda where: where.objects.delete("a"), {"b": "eight"}, TWO),
+    "expire": Change(lambda where: where.objects.expire(name="a", until="2100-01-01"), {"b": "eight"}, TWO),
     "append": Change(lambda where: where.objects.append("a", days(5, 3), "time"), {"a": "eight"}, FIVE),
     "update": Change(
         lambda where: where.objects.update("a", days(0, 3, scale=7)[["t"]], {"time": slice(0, 3)}),

@@ -34,6 +34,7 @@ from hyperslab.formats.mongo import completeness, objects, rules, search
 from hyperslab.formats.mongo.bson_values import Document
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.indexes import SearchIndex, ensure_index, ensure_write_indexes
+from hyperslab.formats.mongo.retention import expire_objects
 from hyperslab.formats.mongo.variables import load_object, raise_if_incomplete, read_variables
 
 Answer = TypeVar("Answer")
@@ -217,6 +218,33 @@ class XarrayMongoDB:
         here = self._origin().open()
         objects.delete_object(here.meta, here.chunks, objects.resolve_id(here.meta, _id))
 
+    def expire(
+        self,
+        attrs: Document | None = None,
+        *,
+        older_than: float | timedelta | None = None,
+        keep_newest: int | None = None,
+        dry_run: bool = False,
+        **criteria: Any,
+    ) -> Sequence[search.ObjectInfo]:
+        """Remove objects that were made more than ``older_than`` seconds ago, but for the ``keep_newest`` newest ones
+        of each name, and return what was known of them; with ``dry_run`` only say which they are.
+
+        One of the two is enough. ``attrs`` and ``criteria`` are those of :meth:`find`: others stay, and do not count.
+        Objects without a name go by age alone. Each is removed as by :meth:`delete`. Invalid.
+        """
+        here = self._origin().open()
+        found = expire_objects(
+            here.meta,
+            here.chunks,
+            attrs,
+            older_than=older_than,
+            keep_newest=keep_newest,
+            dry_run=dry_run,
+            **criteria,
+        )
+        return [*found]
+
     def rename(self, _id: Id, name: str | None, *, replace: bool = False) -> None:
         """Give an object another name, or none; ``replace`` removes the object that has it. NotFound, AlreadyExists."""
         here = self._origin().open()
@@ -390,6 +418,10 @@ class XarrayMongoDBAsyncIO:
     async def delete(self, _id: Id) -> None:
         """See :meth:`XarrayMongoDB.delete`."""
         await self._run(lambda: self._plain.delete(_id))
+
+    async def expire(self, attrs: Mapping[str, Any] | None = None, **how: Any) -> Sequence[search.ObjectInfo]:
+        """See :meth:`XarrayMongoDB.expire`."""
+        return await self._run(lambda: self._plain.expire(attrs, **how))
 
     async def rename(self, _id: Id, name: str | None, *, replace: bool = False) -> None:
         """See :meth:`XarrayMongoDB.rename`."""

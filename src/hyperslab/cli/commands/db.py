@@ -35,6 +35,7 @@ from hyperslab.cli.databases import (
     is_server,
     open_client,
     open_objects,
+    parse_age,
     print_problems,
     schema_rows,
     table,
@@ -366,6 +367,32 @@ def _is_confirmed(question: str, url: str) -> bool:
             click.echo(err=True)
             raise Invalid("nobody answers: nothing was removed", url=url, remedy="say --yes") from None
         raise
+
+
+@_verb("expire", "mongodb://localhost/climate --older-than 90d --keep-newest 3 --dry-run")
+@click.argument("url")
+@click.option("--older-than", callback=parse_age, metavar="AGE", help="Made longer ago: 90d, 12h, 30m, 2w, or seconds.")
+@click.option("--keep-newest", type=click.IntRange(1), metavar="N", help="Of each name keep the newest N.")
+@attribute_option
+@dimension_option
+@click.option("--variable", "names", multiple=True, metavar="NAME", help="Only objects with this variable; repeatable.")
+@click.option("--name", help="Only objects of this name.")
+@click.option("--until", metavar="DATE", help="Only objects made before (UTC).")
+@click.option("--dry-run", is_flag=True, help="Remove nothing; show what would be removed.")
+def expire(url: str, dry_run: bool, storage_option: dict[str, object] | None, as_json: bool, **wanted: Any) -> None:
+    """Remove old objects of a server with their chunks: by their age, by the number of newer ones, or by both.
+
+    Nothing is asked, so that cron can run it; --dry-run shows what would be removed.
+    """
+    with _objects(url, storage_option) as objects:
+        objects.refuse_object("expire")
+        infos = objects.expire(dry_run=dry_run, **wanted)
+        if as_json:
+            print_json("db-expire", url=objects.url, applied=not dry_run, objects=[asdict(info) for info in infos])
+            return
+        echo_rows(infos, table, "nothing to remove")
+        if dry_run:
+            print_remark("nothing was removed: without --dry-run these are")
 
 
 @_verb("check", "weather.db --deep")

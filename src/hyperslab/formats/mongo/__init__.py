@@ -30,6 +30,7 @@ In the collections:
 - ``object_changes``: one change of an object at a time: lease, compare-and-swap of its document, signs of life.
 - ``objects``: names, replacing, copying, deleting. Both of them are how either face changes objects.
 - ``search``: objects by what they are. Called by ``reader``, the commands and the second face.
+- ``retention``: objects removed by age and number.
 - ``completeness``, ``rules``: what is missing, wrong or left over, for check, repair and garbage collection.
 
 Faces:

@@ -44,6 +44,7 @@ from hyperslab.formats.mongo.document import (
 )
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.objects import delete_object, finish_replacement
+from hyperslab.formats.mongo.server import server_time
 from hyperslab.formats.mongo.to_spec import node_names
 from hyperslab.formats.rules import Finding, Rule, Rules
 
@@ -160,9 +161,7 @@ class _Clock:
     @classmethod
     def of(cls, meta: DocumentCollection, age: float) -> _Clock:
         """Return the clock by which documents older than ``age`` seconds are old."""
-        now = meta.database.command("hello").get("localTime") or datetime.now(UTC)
-        now = now if now.tzinfo else now.replace(tzinfo=UTC)
-        return cls(now - timedelta(seconds=age), age == 0)
+        return cls(server_time(meta) - timedelta(seconds=age), age == 0)
 
     def is_old(self, doc: Document) -> bool:
         """Return True if a document is old; a chunk under a derived id, whose age nobody knows, is not."""

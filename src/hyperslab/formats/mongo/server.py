@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
@@ -141,6 +142,12 @@ def get_client(uri: str, options: Mapping[str, Any] | None = None, shown: str | 
                 where, remedy = shown or redact(uri), "mend the URL or the storage options"
                 raise Invalid(message, url=where, remedy=remedy) from None
         return _clients.by_server[key]
+
+
+def server_time(meta: Collection[Any]) -> datetime:
+    """Return what the clock of the server says, in UTC; of one that does not tell that of this machine."""
+    now = meta.database.command("hello").get("localTime") or datetime.now(UTC)
+    return now if now.tzinfo else now.replace(tzinfo=UTC)
 
 
 def lone_process(database: Database[Any]) -> Any:

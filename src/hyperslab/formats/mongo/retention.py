@@ -1,0 +1,64 @@
+"""Objects that are removed because they are old, or because enough newer ones have their name.
+
+An index that lets the server remove documents by itself (TTL) knows only their own collection: documents of objects
+would go, and their chunks stay. So objects are removed as by ``delete``: first the document, by which nobody finds the
+object any more, then its chunks. What a process that was killed in between has left belongs to no object, and garbage
+collection removes it; all other objects are whole, and the next run goes on with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from hyperslab.errors import Invalid
+from hyperslab.formats.mongo.bson_values import Document, DocumentCollection
+from hyperslab.formats.mongo.objects import delete_object
+from hyperslab.formats.mongo.search import ObjectInfo, equal_in_bson, find_objects
+from hyperslab.formats.mongo.server import server_time
+from hyperslab.model.amounts import is_whole_number
+
+
+def expire_objects(
+    meta: DocumentCollection,
+    chunks: DocumentCollection,
+    attrs: Document | None = None,
+    *,
+    older_than: float | timedelta | None = None,
+    keep_newest: int | None = None,
+    dry_run: bool = False,
+    **criteria: Any,
+) -> Iterator[ObjectInfo]:
+    """Remove objects while the result is iterated, and yield what was known of each; with ``dry_run`` only yield.
+
+    ``attrs`` and ``criteria``, as of :func:`find_objects`, find those that may go. Of these go all that were made
+    more than ``older_than`` seconds ago, by the server's clock, but for the ``keep_newest`` newest ones of each name.
+    Objects without a name share none: they go by age alone (``older_than``, or ``until`` among the criteria). Invalid.
+    """
+    seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
+    if seconds is not None and not 0 <= seconds < 1e10:
+        raise Invalid(f"older_than={older_than!r}", remedy="give seconds of at least 0, or a timedelta")
+    if keep_newest is not None and (not is_whole_number(keep_newest) or keep_newest < 1):
+        raise Invalid(f"keep_newest={keep_newest!r}", remedy="give a whole number of at least 1")
+    is_by_age = seconds is not None or criteria.get("until") is not None
+    if keep_newest is None and not is_by_age:
+        raise Invalid("nothing says which objects are old", remedy="give older_than, keep_newest or until")
+    # By name and from the newest on, in which order one index has them: nothing has to be remembered of other names.
+    found = find_objects(meta, attrs, order="created" if keep_newest is None else "-name", **criteria)
+
+    def expire() -> Iterator[ObjectInfo]:
+        latest = None if seconds is None else server_time(meta) - timedelta(seconds=seconds)
+        name, newer = None, 0
+        for info in found:
+            newer = newer + 1 if equal_in_bson(info.name, name) else 1
+            name = info.name
+            if keep_newest is not None and (not is_by_age if name is None else newer <= keep_newest):
+                continue
+            if latest is not None and (info.created is None or info.created >= latest):
+                continue
+            if not dry_run:
+                delete_object(meta, chunks, info.id)
+            yield info
+
+    return expire()
