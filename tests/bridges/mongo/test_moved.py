@@ -207,6 +207,8 @@ def test_every_query_of_chunks_names_meta_id(mongo: Mongo, layout: Any) -> None:
         if layout == "compatible":
             assert not xdb.is_complete(other)
         xdb.resume(other, lazy).compute(scheduler="sync")
+        assert xdb.chunks.delete_one({"meta_id": other, "name": "v", "chunk": [0, 0], "n": 1}).deleted_count
+        xdb.resume(other, lazy).compute(scheduler="sync")
         assert xdb.is_complete(other)
         _, future = xdb.replace("one", lazy)
         future.compute(scheduler="sync")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from pymongo.monitoring import CommandListener
 
 import hyperslab as hs
 from hyperslab.errors import Conflict
@@ -29,6 +30,23 @@ def url(mongo: Mongo, db: Database[Any]) -> str:
     with hs.create(found, chunk_size_bytes=128, embed_threshold_bytes=0) as root:
         root.create_array("v", data=CELLS, chunks=(100,), dims=("x",))
     return found
+
+
+class Changes(CommandListener):
+    """The commands upon chunks that were sent."""
+
+    def __init__(self) -> None:
+        self.of_chunks: list[Any] = []
+
+    def started(self, event: Any) -> None:
+        if event.command.get(event.command_name) == "xarray.chunks":
+            self.of_chunks.append(event.command)
+
+    def succeeded(self, event: Any) -> None:
+        pass
+
+    def failed(self, event: Any) -> None:
+        pass
 
 
 def changes(db: Database[Any], url: str) -> chunk_writes.ChunkUndo:
@@ -58,6 +76,20 @@ def test_a_reader_takes_the_copies_and_a_roll_back_the_documents_as_they_were(db
     broken.wait_until_free([KEY])
     assert list(db["xarray.chunks"].find().sort("n")) == before
     assert "undo" not in db["xarray.meta"].find_one({"name": "a"})["hyperslab"]
+
+
+def test_a_roll_back_names_the_object_in_each_change_of_chunks(db: Database[Any], url: str) -> None:
+    """A router (mongos) takes no document in the place of another by its id alone."""
+    broken = tear(db, url)
+    place = next(iter(db["xarray.meta"].find_one({"name": "a"})["hyperslab"]["undo"]))
+    past = {f"hyperslab.undo.{place}.until": datetime(2000, 1, 1)}
+    db["xarray.meta"].update_one({"_id": broken.meta_id}, {"$set": past})
+    changes = Changes()
+    with hs.open_group(url, "r+", storage_options={"event_listeners": [changes]}) as root:
+        np.testing.assert_array_equal(root["v"][...], CELLS)
+    replaced = [each["q"] for command in changes.of_chunks for each in command.get("updates", ())]
+    assert len(replaced) == 7
+    assert all(query["meta_id"] == broken.meta_id for query in replaced)
 
 
 def test_a_reader_that_finds_the_copies_gone_reads_the_chunk_from_its_place(db: Database[Any], url: str) -> None:

@@ -338,7 +338,7 @@ def roll_back(
             for doc in batch:
                 doc["_id"], doc["meta_id"] = doc.pop(_ORIGINAL_ID), meta_id
             known += [doc["_id"] for doc in batch]
-            chunks.bulk_write([ReplaceOne({"_id": doc["_id"]}, doc, upsert=True) for doc in batch])
+            chunks.bulk_write([ReplaceOne({"_id": doc["_id"], "meta_id": meta_id}, doc, upsert=True) for doc in batch])
         chunks.delete_many({**chunk_query(meta_id, *entry.key), "_id": {"$nin": known}})
     _remove_entry(meta, meta_id, entry)
     chunks.delete_many({"meta_id": entry.id})
@@ -376,7 +376,8 @@ def replace_chunk(collection: DocumentCollection, meta_id: ObjectId, key: Key, d
     orders: list[InsertOne[MutableDocument] | ReplaceOne[MutableDocument] | DeleteMany] = []
     for doc in docs:
         here = ids.get(doc["n"])
-        orders.append(ReplaceOne({"_id": here[0]}, doc | {"_id": here[0]}) if here else InsertOne(doc))
+        own = {"_id": here[0], "meta_id": meta_id} if here else {}
+        orders.append(ReplaceOne(own, doc | {"_id": own["_id"]}) if own else InsertOne(doc))
     surplus = [each for n, here in ids.items() for each in (here if n >= len(docs) else here[1:])]
     orders += [DeleteMany({"meta_id": meta_id, "_id": condition}) for condition in conditions(surplus)]
     collection.bulk_write(orders, ordered=True)
