@@ -46,7 +46,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import Invalid, NotFound
+from hyperslab.errors import Invalid
 from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mode, Reader, Variant
 from hyperslab.model.amounts import is_whole_number
 from hyperslab.model.spec import ArraySpec
@@ -138,11 +138,7 @@ class MongoFormat(Format):
         place = ServerPlace.of(where)
         if place.object is None:
             return False
-        try:
-            CollectionPair.of(place, DEFAULTS).resolve(place.object)
-        except NotFound:
-            return False
-        return True
+        return CollectionPair.of(place, DEFAULTS).find_id(place.object) is not None
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """Return the spec of a new array as documents hold it, or Unsupported; no request is sent."""

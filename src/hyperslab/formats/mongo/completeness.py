@@ -6,7 +6,7 @@ object may declare any number of chunks: only those that are stored are remember
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from math import prod
@@ -27,6 +27,7 @@ from hyperslab.formats.mongo.chunk_documents import (
     parse_key,
     parse_segment,
 )
+from hyperslab.formats.mongo.chunk_queries import conditions
 from hyperslab.formats.mongo.chunk_writes import undo_entries
 from hyperslab.formats.mongo.document import Meta, Variable, load_meta
 from hyperslab.formats.mongo.to_spec import variable_extension
@@ -85,6 +86,7 @@ _WHOLE = {"$cond": [{"$isNumber": "$n"}, {"$eq": [{"$mod": ["$n", 1]}, 0]}, Fals
 # cells each time that an expression names their field, and a group of six of them took 21 ms of it for 64 MiB, this 8.
 _BY_DOCUMENT = {
     "_id": 0,
+    "meta_id": 1,
     "name": 1,
     "chunk": 1,
     "n": 1,
@@ -94,7 +96,7 @@ _BY_DOCUMENT = {
     "whole": _WHOLE,
 }
 _BY_N = {
-    "_id": {"name": "$name", "chunk": "$chunk", "n": "$n"},
+    "_id": {"meta_id": "$meta_id", "name": "$name", "chunk": "$chunk", "n": "$n"},
     "documents": {"$sum": 1},
     "values": {"$max": "$values"},
     "least_values": {"$min": "$values"},
@@ -113,7 +115,7 @@ _ALIKE = {
 }
 _SOUND = {"$and": ["$whole", {"$gte": ["$least_values", 0]}, {"$gte": ["$least_places", 0]}]}
 _BY_CHUNK = {
-    "_id": {"name": "$_id.name", "chunk": "$_id.chunk"},
+    "_id": {"meta_id": "$_id.meta_id", "name": "$_id.name", "chunk": "$_id.chunk"},
     "documents": {"$sum": "$documents"},
     "segments": {"$sum": 1},
     "first": {"$min": "$_id.n"},
@@ -127,9 +129,10 @@ _BY_CHUNK = {
 }
 
 
-def chunk_statistics(chunks: DocumentCollection, meta_id: ObjectId) -> Iterator[ChunkStats]:
-    """Yield every chunk of an object that has documents, in no order."""
-    mine = {"$match": {"meta_id": {"$eq": meta_id}}}
+def chunk_statistics(chunks: DocumentCollection, meta_ids: Sequence[ObjectId]) -> Iterator[ChunkStats]:
+    """Yield every chunk of some objects that has documents, in no order."""
+    (condition,) = conditions(meta_ids)
+    mine = {"$match": {"meta_id": condition}}
     alike = {"$and": ["$alike", {"$eq": ["$said", "$last_said"]}]}
     groups: list[MutableDocument] = [{"$group": _BY_N}, {"$group": _BY_CHUNK}, {"$set": {"alike": alike}}]
     pipeline: list[MutableDocument] = [mine, {"$project": _BY_DOCUMENT}, *groups]
@@ -234,9 +237,11 @@ class ObjectSurvey:
     """One object compared with its documents: first :meth:`flaws`, to the end, then what is ``absent`` and no fill
     value, and which chunks are ``sparse``."""
 
-    def __init__(self, meta: Meta, chunks: DocumentCollection) -> None:
+    def __init__(self, meta: Meta, chunks: DocumentCollection, statistics: Iterable[ChunkStats] | None = None) -> None:
+        """``statistics``: of all its chunks, where they are known."""
         self.meta = meta
         self.chunks = chunks
+        self._statistics = statistics
         self.variables = meta.variables
         self._absent = {
             name: AbsentChunks(name, None if variable.chunks is None else tuple(map(len, variable.chunks)))
@@ -273,7 +278,8 @@ class ObjectSurvey:
         """Yield the flaws of the stored documents, in no order."""
         strays: dict[Key, ChunkFlaw] = {}
         doubled: set[Key] = set()
-        for stats in chunk_statistics(self.chunks, self.meta.id):
+        known = self._statistics
+        for stats in chunk_statistics(self.chunks, [self.meta.id]) if known is None else known:
             flaw = self._flaw(stats)
             if flaw is None and stats.documents > stats.segments and stats.key["name"] in self._absent:
                 doubled.add(parse_key(stats.key))

@@ -64,22 +64,28 @@ def resolve_id(meta: DocumentCollection, name_or_id: ObjectId | str) -> ObjectId
 
     NotFound; Invalid for a name that several have, with their ids.
     """
-    if isinstance(name_or_id, ObjectId) or ObjectId.is_valid(name_or_id):
-        found = meta.find_one({"_id": ObjectId(name_or_id)}, {"_id": 1})
-        if found is not None:
-            return ObjectId(name_or_id)
+    found = find_id(meta, name_or_id)
+    if found is not None:
+        return found
     if isinstance(name_or_id, ObjectId):
         raise DocumentNotFoundError(name_or_id)
+    # Names alone, and by their type, since the index holds objects without one, too: the server reads no document.
+    rows = meta.find({"name": {"$type": "string"}}, {"name": 1, "_id": 0}).limit(_CANDIDATES)
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    raise NotFound(f"no object has the name or id {name_or_id!r}", remedy=meant(name_or_id, names[:_MEANT]))
+
+
+def find_id(meta: DocumentCollection, name_or_id: ObjectId | str) -> ObjectId | None:
+    """Return the id of an object as :func:`resolve_id` does, None where there is none. Invalid."""
+    if isinstance(name_or_id, ObjectId) or ObjectId.is_valid(name_or_id):
+        found = meta.find_one({"_id": ObjectId(name_or_id)}, {"_id": 1})
+        if found is not None or isinstance(name_or_id, ObjectId):
+            return None if found is None else ObjectId(name_or_id)
     ids = find_holders(meta, name_or_id)
-    if not ids:
-        # By type, since the index also holds objects without a name.
-        rows = meta.find({"name": {"$type": "string"}, STATUS: {"$exists": False}}, {"name": 1}).limit(_CANDIDATES)
-        names = list(dict.fromkeys(row["name"] for row in rows))
-        raise NotFound(f"no object has the name or id {name_or_id!r}", remedy=meant(name_or_id, names[:_MEANT]))
     if len(ids) > 1:
         remedy = f"name one by its id: {_format_ids(ids)}"
         raise Invalid(f"{len(ids)} objects have the name {name_or_id!r}", remedy=remedy)
-    return ids[0]
+    return ids[0] if ids else None
 
 
 def find_holders(meta: DocumentCollection, name: object) -> list[ObjectId]:
@@ -173,12 +179,9 @@ def insert_replacement(meta: DocumentCollection, document: Document, name_or_id:
     A name that no object has yet is taken. NotFound for an id; Invalid for a name that several have.
     """
     is_id = isinstance(name_or_id, ObjectId) or ObjectId.is_valid(name_or_id)
-    old: ObjectId | None = None
-    try:
-        old = resolve_id(meta, name_or_id)
-    except NotFound:
-        if isinstance(name_or_id, ObjectId):
-            raise
+    old = find_id(meta, name_or_id)
+    if old is None and isinstance(name_or_id, ObjectId):
+        raise DocumentNotFoundError(name_or_id)
     new = {field: value for field, value in document.items() if field != "name"}
     ours = {**document.get(EXTENSION, {}), "status": WRITING}
     if old is None or not is_id:

@@ -75,6 +75,14 @@ class CollectionPair:
         except HyperslabError as error:
             raise error.locate(url=self.url) from error.__cause__
 
+    def find_id(self, wanted: str) -> ObjectId | None:
+        """Return the id of the object with this id or name, None where there is none. Invalid where several are."""
+        try:
+            with storage_errors(self.url):
+                return objects.find_id(self.meta, wanted)
+        except HyperslabError as error:
+            raise error.locate(url=self.url) from error.__cause__
+
     def find_document(self, wanted: str) -> Document:
         """Return the document of the object with this id or name; where that is replaced meanwhile, of the one in its
         place. NotFound."""

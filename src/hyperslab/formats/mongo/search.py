@@ -30,6 +30,7 @@ from hyperslab.formats.mongo.bson_values import (
     dtype_from_text,
     parse_sizes,
 )
+from hyperslab.formats.mongo.chunk_queries import CHUNKS_PER_QUERY
 from hyperslab.formats.mongo.document import ARRAY, STATUS
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.indexes import BINARY, is_plain_word
@@ -352,16 +353,19 @@ def find_objects(
         ]
         if rest := wanted.row_query():
             pipeline.append({"$match": rest})
-        most = None if limit is None else skip + limit + len(hidden)
-        if most == 0:
+        if limit == 0:
             return
-        if most is not None and wanted.is_exact:
-            pipeline.append({"$limit": most})
-        batch = _ROWS if most is None else min(_ROWS, most)
+        first, last = skip, None if limit is None else skip + limit
+        if wanted.is_exact and len(hidden) <= CHUNKS_PER_QUERY:
+            pipeline[0]["$match"]["_id"] = {"$nin": list(hidden)}
+            pipeline += [{"$skip": skip}] if skip else []
+            pipeline += [{"$limit": limit}] if limit else []
+            first, last = 0, limit
+        batch = min(_ROWS, last or _ROWS)
         with meta.aggregate(pipeline, allowDiskUse=True, collation=BINARY, batchSize=batch) as rows:
             infos = (parse_info(row) for row in rows if row["_id"] not in hidden)
             fitting = (info for info in infos if wanted.hold(info))
-            yield from islice(fitting, skip, None if limit is None else skip + limit)
+            yield from islice(fitting, first, last)
 
     return find()
 

@@ -570,11 +570,9 @@ def open_place(where: Location, mode: Mode, settings: Settings, options: WriteOp
             remedy = "name one object of it behind #, or remove its objects one by one"
             raise Invalid("a whole collection is not replaced", url=pair.url, remedy=remedy)
         return CollectionWriter(pair, where, options)
-    try:
-        key = pair.resolve(wanted)
-    except NotFound:
-        if mode == "r+":
-            raise
+    # Whoever makes an object wants no names that are like its own.
+    key = pair.resolve(wanted) if mode == "r+" else pair.find_id(wanted)
+    if key is None:
         return ObjectDraft(pair, where, check_new_name(pair.place), options, overwrite=mode == "w")
     if mode == "x":
         raise AlreadyExists("there is an object of this name", url=pair.url, remedy="mode='w' replaces it")
