@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,14 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
+from hyperslab.database import (
+    AttributeSchema,
+    Client,
+    DimensionSchema,
+    Scale,
+    TimeDimensionSchema,
+    VArraySchema,
+)
 from hyperslab.web import exports
 
 CELLS = np.arange(4 * 5 * 6, dtype="i2").reshape(4, 5, 6)
@@ -27,6 +36,9 @@ def client(tmp_path: Path) -> Iterator[httpx.Client]:
         root.create_array("a b:c", data=np.array(["x", "yy\u202e"], np.dtypes.StringDType()), dims=["d:1"])
         root.create_array("huge", shape=(2**40, 2**20), dtype="f8", chunks=(1, 2**10), dims=["y", "x"])
         root.create_array("one", data=np.float64(1.5))
+        root.create_array("twice", data=np.arange(9).reshape(3, 3), dims=["pair", "pair"])
+        root.create_array("z", data=np.array([0.0, 0.5, 1.0]), dims=["z"])
+        root.create_array("covariance", data=np.arange(9).reshape(3, 3), dims=["z", "z"])
     with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address, timeout=60) as made:
         yield made
 
@@ -90,6 +102,43 @@ def test_what_is_refused(client: httpx.Client, query: dict[str, Any], status: in
 
 def test_a_file_holds_so_many_bytes(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "MOST_BYTES", CELLS.nbytes)
-    assert export(client, node="/t", format="npy").status_code == 200
+    assert export(client, node="/t", format="npy", decoded=0).status_code == 200
+    assert export(client, node="/t", format="npy").status_code == 503  # as floats they are more
     monkeypatch.setattr(exports, "MOST_BYTES", CELLS.nbytes - 1)
-    assert export(client, node="/t", format="npy").status_code == 503
+    assert export(client, node="/t", format="npy", decoded=0).status_code == 503
+    assert export(client, node="/t", format="csv", at="time:0", decoded=0).status_code == 200
+    monkeypatch.setattr(exports, "MOST_CSV_LETTERS", 100)
+    refused = export(client, node="/t", format="csv", at="time:0", decoded=0)
+    assert (refused.status_code, "100 letters" in refused.json()["error"]["message"]) == (503, True)
+
+
+def test_labels_are_read_where_a_file_has_them(client: httpx.Client, tmp_path: Path) -> None:
+    (tmp_path / "a.zarr" / "time" / "c" / "0").write_bytes(b"damaged!")
+    assert np.load(io.BytesIO(export(client, node="/t", format="npy", at="lat:0").content)).shape == (4, 6)
+    assert export(client, node="/t", format="csv", at="lat:0").json()["error"]["class"] == "CorruptChunk"
+
+
+def test_dimensions_of_one_name(client: httpx.Client) -> None:
+    found = export(client, node="/twice", format="csv", range=["dim_0:1:3", "dim_1:1:2"])
+    assert found.text.splitlines() == ["dim_0,dim_1,twice", "1,1,4", "2,1,7"]
+    found = export(client, node="/covariance", format="csv", range=["dim_0:1:3", "dim_1:0:1"])
+    assert found.text.splitlines() == ["dim_0,dim_1,covariance", "0.5,0.0,3", "1.0,0.0,6"]
+
+
+def test_labels_by_a_rule_are_made_of_what_is_chosen(tmp_path: Path) -> None:
+    """Those of ten to the ten positions would take all memory."""
+    x = DimensionSchema("x", 10**10, scale=Scale(0.0, 0.5))
+    day = TimeDimensionSchema("day", 10**10, datetime(2020, 1, 1, tzinfo=UTC), timedelta(seconds=1))
+    with Client(f"file://{tmp_path}/store", durable=False) as store:
+        for dim in (x, day):
+            schema = VArraySchema([dim], float, [AttributeSchema("name", str, True)], arrays_shape=[1000])
+            store.create_collection(dim.name, schema).create({"name": "a"})[2:4].update([1.0, 2.0])
+    with hs.serve(tmp_path / "store", token="") as server, httpx.Client(base_url=server.address) as client:
+        for dim, labels in {
+            "x": ["1.0", "1.5"],
+            "day": ["2020-01-01T00:00:02", "2020-01-01T00:00:03"],
+        }.items():
+            listed = client.get("/api/rows/store", params={"node": f"/{dim}"}).json()
+            query = {"node": f"/{dim}/{listed['rows'][0][0]}", "format": "csv", "range": f"{dim}:2:4"}
+            lines = client.get("/api/export/store", params=query).text.splitlines()
+            assert lines[1:] == [f"{labels[0]},1.0", f"{labels[1]},2.0"]

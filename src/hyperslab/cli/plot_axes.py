@@ -95,7 +95,7 @@ def axis_of(root: Group | Array, part: LabelledPart, number: int, item: object, 
         words = tuple(map(cell_text, found.labels))
         return Axis(dim=dim, title=title, at=np.arange(float(len(words))), words=words)
     try:
-        scale = NumberScale.of(found)
+        scale = NumberScale.of(found.array)
         at = scale.places(found.cells)
     except HyperslabError:  # neither numbers nor words, or attributes that make no sense
         return _by_position(dim, positions)
@@ -149,13 +149,13 @@ class NumberScale:
     start: float = 0.0
 
     @classmethod
-    def of(cls, found: LabelledAxis) -> NumberScale:
+    def of(cls, coordinate: Array) -> NumberScale:
         """Return the scale of a coordinate. Unsupported for cells that are no numbers."""
-        if found.cells.dtype.kind == "M":
+        if coordinate.dtype.kind == "M":
             return cls({}, "proleptic_gregorian")
-        if found.cells.dtype.kind not in "iuf":
-            raise Unsupported(f"cells of type {found.cells.dtype} are no places")
-        attrs = dict(found.array.attrs)
+        if coordinate.dtype.kind not in "iuf":
+            raise Unsupported(f"cells of type {coordinate.dtype} are no places")
+        attrs = dict(coordinate.attrs)
         clock = times.clock(attrs)
         attrs.pop("units", None)
         calendar = calendar_name(clock.calendar) if clock else None
@@ -213,7 +213,7 @@ def curved_axes(root: Group | Array, array: Array, kept: dict[str, object]) -> t
             continue
         cells = np.asarray(coordinate.oindex[tuple(kept[dim] for dim in coordinate.dims if dim)])
         try:
-            at = NumberScale.of(LabelledAxis(coordinate, cells, cells)).places(cells)
+            at = NumberScale.of(coordinate).places(cells)
         except HyperslabError:
             continue
         if not np.isfinite(at).all():

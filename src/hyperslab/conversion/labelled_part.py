@@ -10,6 +10,7 @@ import io
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -20,72 +21,99 @@ from hyperslab.array import Array, cf, references
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.decoded import Decoded
 from hyperslab.array.plain_values import cell_text, to_json_value
-from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.errors import HyperslabError, Invalid, MemoryLimit
 from hyperslab.group import Group
 from hyperslab.group.coordinates import find_coordinate
 from hyperslab.model.cells import Values
-from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Labels, ScaleIndex, TimeScale, scale_value
+from hyperslab.model.dims import (
+    CFTime,
+    Coordinate,
+    FloatLabels,
+    Index,
+    Labels,
+    ScaleIndex,
+    TimeScale,
+    axis_names,
+    scale_value,
+)
 from hyperslab.stores.memory import MemoryStore
 
 # Microseconds of the units that CF times are counted in: of those that divide the step the longest is taken.
 _UNITS = (("hours", 3_600_000_000), ("minutes", 60_000_000), ("seconds", 1_000_000), ("microseconds", 1))
 
 
-def own_coordinate(array: Array, dim: str) -> Array | None:
-    """Return the coordinate of a dimension that the array's own documents describe; None where they describe none.
+def own_coordinate(dim: str, index: Index, positions: Sequence[int]) -> Array:
+    """Return some positions of the coordinate that an array's own documents describe, as an array in memory.
 
     Times are numbers as the CF conventions have them, so that any file can hold them.
     """
     values: object
     attrs: dict[str, str] = {}
-    match array.spec.indexes.get(dim):
-        case None:
-            return None
-        case ScaleIndex(start=start, step=step, size=size):
-            values = np.array([scale_value(start, step, place) for place in range(size)], "f8")
+    match index:
+        case ScaleIndex(start=start, step=step):
+            values = np.array([scale_value(start, step, place) for place in positions], "f8")
         case FloatLabels(values=labels):
-            values = np.array(labels, "f8")
+            values = np.array([labels[place] for place in positions], "f8")
         case Labels(names=names):
-            values = np.array(names, np.dtypes.StringDType())
-        case TimeScale(start=first, step=pace, size=size):
+            values = np.array([names[place] for place in positions], np.dtypes.StringDType())
+        case TimeScale(start=first, step=pace):
             micros = int(pace.astype("m8[us]").astype("i8"))
             unit, length = next((unit, length) for unit, length in _UNITS if micros % length == 0)
             epoch = str(first.astype("M8[us]")).removesuffix(".000000").replace("T", " ")
-            values = np.arange(size) * (micros // length)
+            values = np.asarray(positions, "i8") * (micros // length)
             attrs = {"units": f"{unit} since {epoch}", "calendar": "proleptic_gregorian"}
         case CFTime(values=counts, unit=unit, epoch=epoch, calendar=calendar):
-            values, attrs = counts, {"units": f"{unit} since {epoch}", "calendar": calendar}
+            values = counts[np.asarray(positions, "i8")]
+            attrs = {"units": f"{unit} since {epoch}", "calendar": calendar}
         case Coordinate(values=cells):
-            values = cells
+            values = cells[np.asarray(positions, "i8")]
     with api.create(MemoryStore(), "zarr3") as root:
         return root.create_array(dim, data=values, dims=(dim,), attrs=attrs)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledAxis:
-    """Labels along a dimension: the coordinate array that they come from, its stored cells, and what people read."""
+    """Labels along dimension ``name``, as :func:`.axis_names` has it: the coordinate ``array`` that they come from, the
+    ``key`` of those that were chosen, and its stored ``cells`` there."""
 
+    name: str
     array: Array
+    key: object
     cells: Values
-    labels: Values
+
+    @cached_property
+    def labels(self) -> Values:
+        """What people read: times as dates, and the stored cells where they cannot be decoded."""
+        try:
+            return np.asarray(self.array.decoded().isel({self.array.name: self.key}))
+        except HyperslabError:
+            return self.cells
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledPart:
-    """Selected ``values`` of ``array``, the remaining ``dims`` and the ``positions`` along them, and the coordinates of
-    all dimensions that have one.
+    """Selected ``values`` of ``array``, the remaining ``dims`` and the ``positions`` along them.
 
     ``cells`` and ``attrs`` are what a dataset of them holds: values that are decoded stand there without the attributes
-    that decoding used up, times and truth values as they are stored, with theirs.
+    that decoding used up, times and truth values as they are stored, with theirs. ``root`` and ``key``: what the array
+    was found in, and which part of it this is.
     """
 
     array: Array
     values: Values
     dims: tuple[str, ...]
     positions: tuple[Sequence[int], ...]
-    coordinates: dict[str, LabelledAxis]
     cells: Values
     attrs: Mapping[str, Any]
+    root: Group | Array
+    key: tuple[Any, ...]
+
+    @cached_property
+    def coordinates(self) -> dict[str, LabelledAxis]:
+        """The coordinates of all dimensions that have one; read when they are first asked for, since not every file
+        has labels."""
+        axes = [_read_axis(self.root, self.array, axis, item) for axis, item in enumerate(self.key)]
+        return {found.name: found for found in axes if found is not None}
 
     def labels(self, axis: int) -> list[Any]:
         """Return what stands beside the cells of an axis: labels, else positions."""
@@ -108,32 +136,32 @@ class LabelledPart:
 def read_part(root: Group | Array, array: Array, key: tuple[Any, ...], *, decoded: bool) -> LabelledPart:
     """Read a part: ``key`` holds an int, slice or integer array per dimension."""
     attrs = with_missing(array._session, array.spec)
+    names = axis_names(array.dims)
     if decoded:
         view = array.decoded()
-        names = view.dims
-        chosen = {dim: item for dim, item in zip(array.dims, key, strict=True) if dim and not _is_whole(item)}
-        unnamed = any(not (dim or _is_whole(item)) for dim, item in zip(array.dims, key, strict=True))
-        stored = values = np.asarray(view[key[: view.ndim]] if unnamed else view.isel(chosen))
+        names = names[: view.ndim]
+        chosen = {name: item for name, item in zip(names, key, strict=False) if not _is_whole(item)}
+        stored = values = np.asarray(view.isel(chosen) if chosen.keys() <= set(array.dims) else view[key[: view.ndim]])
         if values.dtype.kind in "mMbO" and view.ndim == array.ndim:
             stored = _as_array(array.oindex[key])
         else:
             attrs = {**view.attrs, **_physical_limits(array, view)}
     else:
-        names = array.dims
         stored = values = _as_array(array.oindex[key])
-    coordinates = {}
     kept = []
     positions: list[Sequence[int]] = []
-    for axis, (dim, item) in enumerate(zip(names, key, strict=False)):
+    for axis, (name, item) in enumerate(zip(names, key, strict=False)):
         if not isinstance(item, int | np.integer):
-            kept.append(dim or f"dim_{axis}")
-            every = range(array.shape[axis])
-            positions.append(every[item] if isinstance(item, slice) else np.arange(len(every))[item].tolist())
-        coordinate = _coordinate(root, array, dim) if dim else None
-        if dim and coordinate is not None:
-            cells = np.asarray(coordinate.oindex[(item,)])
-            coordinates[dim] = LabelledAxis(coordinate, cells, _labels(coordinate, item, cells))
-    return LabelledPart(array, values, tuple(kept), tuple(positions), coordinates, stored, attrs)
+            kept.append(name)
+            positions.append(_positions_of(item, array.shape[axis]))
+    return LabelledPart(array, values, tuple(kept), tuple(positions), stored, attrs, root, key[: len(names)])
+
+
+def _positions_of(item: Any, size: int) -> Sequence[int]:
+    """Return the positions along a dimension that an int, slice or integer array chooses."""
+    if isinstance(item, slice):
+        return range(size)[item]
+    return [int(place) % size for place in np.atleast_1d(item)]
 
 
 def _physical_limits(array: Array, view: Decoded) -> dict[str, Any]:
@@ -157,20 +185,24 @@ def _is_whole(item: object) -> bool:
     return isinstance(item, slice) and item == slice(None)
 
 
-def _coordinate(root: Group | Array, array: Array, dim: str) -> Array | None:
-    """Return the labels that the array has by itself, else the nearest 1-D array named like the dimension."""
-    own = own_coordinate(array, dim)
-    if own is not None or (isinstance(root, Array) and not root.path):
-        return own
-    return find_coordinate(array, dim)
+def _read_axis(root: Group | Array, array: Array, axis: int, item: Any) -> LabelledAxis | None:
+    """Return the labels that the array has by itself, else those of the nearest 1-D array named like the dimension.
 
-
-def _labels(coordinate: Array, item: object, cells: Values) -> Values:
-    """Return times as dates; the stored cells where they cannot be decoded."""
-    try:
-        return np.asarray(coordinate.decoded().isel({coordinate.name: item}))
-    except HyperslabError:
-        return cells
+    None where there are none.
+    """
+    dim = array.dims[axis]
+    if dim is None:
+        return None
+    coordinate: Array | None = None
+    key = item
+    if (index := array.spec.indexes.get(dim)) is not None:
+        coordinate = own_coordinate(dim, index, _positions_of(item, array.shape[axis]))
+        key = 0 if isinstance(item, int | np.integer) else slice(None)
+    elif isinstance(root, Group) or root.path:
+        coordinate = find_coordinate(array, dim)
+    if coordinate is None:
+        return None
+    return LabelledAxis(axis_names(array.dims)[axis], coordinate, key, np.asarray(coordinate.oindex[(key,)]))
 
 
 def empty_ranges(
@@ -189,12 +221,11 @@ def empty_ranges(
 
 def _direction(root: Group | Array, array: Array, dim: str) -> str:
     """Return in words how the labels of a dimension run."""
-    coordinate = _coordinate(root, array, dim)
-    if coordinate is None:
+    found = _read_axis(root, array, array.dims.index(dim), np.array([0, -1]))
+    if found is None:
         return "no label lies there"
-    ends = np.array([0, coordinate.size - 1])
-    cells = np.asarray(coordinate.oindex[(ends,)])
-    first, last = map(cell_text, _labels(coordinate, ends, cells))
+    cells = found.cells
+    first, last = map(cell_text, found.labels)
     if cells.dtype.kind not in "iuf" or cells[0] == cells[1]:
         return f"{dim} runs from {first} to {last}"
     return f"{dim} {'ascends' if cells[0] < cells[1] else 'descends'} from {first} to {last}"
@@ -207,13 +238,15 @@ def table_rows(part: LabelledPart) -> Iterator[list[object]]:
         yield [*labels, value]
 
 
-def as_csv(part: LabelledPart) -> str:
-    """Return the part as CSV with a header line."""
+def as_csv(part: LabelledPart, most: int | None = None) -> str:
+    """Return the part as CSV with a header line; MemoryLimit beyond ``most`` letters."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*part.dims, part.array.name or "value"])
     for row in table_rows(part):
         writer.writerow([cell_text(cell) for cell in row])
+        if most is not None and text.tell() > most:
+            raise MemoryLimit(f"the text has more than {most:,} letters", remedy="choose a smaller part")
     return text.getvalue()
 
 

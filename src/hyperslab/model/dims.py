@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
@@ -22,6 +23,13 @@ class Dimension:
     name: str
     size: int
     unlimited: bool = False
+
+
+def axis_names(dims: Iterable[str | None]) -> list[str]:
+    """Return a name for each dimension: those without one, or whose name another one has too, go by their place, such
+    as ``dim_0``."""
+    known = list(dims)
+    return [dim if dim and known.count(dim) == 1 else f"dim_{axis}" for axis, dim in enumerate(known)]
 
 
 @dataclass(frozen=True, slots=True)

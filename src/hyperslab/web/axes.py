@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import ceil
@@ -18,7 +18,17 @@ from hyperslab.errors import HyperslabError, Invalid, SelectionError
 from hyperslab.group import Group
 from hyperslab.group.coordinates import find_coordinate
 from hyperslab.model.cells import Values
-from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Index, Labels, ScaleIndex, TimeScale, scale_value
+from hyperslab.model.dims import (
+    CFTime,
+    Coordinate,
+    FloatLabels,
+    Index,
+    Labels,
+    ScaleIndex,
+    TimeScale,
+    axis_names,
+    scale_value,
+)
 from hyperslab.model.paths import child, split
 from hyperslab.web.bounded_values import cut_text
 
@@ -26,13 +36,6 @@ from hyperslab.web.bounded_values import cut_text
 _COORDINATE_BYTES = 16 << 20
 # Letters of a label that is a word.
 _LETTERS = 200
-
-
-def axis_names(dims: Iterable[str | None]) -> list[str]:
-    """Return the names by which a view knows dimensions: those without one, or whose name another one has too, by
-    their place, such as ``dim_0``."""
-    known = list(dims)
-    return [dim if dim and known.count(dim) == 1 else f"dim_{axis}" for axis, dim in enumerate(known)]
 
 
 def find_axis(array: Array, name: str) -> int:

@@ -15,9 +15,10 @@ from hyperslab.array.axis_roles import role_of
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group import Group
 from hyperslab.model.cells import Values
+from hyperslab.model.dims import axis_names
 from hyperslab.model.paths import child as path_of
 from hyperslab.model.paths import outward, split
-from hyperslab.web.axes import ViewAxis, axis_names
+from hyperslab.web.axes import ViewAxis
 from hyperslab.web.views import ViewQuery, as_numbers, axis_facts, fit_view, is_within_budget, open_view
 
 # Names that are looked up of the attribute ``coordinates``.

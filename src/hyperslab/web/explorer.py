@@ -22,9 +22,10 @@ from starlette.routing import Route
 from hyperslab.array import Array
 from hyperslab.database.typed_conditions import parse_equalities, split_conditions
 from hyperslab.errors import HyperslabError, Invalid, SelectionError
+from hyperslab.model.dims import axis_names
 from hyperslab.stores.credentials import redact_text
 from hyperslab.web.answers import PlainJson, error_answer
-from hyperslab.web.axes import axis_names, labels_of, parse_number
+from hyperslab.web.axes import labels_of, parse_number
 from hyperslab.web.bounded_values import cut_text, plain
 from hyperslab.web.cell_places import read_places
 from hyperslab.web.dataset_cache import DatasetCache

@@ -13,12 +13,15 @@ from hyperslab.array import Array
 from hyperslab.conversion.labelled_part import LabelledPart, as_csv, as_npy, read_part, save_dataset
 from hyperslab.errors import Invalid, MemoryLimit, StorageError
 from hyperslab.group import Group
-from hyperslab.web.axes import ViewAxis, axis_names, find_axis, parse_range
+from hyperslab.model.dims import axis_names
+from hyperslab.web.axes import ViewAxis, find_axis, parse_range
 from hyperslab.web.bounded_values import cut_text
 
-# Bytes of cells that a file holds, cells of a CSV file (which are some 40 bytes each, with their labels), and chunks
-# and their decoded bytes that are read for it: some seconds of one processor.
-MOST_BYTES, MOST_CSV_CELLS, MOST_CHUNKS, MOST_CHUNK_BYTES = 64 << 20, 1_000_000, 16_384, 1 << 30
+# Bytes of cells that a file holds, and chunks and their decoded bytes that are read for it: some seconds of one
+# processor.
+MOST_BYTES, MOST_CHUNKS, MOST_CHUNK_BYTES = 64 << 20, 16_384, 1 << 30
+# Cells of a CSV file, which are some 40 letters each, with their labels; and letters: a label may be of any length.
+MOST_CSV_CELLS, MOST_CSV_LETTERS = 1_000_000, 128 << 20
 _KINDS = {
     "csv": (".csv", "text/csv; charset=utf-8"),
     "npy": (".npy", "application/octet-stream"),
@@ -61,7 +64,7 @@ def export_part(array: Array, query: ExportQuery) -> ExportedFile:
     ending, media_type = _KINDS[query.format]
     with array._session.add_place_to_errors(array.path):
         key = _key_of(array, query)
-        _check_size(array, key, query.format)
+        _check_size(array, key, query)
         part = read_part(Group(array._session, ""), array, key, decoded=query.decoded)
         data = _render(part, query.format)
     return ExportedFile(data, media_type, f"{array.name or 'array'}{ending}")
@@ -85,13 +88,13 @@ def _key_of(array: Array, query: ExportQuery) -> tuple[int | slice, ...]:
     return tuple(key)
 
 
-def _check_size(array: Array, key: Sequence[int | slice], format: str) -> None:
-    """Raise MemoryLimit for a part that is more than a file holds, or takes too long to read."""
+def _check_size(array: Array, key: Sequence[int | slice], query: ExportQuery) -> None:
+    """Raise MemoryLimit for a part that is more than a file holds, as stored or decoded, or takes too long to read."""
     spans = [range(item, item + 1) if isinstance(item, int) else range(item.start, item.stop) for item in key]
     cells = prod(map(len, spans))
     if cells * array.dtype.itemsize > MOST_BYTES:
         raise MemoryLimit(f"{cells:,} cells are more than the {MOST_BYTES:,} bytes of a file", remedy=_LARGE)
-    if format == "csv" and cells > MOST_CSV_CELLS:
+    if query.format == "csv" and cells > MOST_CSV_CELLS:
         raise MemoryLimit(f"{cells:,} cells are more than the {MOST_CSV_CELLS:,} of a CSV file", remedy=_LARGE)
     if not cells:
         return
@@ -101,12 +104,17 @@ def _check_size(array: Array, key: Sequence[int | slice], format: str) -> None:
         chunks > MOST_CHUNKS or chunks * array.grid.chunk_cells * array.dtype.itemsize > MOST_CHUNK_BYTES
     ):
         raise MemoryLimit(f"the part lies in {chunks:,} chunks", remedy=_LARGE)
+    if query.decoded:  # a byte may become a float; letters are joined to fewer texts
+        view = array.decoded()
+        if prod(map(len, spans[: view.ndim])) * view.dtype.itemsize > MOST_BYTES:
+            said = f"{cells:,} cells, decoded, are more than the {MOST_BYTES:,} bytes of a file"
+            raise MemoryLimit(said, remedy=_LARGE)
 
 
 def _render(part: LabelledPart, format: str) -> bytes:
     """Return the bytes of the file."""
     if format == "csv":
-        return as_csv(part).encode("utf-8", "backslashreplace")
+        return as_csv(part, MOST_CSV_LETTERS).encode("utf-8", "backslashreplace")
     if format == "npy":
         return as_npy(part)
     try:

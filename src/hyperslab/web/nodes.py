@@ -14,13 +14,14 @@ from hyperslab.array.plain_values import codec_text
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats.base import Node
+from hyperslab.model.dims import axis_names
 from hyperslab.model.dtypes import describe
 from hyperslab.model.paths import child, normalize
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
 from hyperslab.stores.credentials import redact, redact_text
 from hyperslab.stores.location import Location
-from hyperslab.web.axes import axis_names, labels_of
+from hyperslab.web.axes import labels_of
 from hyperslab.web.bounded_values import cut_text, plain
 from hyperslab.web.cell_places import find_places
 from hyperslab.web.dataset_cache import DatasetCache

@@ -22,9 +22,10 @@ from hyperslab.array.attributes import with_missing
 from hyperslab.conversion.source_nodes import DAMAGE
 from hyperslab.errors import Conflict, HyperslabError, Invalid
 from hyperslab.model.cells import Values
+from hyperslab.model.dims import axis_names
 from hyperslab.model.dtypes import describe, is_fixed
 from hyperslab.stores.credentials import redact_text
-from hyperslab.web.axes import AxisLabels, ViewAxis, axis_names, find_axis, grouped, labels_of, parse_range
+from hyperslab.web.axes import AxisLabels, ViewAxis, find_axis, grouped, labels_of, parse_range
 from hyperslab.web.bounded_values import cut_text
 from hyperslab.web.reduction import BlockMeans
 
