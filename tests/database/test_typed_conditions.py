@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.database.typed_conditions import parse_equalities, split_conditions
+from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema
+from hyperslab.database.typed_conditions import parse_conditions, parse_equalities, split_conditions
 from hyperslab.errors import Invalid
 
 
@@ -38,6 +40,20 @@ def test_conditions_are_told_apart(text: str, conditions: list[str]) -> None:
 def test_any_text_can_be_a_value(values: list[str]) -> None:
     conditions = [f"name:={json.dumps(value)}" for value in values]
     assert split_conditions(" and ".join(conditions)) == conditions
+
+
+def test_conditions_of_one_attribute(tmp_path: Path) -> None:
+    attributes = [AttributeSchema("name", str, True), AttributeSchema("depth", float, False)]
+    with Client(f"file://{tmp_path}/store", durable=False) as store:
+        runs = store.create_collection("runs", ArraySchema([DimensionSchema("x", 1)], float, attributes))
+        for number in range(5):
+            runs.create({"name": f"n{number}"}, {"depth": float(number)})
+        found = runs.query(parse_conditions(runs, ["depth>=1", "name=n2", "depth<=3", "name=n3", "name=n4"]))
+        assert [each.primary_attributes["name"] for each in found] == ["n2", "n3"]
+        # all of them hold: none may take the place of another one
+        for texts in (["depth>=3", "depth>=1"], ["depth<=1", "depth>=0", "depth<=3"], ["name^=n", "name^=n3"]):
+            with pytest.raises(Invalid, match="two conditions"):
+                parse_conditions(runs, texts)
 
 
 def test_equalities() -> None:

@@ -6,7 +6,9 @@ import json
 import os
 import tracemalloc
 from collections.abc import Iterator
+from itertools import chain, repeat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -342,17 +344,25 @@ def test_histograms_of_odd_cells(client: httpx.Client, tmp_path: Path) -> None:
         root.create_array("infinite", data=np.array([np.inf, -np.inf, 1.0, np.nan]))
         root.create_array("nothing", data=np.full(3, np.nan))
         root.create_array("same", data=np.full(4, 1e300))
+        root.create_array("large", data=np.array([2**62, 2**62 + 1]))
+        root.create_array("lowest", data=np.full(2, -(2**63)))
+        root.create_array("whole", data=np.array([2**52 - 3, 2**52 - 1]))
     with hs.serve(tmp_path / "odd.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
         answers = {
             name: client.get("/api/histogram/odd.zarr", params={"node": name, "bins": 4})
-            for name in ("wide", "infinite", "nothing", "same")
+            for name in ("wide", "infinite", "nothing", "same", "large", "lowest", "whole")
         }
     assert {name: each.status_code for name, each in answers.items()} == {
         "wide": 400,
         "infinite": 200,
         "nothing": 200,
         "same": 400,
+        "large": 400,
+        "lowest": 400,
+        "whole": 200,
     }
+    assert {each.json()["error"]["class"] for each in answers.values() if each.status_code == 400} == {"Invalid"}
+    assert answers["whole"].json()["counts"] == [1, 0, 1]
     assert (sum(answers["infinite"].json()["counts"]), answers["infinite"].json()["missing"]) == (1, 3)
     assert (sum(answers["nothing"].json()["counts"]), answers["nothing"].json()["missing"]) == (0, 3)
 
@@ -491,6 +501,11 @@ def test_damaged_chunks_are_gaps(tmp_path: Path, suffix: str) -> None:
         assert (np.isnan(cells[1]).nonzero()[0].tolist(), head["gaps"][0]["x"]) == ([5, 6, 7, 8, 9], [10, 20])
         found = client.get(f"/api/cell/{place.name}", params={"node": "/x", "index": "12,30"})
         assert (found.status_code, found.json()["error"]["class"]) == (500, "CorruptChunk")
+        query = {"node": "/x", "x": "column", "y": "row"}
+        for ranges, missing in (({}, 200), ({"x_range": "20:40", "y_range": "10:20"}, 200)):  # some cells, and all
+            found = client.get(f"/api/histogram/{place.name}", params={**query, **ranges}).json()
+            assert (found["missing"], found["gap_count"]) == (missing, 1)
+            assert (found["gaps"][0]["x"], found["gaps"][0]["error"]["class"]) == ([20, 40], "CorruptChunk")
 
 
 def test_what_is_not_read_in_time_is_a_gap(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -498,6 +513,20 @@ def test_what_is_not_read_in_time_is_a_gap(client: httpx.Client, monkeypatch: py
     head, cells = view(client, "/air", x="lon", y="lat")
     assert np.isnan(cells).all() and {gap["error"]["class"] for gap in head["gaps"]} == {"Timeout"}
     assert (head["minimum"], head["cell_minimum"]) == (None, None)
+
+
+def test_damage_is_told_of_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks that there was no time for are not said to be damaged since another one is."""
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("x", data=np.arange(1200.0).reshape(30, 40), chunks=(10, 20))
+    (tmp_path / "a.zarr" / "x" / "c" / "1" / "1").write_bytes(b"damaged!")
+    moments = chain([0.0, 0.0, 0.0, 0.0], repeat(1000.0))  # time for the box, and two of its chunks
+    monkeypatch.setattr(views, "time", SimpleNamespace(monotonic=lambda: next(moments)))
+    with hs.open(tmp_path / "a.zarr") as root:
+        query = ViewQuery("dim_1", "dim_0", {}, None, None, 40, 30)
+        head, cells = read_view(root["x"], query, lambda: True)
+    assert [gap["error"]["class"] for gap in head["gaps"]] == ["Timeout"] * 4
+    np.testing.assert_array_equal(np.isnan(cells[0]), np.arange(30)[:, np.newaxis] >= 10 + np.zeros(40))
 
 
 def test_a_view_that_nobody_waits_for_ends(folder: Path) -> None:

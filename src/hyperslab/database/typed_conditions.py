@@ -53,10 +53,11 @@ def _is_whole(condition: str) -> bool:
 
 
 def parse_conditions(collection: Collection, texts: Iterable[str]) -> dict[str, object]:
-    """Return what a query asks of attributes; several equalities of one attribute mean any of them. Invalid."""
+    """Return what a query asks of attributes; several equalities of one attribute mean any of them, and of other
+    conditions each kind stands once. Invalid."""
     known = {attribute.name: attribute for attribute in collection.schema.attributes}
     equal: dict[str, list[object]] = {}
-    ranges: dict[str, list[object]] = {}
+    ranges: dict[str, dict[str, object]] = {}
     prefixes: dict[str, Prefix] = {}
     for text in texts:
         match = _CONDITION.fullmatch(text)
@@ -65,19 +66,22 @@ def parse_conditions(collection: Collection, texts: Iterable[str]) -> dict[str, 
         name, mark, value = match[1].strip(), match[2], match[3]
         if name not in known:
             raise Invalid(f"no attribute {name!r}", remedy=meant(name, known))
+        if (mark == "^=" and name in prefixes) or mark in ranges.get(name, {}):
+            raise Invalid(f"two conditions {name}{mark}", remedy="give the stricter one alone")
         match mark:
             case "=" | ":=":
                 equal.setdefault(name, []).append(_value(known[name], value, as_json=mark == ":="))
             case "^=":
                 prefixes[name] = Prefix(value)
             case _:
-                ranges.setdefault(name, [None, None])[mark == "<="] = _value(known[name], value, as_json=False)
+                ranges.setdefault(name, {})[mark] = _value(known[name], value, as_json=False)
     names = [*equal, *ranges, *prefixes]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise Invalid(f"conditions of several kinds for {twice!r}", remedy="give equal values, a range, or a beginning")
     single = {name: values[0] if len(values) == 1 else values for name, values in equal.items()}
-    return single | {name: slice(*ends) for name, ends in ranges.items()} | prefixes
+    between = {name: slice(ends.get(">="), ends.get("<=")) for name, ends in ranges.items()}
+    return single | between | prefixes
 
 
 def parse_equalities(texts: Iterable[str]) -> dict[str, str]:

@@ -28,6 +28,8 @@ from hyperslab.web.views import (
 )
 
 MOST_BINS = 4096
+# Whole numbers from which on no float lies between two of them, for an edge.
+_MOST_WHOLE = 2**52
 
 
 @dataclass
@@ -72,18 +74,18 @@ def read_histogram(array: Array, query: ViewQuery, bins: int, goes_on: Reads) ->
     view = open_view(array, query)
     whole = tuple(replace(axis, pixels=axis.stop - axis.start) for axis in view.axes)
     view = fit_view(replace(view, axes=whole))
-    ends, gaps = _Extremes(), []
+    ends, gaps = _Extremes(), list[dict[str, object]]()
     cells = prod(len(axis.positions) for axis in view.axes)
     if view.is_unwritten:
         ends.add(0, 0, np.asarray([view.fill_number()]))
     else:
-        read_boxes(view, ends.add, goes_on)
+        gaps = read_boxes(view, ends.add, goes_on)
     found = _BinCounts(_edges(ends, bins))
     if view.is_unwritten:
         found.add(0, 0, np.asarray([view.fill_number()]))
         found.counts *= cells
     elif ends.low <= ends.high:
-        gaps = read_boxes(view, found.add, goes_on)
+        gaps = max(gaps, read_boxes(view, found.add, goes_on), key=len)
     return {
         "path": f"/{array.path}",
         "kind": "histogram",
@@ -112,7 +114,7 @@ def _places(array: Array, view: ReducedView) -> dict[str, object]:
 def _edges(ends: _Extremes, bins: int) -> Values:
     """Return the edges of the bars; of no cells those from 0 to 1."""
     low, high = (ends.low, ends.high) if ends.low <= ends.high else (0.0, 1.0)
-    if ends.are_whole and high - low < bins:
+    if ends.are_whole and high - low < bins and max(-low, high) < _MOST_WHOLE:
         return np.arange(low, high + 2) - 0.5
     if low == high:
         low, high = low - 0.5, high + 0.5

@@ -326,6 +326,12 @@ def read_boxes(view: ReducedView, take: Taker, goes_on: Reads) -> list[dict[str,
     gaps: list[dict[str, object]] = []
 
     def read(rows: range, columns: range) -> HyperslabError | None:
+        """Read a box; returns what is wrong with it."""
+        if not goes_on():
+            raise Conflict("nobody waits for the view any more")
+        if time.monotonic() > deadline:
+            gaps.append(_gap(view, rows, columns, "Timeout", f"this was not read within {_SECONDS:g} seconds"))
+            return None
         try:
             take(rows.start, columns.start, view.read(rows, columns))
         except DAMAGE as error:
@@ -333,16 +339,10 @@ def read_boxes(view: ReducedView, take: Taker, goes_on: Reads) -> list[dict[str,
         return None
 
     for row_group, column_group in _boxes(view):
-        rows, columns = (range(group[0].start, group[-1].stop) for group in (row_group, column_group))
-        if not goes_on():
-            raise Conflict("nobody waits for the view any more")
-        if time.monotonic() > deadline:
-            gaps.append(_gap(view, rows, columns, "Timeout", f"this was not read within {_SECONDS:g} seconds"))
-            continue
-        error = read(rows, columns)
+        error = read(*(range(group[0].start, group[-1].stop) for group in (row_group, column_group)))
         parts = [] if error is None else list(product(row_group, column_group))
         for part in parts:
-            error = read(*part) if len(parts) > 1 and time.monotonic() <= deadline else error
+            error = read(*part) if len(parts) > 1 else error
             if error is not None:
                 gaps.append(_gap(view, *part, type(error).__name__, error.said))
     return gaps
