@@ -483,16 +483,21 @@ def test_stored_chunks_of_folders_alone_are_read_between_requests(folder: Path) 
     chunks = zarr_view.EncodedChunks(1 << 20, at_once=1)
     stored = ZarrView(Location.of(folder / "a.zarr"), chunks)
     made = ZarrView(Location.of(folder / "deeper" / "more" / "b.nc"), chunks)
-    assert not stored.is_at_hand("x/c/0/0")  # it is yet to be opened
+    assert stored.find_at_hand("x/c/0/0") is None  # it is yet to be opened
     for view in (stored, made):
         view.read("x/c/0/0")
-    assert [stored.is_at_hand(key) for key in ("zarr.json", "x/zarr.json", "x/c/0/0", "y/c/0/0", "x/c/9/9")] == [
-        True,
-        True,
-        True,
-        False,
-        False,
+    state = stored.find_at_hand("x/c/0/0")
+    assert [stored.find_at_hand(key) for key in ("zarr.json", "x/zarr.json", "y/c/0/0", "x/c/9/9")] == [
+        state,
+        state,
+        None,
+        None,
     ]
-    assert not made.is_at_hand("x/c/0/0")
+    assert made.find_at_hand("x/c/0/0") is None
+    # what is at hand is read of that state, also where the dataset is to be opened anew meanwhile
+    stored.close()
+    found = stored.read("x/c/0/0", at_hand=state)
+    assert found is not None and bytes(found.data or b"") == (folder / "a.zarr" / "x" / "c" / "0" / "0").read_bytes()
+    assert (state is not None, stored.find_at_hand("x/c/0/0")) == (True, None)
     for view in (stored, made):
         view.close()

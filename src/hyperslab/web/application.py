@@ -13,6 +13,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -24,7 +25,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from hyperslab.errors import HyperslabError, NotFound
+from hyperslab.errors import HyperslabError, NotFound, Replaced
 from hyperslab.stores.credentials import redact
 from hyperslab.web.answers import PlainJson, answer, error_answer
 from hyperslab.web.explorer import Explorer
@@ -33,7 +34,7 @@ from hyperslab.web.page_files import PageFiles
 from hyperslab.web.pages import HEADERS, link_to, render_list
 from hyperslab.web.paths import split_path
 from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace, find_open, find_place
-from hyperslab.web.zarr_view import DOCUMENT, Part, ServedValue, ZarrView
+from hyperslab.web.zarr_view import DOCUMENT, OpenState, Part, ServedValue, ZarrView
 
 T = TypeVar("T")
 # Bytes of a stored value that are read and sent at a time: so much a slow client holds of the server's memory.
@@ -83,8 +84,10 @@ class Application:
             query = ValueQuery.of(request)
             parts = split_path(request.scope["raw_path"], 2)
             found = find_open(self._places, parts)
-            if found is not None and found.view.is_at_hand(found.key):
-                return self._value(found, query)
+            at_hand = None if found is None else found.view.find_at_hand(found.key)
+            if found is not None and at_hand is not None:
+                with suppress(Replaced):
+                    return self._value(found, query, at_hand)
             return await self._run(partial(self._answer, parts, query))
         except HyperslabError as error:
             return error_answer(error)
@@ -107,13 +110,14 @@ class Application:
         remark = "Each dataset is a Zarr v3 store under its address, for any reader of Zarr."
         return HTMLResponse(render_list("hyperslab", links, [remark]), headers={**HEADERS, "cache-control": "no-cache"})
 
-    def _value(self, found: FoundDataset, query: ValueQuery) -> Response:
-        """Return a value, a part of it, or the answer that the client has it already."""
+    def _value(self, found: FoundDataset, query: ValueQuery, at_hand: OpenState | None = None) -> Response:
+        """Return a value, a part of it, or the answer that the client has it already. ``at_hand`` as in ``read``."""
         wanted = None if query.is_head else query.part
-        value = found.view.read(found.key, (0, 1) if query.is_head else _first_piece(wanted), query.known)
+        first = (0, 1) if query.is_head else _first_piece(wanted)
+        value = found.view.read(found.key, first, query.known, at_hand)
         if value is not None and wanted is not None and query.only_if not in (None, value.tag):
             wanted = None  # the rest of another version is of no use to the client
-            value = found.view.read(found.key, _WHOLE, query.known)
+            value = found.view.read(found.key, _WHOLE, query.known, at_hand)
         if value is None:
             raise NotFound("there is nothing under this key", node=found.key)
         is_json = found.key.rpartition("/")[2] == DOCUMENT

@@ -247,7 +247,7 @@ def outer_or_self(grid: Grid, coords: Coords) -> Coords:
     return coords if grid.outer is None else grid.outer_of(coords)
 
 
-class _OpenState:
+class OpenState:
     """A dataset as its documents were at one moment: what it is as Zarr, and the chunks of its arrays.
 
     The reader is closed when nobody holds the state any more, also not a value that is still being sent.
@@ -371,7 +371,7 @@ class ZarrView:
         self.where = where
         self._chunks = chunks
         self._lock = threading.Lock()
-        self._state: _OpenState | None = None
+        self._state: OpenState | None = None
         self._next_look = 0.0
 
     def losses(self) -> Sequence[Loss]:
@@ -387,14 +387,17 @@ class ZarrView:
         with self._lock:
             self._state = None
 
-    def read(self, key: str, part: Part | None = None, known: Sequence[str] = ()) -> ServedValue | None:
+    def read(
+        self, key: str, part: Part | None = None, known: Sequence[str] = (), at_hand: OpenState | None = None
+    ) -> ServedValue | None:
         """Return a value, or a part of it; None for a key that is not there.
 
-        ``known``: tags of versions that the caller has: of those no bytes are read. Conflict when the source is written
-        faster than it can be read.
+        ``known``: tags of versions that the caller has: of those no bytes are read. ``at_hand``: what
+        :meth:`find_at_hand` gave, so that the documents are not looked at; Replaced where they are of no use any more.
+        Conflict when the source is written faster than it can be read.
         """
         for _ in range(_TRIES):
-            state = self._current()
+            state = at_hand or self._current()
             if (document := state.documents.get(key)) is not None:
                 return _cut(document, state.tags[key], part, known)
             found = state.find_array(key)
@@ -407,29 +410,34 @@ class ZarrView:
                 return self._read_encoded(state, array, coords, part, known)
             except Replaced:  # the documents are those of another version by now
                 self._forget(state)
+                if at_hand is not None:
+                    raise
             except HyperslabError as error:
                 raise error.locate(url=self.where.url, node=array.path, key=key) from error.__cause__
         raise _restless(self.where)
 
-    def is_at_hand(self, key: str) -> bool:
-        """Return True for a value that :meth:`read` takes as it lies in a folder of this machine: nothing is opened,
-        looked at again, asked of a server, or encoded for it."""
+    def find_at_hand(self, key: str) -> OpenState | None:
+        """Return the state of which :meth:`read` takes a value as it lies in a folder of this machine: nothing is
+        opened, looked at again, asked of a server, or encoded for it. None where that is not so.
+
+        It is read of that state, since a moment later the documents may be due to be looked at, all of them.
+        """
         state = self._state
         if state is None or state.file is not None or time.monotonic() >= self._next_look:
-            return False
+            return None
         if key in state.documents:
-            return True
+            return state
         found = state.find_array(key)
-        return found is not None and found[0].is_file_at_hand
+        return state if found is not None and found[0].is_file_at_hand else None
 
-    def _forget(self, state: _OpenState) -> None:
+    def _forget(self, state: OpenState) -> None:
         """Have the dataset opened anew by whoever reads next."""
         with self._lock:
             if self._state is state:
                 self._state = None
 
     def _read_stored(
-        self, state: _OpenState, store: Store, key: str, part: Part | None, known: Sequence[str]
+        self, state: OpenState, store: Store, key: str, part: Part | None, known: Sequence[str]
     ) -> ServedValue | None:
         """Return a value of the source as it is stored, of one version."""
         if known and store.traits.stamped:
@@ -452,7 +460,7 @@ class ZarrView:
         return ServedValue(None if tag in known else found.data, start, found.size, tag, more, is_stored=True)
 
     def _read_encoded(
-        self, state: _OpenState, array: _ServedArray, coords: Coords, part: Part | None, known: Sequence[str]
+        self, state: OpenState, array: _ServedArray, coords: Coords, part: Part | None, known: Sequence[str]
     ) -> ServedValue | None:
         """Return a chunk (shard) that is encoded here, of one version of the source."""
         box = array.grid.extent(coords)
@@ -468,7 +476,7 @@ class ZarrView:
                 self._chunks.forget(tag)
         raise _restless(self.where)
 
-    def _versions(self, state: _OpenState, array: _ServedArray, box: Box) -> object:
+    def _versions(self, state: OpenState, array: _ServedArray, box: Box) -> object:
         """Return what identifies the version of all that a box is made of; None where nothing does. Replaced when it
         is no longer what the documents of the state say."""
         if file_stamp(self.where) != state.file or state.look_at(array.plan.source.origin) != array.stamp:
@@ -479,7 +487,7 @@ class ZarrView:
     def _tag(self, *parts: object) -> str:
         return tag_of(repr((self.where.url, *parts)).encode())
 
-    def _current(self) -> _OpenState:
+    def _current(self) -> OpenState:
         """Return the state of the dataset, opened anew when its documents have changed."""
         state = self._state
         if state is not None and state.file is None and time.monotonic() < self._next_look:
@@ -496,17 +504,17 @@ class ZarrView:
             state = self._state
             if state is None or state.file != (file := file_stamp(self.where)):
                 self._state = None  # what is gone, or damaged by now, is not served from memory
-                state = self._state = _OpenState(self.where, file)
+                state = self._state = OpenState(self.where, file)
                 self._next_look = time.monotonic() + _LOOK_EVERY
             return state
 
-    def _looked_at(self, state: _OpenState) -> _OpenState:
+    def _looked_at(self, state: OpenState) -> OpenState:
         """Return the state if its documents are what they were, else a new one. The lock is held."""
         began = time.monotonic()
         try:
             if state.look() != state.stamps:
                 self._state = None
-                state = self._state = _OpenState(self.where, file_stamp(self.where))
+                state = self._state = OpenState(self.where, file_stamp(self.where))
         except NodeNotFound:
             self._state = None
             raise
@@ -534,7 +542,7 @@ def _restless(where: Location) -> Conflict:
     return Conflict("this is written faster than it can be read", url=where.url)
 
 
-def _read_more(state: _OpenState, store: Store, key: str, stamp: Stamp, start: int, stop: int) -> bytes:
+def _read_more(state: OpenState, store: Store, key: str, stamp: Stamp, start: int, stop: int) -> bytes:
     """Return bytes of a stored value of this version; Conflict when it is another one. ``state`` keeps it open."""
     pieces = store.get_ranges_of(key, [(start, stop)], stamp)
     if pieces is None:
