@@ -15,7 +15,9 @@ import pytest
 import hyperslab as hs
 from format_variants import VARIANTS, Places, dataset, save
 from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema
+from hyperslab.stores.location import Location
 from hyperslab.web import nodes, rows
+from hyperslab.web.dataset_cache import DatasetCache
 
 if TYPE_CHECKING:
     from servers.mongo import Mongo
@@ -194,6 +196,35 @@ def test_rows_of_arrays(client: httpx.Client, folder: Path) -> None:
     assert get(client, place, node="/one cell")["rows"] == [[2**62]]
     labelled = get(client, place, node="/one/x")
     assert (labelled["labels"], labelled["rows"]) == (["first", "second"], [[[0, 1, 2]], [[3, 4, 5]]])
+
+
+def test_rows_are_decoded_whatever_their_dimensions(tmp_path: Path) -> None:
+    attrs = {"scale_factor": 0.5, "add_offset": 10.0, "_FillValue": np.int16(-1)}
+    cells = np.array([[0, 2, -1], [4, 6, 8]], "i2")
+    with hs.create(tmp_path / "a.zarr") as root:
+        for name, data in {"two": cells, "one": cells[0], "none": cells[0, 1]}.items():
+            root.create_array(name, data=data, attrs=attrs, units="K")
+    with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        found = {name: get(client, "rows/a.zarr", node=f"/{name}")["rows"] for name in ("two", "one", "none")}
+    assert found == {
+        "two": [[[10.0, 11.0, None]], [[12.0, 13.0, 14.0]]],
+        "one": [[10.0], [11.0], [None]],
+        "none": [[11.0]],
+    }
+
+
+def test_a_collection_is_one_however_its_path_is_spelled(tmp_path: Path) -> None:
+    """Each has an index of all attributes, of which there must not be as many as there are spellings."""
+    schema = ArraySchema([DimensionSchema("x", 3)], float, [AttributeSchema("name", str, primary=True)])
+    with Client(f"file://{tmp_path}/store", durable=False) as store:
+        store.create_collection("weather", schema).create({"name": "a"})
+    datasets = DatasetCache(lambda where: True)
+    where = Location.of(tmp_path / "store")
+    for path in ("weather", "/weather", "weather/", "//weather", "/weather//"):
+        assert len(datasets.find_arrays(where, path, ["name=a"], None)) == 1
+    (found,) = datasets._open.values()
+    assert list(found.collections) == ["weather"]
+    datasets.close()
 
 
 def test_long_answers_end_early(client: httpx.Client, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,6 +95,18 @@ def test_a_dataset_in_memory() -> None:
     explorer.close()
 
 
+def test_one_address_with_other_options_is_another_dataset(tmp_path: Path) -> None:
+    """As the same bucket of two endpoints is."""
+    with hs.create(tmp_path / "a.zip") as made:
+        made.create_array("a", data=CELLS)
+    options: list[dict[str, Any]] = [{"limit": 1 << 20}, {"limit": 2 << 20}, {"limit": 1 << 20}]
+    explorers = [hs.open_group(tmp_path / "a.zip", storage_options=each).explore() for each in options]
+    addresses = [explorer.url.partition("#")[0] for explorer in explorers]
+    assert (addresses[0] == addresses[2], addresses[0] == addresses[1]) == (True, False)
+    for explorer in explorers:
+        explorer.close()
+
+
 # -- in a browser ------------------------------------------------------------------------------------------------------
 
 

@@ -281,6 +281,13 @@ class Location:
         return cls(path if scheme == "file" else f"{scheme}://{path}", scheme, path, options, path)
 
     @property
+    def identity(self) -> tuple[str, object, str]:
+        """What tells the place from all others in this process: also the options, since the same URL leads elsewhere at
+        another endpoint. Of a store it holds while that one is there."""
+        target = self.target if isinstance(self.target, str) else id(self.target)
+        return self.scheme, target, repr(sorted(self.options.items()))
+
+    @property
     def name(self) -> str:
         """The last part of the URL, without a final ``.zip``."""
         name = _QUERY.split(self.url, maxsplit=1)[0] if self.path is None else self.path

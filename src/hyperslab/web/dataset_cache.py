@@ -78,7 +78,7 @@ class DatasetCache:
     def __init__(self, is_served: Callable[[Location], bool]) -> None:
         self._is_served = is_served
         self._mutex = threading.Lock()
-        self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._open: OrderedDict[tuple[str, object, str], _Open] = OrderedDict()
 
     def open(self, where: Location, *, listing: bool = False) -> OpenDataset:
         """Return the dataset at a place. ``listing``: with the names that are there now. Errors as for ``hs.open``."""
@@ -128,10 +128,10 @@ class DatasetCache:
 
         Invalid for what is no collection and what is no condition; SchemaError for attributes that it has not.
         """
-        found = self._get(where, _OPEN_EVERY)
+        found, path = self._get(where, _OPEN_EVERY), normalize(path)
         collection = found.collections.get(path)
         if collection is None:
-            collection = collection_of(found.session, path.strip("/"), _MEMORY_LIMIT)
+            collection = collection_of(found.session, path, _MEMORY_LIMIT)
             if collection is None:
                 raise Invalid("this is no collection", url=found.session.url, node=path, remedy="filter a collection")
             found.collections[path] = collection
@@ -144,8 +144,7 @@ class DatasetCache:
 
     def _get(self, where: Location, oldest: float) -> _Open:
         """Return a dataset that is open since ``oldest`` seconds at most, and whose file is the same still."""
-        target = where.target if isinstance(where.target, str) else id(where.target)
-        key, file = f"{where.scheme}:{target}", file_stamp(where)
+        key, file = where.identity, file_stamp(where)
         with self._mutex:
             found = self._open.get(key)
             if found is not None and found.file == file and time.monotonic() - found.opened <= oldest:

@@ -17,7 +17,7 @@ from hyperslab.stores.location import Location
 from hyperslab.web.server import DataServer, start_server
 
 # Servers of this process by their place: a cell that is run again shows the page of the server that is there.
-_servers: dict[str, DataServer] = {}
+_servers: dict[tuple[str, object, str], DataServer] = {}
 _mutex = threading.Lock()
 call_after_fork(_servers.clear)  # they are those of the process that was forked
 # Where a notebook server forwards requests to a port of its machine (jupyter-server-proxy), as JupyterHub tells it.
@@ -84,11 +84,10 @@ def explore(node: Group | Array, *, proxy: str | None = None, height: int = _HEI
 
 def _server_of(where: Location) -> DataServer:
     """Return the server of a place, begun with the first look at it."""
-    key = f"{where.scheme}:{where.target if isinstance(where.target, str) else id(where.target)}"
     with _mutex:
-        if key not in _servers:
-            _servers[key] = start_server([where], frames=True)
-        return _servers[key]
+        if where.identity not in _servers:
+            _servers[where.identity] = start_server([where], frames=True)
+        return _servers[where.identity]
 
 
 def _close_all() -> None:

@@ -183,11 +183,16 @@ def _shape_facts(array: Array, *, is_ragged: bool) -> dict[str, object]:
 
 
 def read_cells(array: Array, start: int, stop: int, shown: tuple[int, ...]) -> Cells:
-    """Return rows of an array, of further dimensions the first items; decoded, or as stored where that cannot be."""
-    key = (slice(start, stop), *[slice(0, size) for size in shown])
+    """Return rows of an array, of further dimensions the first items, as :func:`_decoded` does."""
+    return _decoded(array, (slice(start, stop), *[slice(0, size) for size in shown]))
+
+
+def _decoded(array: Array, key: tuple[slice, ...]) -> Values:
+    """Return cells decoded; as stored where that cannot be, and letters that decoding would join to texts."""
     with suppress(HyperslabError):
-        if array.ndim == 1:
-            return np.asarray(array.decoded()[key])
+        view = array.decoded()
+        if view.ndim == array.ndim:
+            return np.asarray(view[key])
     return np.asarray(array[key])
 
 
@@ -238,7 +243,7 @@ def _rows_of_array(array: Array, start: int, count: int) -> dict[str, Any]:
         heads = [{"name": name, "dtype": kind, "is_ragged": False} for name, kind in zip(fields, kinds, strict=False)]
     cells = read_cells(array, start, stop, shown) if array.ndim and start < stop else []
     if not array.ndim and start < stop:
-        cells = np.asarray(array[()])[np.newaxis]
+        cells = _decoded(array, ())[np.newaxis]
     if fields and array.ndim <= 1:
         names = fields[:_MOST_COLUMNS]
         found = ([cell[name] for name in names] for cell in cells)
