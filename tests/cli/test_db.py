@@ -77,6 +77,7 @@ def test_list(db: Database[Any], url: str) -> None:
         "created": str(old["_id"].generation_time),
         "nbytes": 16,
         "status": None,
+        "retired": None,
     }
 
 

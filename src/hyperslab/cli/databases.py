@@ -106,6 +106,12 @@ def table(infos: Iterable[Any], *, head: bool) -> list[tuple[str, ...]]:
     return rows
 
 
+def version_rows(infos: Iterable[Any]) -> list[tuple[str, ...]]:
+    """Return versions of an object as rows of text."""
+    moments = ["" if info.retired is None else info.retired.strftime("%Y-%m-%d %H:%M:%S") for info in infos]
+    return [(*row, moment) for row, moment in zip(table(infos, head=True), ["replaced", *moments], strict=True)]
+
+
 def index_rows(states: Iterable[Any]) -> list[tuple[str, ...]]:
     """Return indexes as rows of text."""
     rows = [(one.collection, one.name, one.purpose, "there" if one.is_present else one.cost) for one in states]
@@ -253,6 +259,20 @@ class DatabaseObjects:
             return expire_objects(self.meta, self.chunks, **how)
         except HyperslabError as error:
             raise error.locate(url=self.url, node="") from error.__cause__
+
+    def versions(self) -> Sequence[Any]:
+        """Return the one object and its older versions, the oldest first: ``ObjectInfo``."""
+        from hyperslab.formats.mongo.search import find_versions
+
+        return find_versions(self.meta, self.id)
+
+    def compact(self, chunk_bytes: int | None, keep_old: float | None) -> Any:
+        """Join the small chunks of the one object; return its id. Conflict, MissingLibrary."""
+        from hyperslab.mongo import XarrayMongoDB
+
+        wanted = {"chunk_bytes": chunk_bytes, "keep_old": keep_old}
+        options: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
+        return XarrayMongoDB(self.meta.database, self.place.collection).compact(self.id, **options)
 
     def delete(self, id: Any) -> int:
         """Remove one object; how many documents there were."""

@@ -27,7 +27,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from servers.mongo import Mongo, Work, watched_work
 
 META, CHUNKS = "xarray.meta", "xarray.chunks"
-SEARCH = ["name_1__id_1", *(f"hyperslab.{field}_1" for field in ("claims", "status", "replaces", "putting", "undo"))]
+SEARCH = [
+    "name_1__id_1",
+    *(f"hyperslab.{field}_1" for field in ("claims", "status", "replaces", "lineage", "putting", "undo")),
+]
 MANY = 300
 # More than any look-up below may examine, and less than a scan of all does.
 FEW = 30

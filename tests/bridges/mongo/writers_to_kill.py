@@ -89,6 +89,18 @@ def _replace_by_id(where: Where) -> None:
     objects.replace(key, DATASETS["other"])[1].compute(scheduler="sync")
 
 
+def _replace_keeping(where: Where) -> None:
+    objects = where.objects
+    keeping = XarrayMongoDB(
+        objects.meta.database, where.collection, layout=where.layout, keep_versions=3600, **where.options
+    )
+    keeping.replace("a", DATASETS["other"])[1].compute(scheduler="sync")
+
+
+def _compact(where: Where) -> None:
+    where.objects.compact("a")
+
+
 def _open(where: Where) -> hs.Group:
     return hs.open_group(where.url("a"), mode="r+", **where.options)
 
@@ -119,6 +131,8 @@ FIVE: State = {"a": "five"}
 TWO: State = {"a": "five", "b": "eight"}
 CHANGES: Mapping[str, Change] = {
     "put": Change(lambda where: put(where, "b", "eight"), TWO, FIVE, ({"a": "five", "b": "?"},)),
+    "replace-keeping": Change(_replace_keeping, {"a": "other"}, FIVE),
+    "compact": Change(_compact, FIVE, FIVE),
     "replace": Change(_replace, {"a": "other"}, FIVE),
     "replace_by_id": Change(_replace_by_id, {"a": "other"}, FIVE),
     "rename": Change(lambda where: where.objects.rename("a", "c"), {"c": "five"}, FIVE),

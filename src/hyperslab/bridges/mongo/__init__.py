@@ -8,7 +8,7 @@ and pint's objects become documents and blocks, and those become objects again.
 - ``put_plan``: an object as the documents it will be; whatever cannot be stored is refused here, before the first
   write. ``database``, ``put_tasks`` and ``updates`` begin with it.
 - ``put_tasks``: put, replace and resume, at once or as tasks of dask.
-- ``updates``: append and update.
+- ``updates``: append and update; ``compaction``: small chunks joined.
 - ``reads``: ``get``: what is read at once, and dask arrays of what is read later.
 """
 

@@ -16,7 +16,7 @@ from pymongo.collection import Collection
 from pymongo.database import Database
 
 from hyperslab.bridges.extras import library
-from hyperslab.bridges.mongo import put_tasks, updates
+from hyperslab.bridges.mongo import compaction, put_tasks, updates
 from hyperslab.bridges.mongo.origin import STATUS, ObjectOrigin, ServerAddress, has_user
 from hyperslab.bridges.mongo.put_plan import (
     ChunkIds,
@@ -25,6 +25,7 @@ from hyperslab.bridges.mongo.put_plan import (
     Positional,
     PutOptions,
     check_byte_options,
+    parse_retention,
     plan_put,
 )
 from hyperslab.bridges.mongo.put_tasks import put_object
@@ -62,6 +63,8 @@ class XarrayMongoDB:
     - ``commit``: the document of an object is written before its chunks (``"meta_first"``) or after (``"meta_last"``).
     - ``durable``: writes are in the journal, of most members of a replica set, before they count as made.
     - ``densify``: sparse arrays are stored dense.
+    - ``keep_versions``: what ``replace`` takes the place of is kept as an older version, for so many seconds (or a
+      ``timedelta``; True: until it is removed by ``expire`` or ``delete``). Readers of it read on.
     - ``uri_env``, ``credentials``: the environment variable that holds the connection string, and the function
       (``"module:function"``) that gives user and password, in processes that tasks of dask are sent to. ``uri``: the
       connection string for those without a secret in it, where the client has settings that it does not tell, as TLS.
@@ -86,6 +89,7 @@ class XarrayMongoDB:
         commit: Commit | None = None,
         durable: bool = True,
         densify: bool = False,
+        keep_versions: bool | float | timedelta = False,
         uri: str | None = None,
         uri_env: str | None = None,
         credentials: str | None = None,
@@ -105,6 +109,7 @@ class XarrayMongoDB:
             commit=commit,
             durable=durable,
             densify=densify,
+            keep_versions=keep_versions,
         )
         self._address = ServerAddress(database.client, uri=uri, uri_env=uri_env, credentials=credentials)
         self.meta: Collection[Any] = database[f"{collection}.meta"]
@@ -168,12 +173,15 @@ class XarrayMongoDB:
             self._origin(), plan, options, is_new=_id is None, has_unique_name=name is not None
         )
 
-    def get(self, _id: Any, load: Load = None) -> Any:
+    def get(self, _id: Any, load: Load = None, *, at: Any = None) -> Any:
         """The object of this ``_id``, or of this name where it is the only one, a Dataset or DataArray.
 
         ``load``: None reads now what was stored whole, and later, as dask arrays, what was stored in chunks; True reads
         all now; False reads all later; names read these variables now. Index coordinates, and what stands in the
         object's document, are always read now.
+
+        ``at``: a moment (a datetime, UTC unless it says otherwise, or ISO text): the version that was the present one
+        then, of those that are kept (``keep_versions``). Changes in place, as ``append`` and ``update``, make none.
 
         DocumentNotFoundError when the object is not there, or a chunk of it (of dask arrays when they are computed);
         Invalid for a name that several objects have.
@@ -184,6 +192,8 @@ class XarrayMongoDB:
             ensure_index(here.chunks, best_effort=True)
             self._indexed = self.chunks
         id = _resolve(here.meta, _id)
+        if at is not None:
+            id = search.find_version(here.meta, id, at)
         while True:
             try:
                 meta = load_object(here, id)
@@ -194,6 +204,8 @@ class XarrayMongoDB:
                 loaded = read_variables(here, meta, now) | lazy_variables(origin, here, meta, later)
                 return build_object(meta, loaded, self._ureg)
             except DocumentNotFoundError:  # another object may have taken its place while it was read
+                if at is not None:
+                    raise
                 gone, id = id, _resolve(here.meta, _id)
                 if id == gone:
                     raise
@@ -213,8 +225,34 @@ class XarrayMongoDB:
         """All objects, the oldest first."""
         return [*self.find()]
 
+    def versions(self, _id: Id) -> Sequence[search.ObjectInfo]:
+        """The older versions of an object that are kept, the oldest first, and the object itself, which is the last.
+
+        Each is read by its id, or by ``get(name, at=...)``; ``copy`` makes an object of it. NotFound.
+        """
+        here = self._origin().open()
+        return search.find_versions(here.meta, objects.resolve_id(here.meta, _id))
+
+    def compact(
+        self,
+        _id: Id,
+        *,
+        chunk_bytes: int = compaction.CHUNK_BYTES,
+        keep_old: bool | float | timedelta = rules.GARBAGE_AGE,
+    ) -> ObjectId:
+        """Join the small chunks of an object, as many appends leave them, to ones of ``chunk_bytes`` of cells at most.
+
+        Where there are some, a new object with the same cells takes the place and the name of the old one, as by
+        :meth:`replace`; its id is returned. The old one is a version for ``keep_old`` (seconds, a ``timedelta``, or
+        True), so that its readers read on; :meth:`collect_garbage` removes it afterwards. NotFound, Conflict, Invalid.
+        """
+        keeps = parse_retention(keep_old)
+        return compaction.compact_object(
+            self._origin(), self._current_options(), _id, chunk_bytes, 0 if keeps is None else keeps
+        )
+
     def delete(self, _id: Id) -> None:
-        """Remove an object with its chunks. NotFound."""
+        """Remove an object with its chunks and its older versions, or one of the versions alone. NotFound."""
         here = self._origin().open()
         objects.delete_object(here.meta, here.chunks, objects.resolve_id(here.meta, _id))
 
@@ -403,9 +441,9 @@ class XarrayMongoDBAsyncIO:
         """See :meth:`XarrayMongoDB.put`."""
         return await self._run(lambda: self._plain.put(x, name=name, _id=_id, replace=replace))
 
-    async def get(self, _id: Any, load: Load = None) -> Any:
+    async def get(self, _id: Any, load: Load = None, *, at: Any = None) -> Any:
         """See :meth:`XarrayMongoDB.get`."""
-        return await self._run(lambda: self._plain.get(_id, load=load))
+        return await self._run(lambda: self._plain.get(_id, load=load, at=at))
 
     async def find(self, attrs: Mapping[str, Any] | None = None, **criteria: Any) -> list[search.ObjectInfo]:
         """See :meth:`XarrayMongoDB.find`."""
@@ -414,6 +452,14 @@ class XarrayMongoDBAsyncIO:
     async def list(self) -> list[search.ObjectInfo]:
         """See :meth:`XarrayMongoDB.list`."""
         return await self._run(self._plain.list)
+
+    async def versions(self, _id: Id) -> Sequence[search.ObjectInfo]:
+        """See :meth:`XarrayMongoDB.versions`."""
+        return await self._run(lambda: self._plain.versions(_id))
+
+    async def compact(self, _id: Id, **how: Any) -> ObjectId:
+        """See :meth:`XarrayMongoDB.compact`."""
+        return await self._run(lambda: self._plain.compact(_id, **how))
 
     async def delete(self, _id: Id) -> None:
         """See :meth:`XarrayMongoDB.delete`."""

@@ -96,6 +96,8 @@ class PutOptions:
     commit: Commit
     durable: bool = True
     densify: bool = False
+    keep_versions: float | None = None
+    """Seconds for which an object whose place another one takes is kept as an older version; -1: for ever."""
 
     @classmethod
     def of(cls, layout: str, **options: Any) -> PutOptions:
@@ -107,7 +109,18 @@ class PutOptions:
             if name in chosen and not any(chosen[name] is one or chosen[name] == one for one in choices):
                 raise Invalid(f"{name}={chosen[name]!r}", remedy=f"it is one of {', '.join(map(repr, choices))}")
         check_byte_options(chosen["chunk_size_bytes"], chosen["embed_threshold_bytes"])
+        chosen["keep_versions"] = parse_retention(chosen.get("keep_versions"))
         return cls(**{**chosen, "search_index": parse_search_index(chosen["search_index"])})
+
+
+def parse_retention(wanted: bool | float | timedelta | None) -> float | None:
+    """Return for how many seconds older versions are kept: -1 for ever (True), None not at all (False). Invalid."""
+    if isinstance(wanted, bool) or wanted is None:
+        return -1 if wanted else None
+    seconds = wanted.total_seconds() if isinstance(wanted, timedelta) else wanted
+    if not isinstance(seconds, int | float) or not 0 <= seconds < 1e10:
+        raise Invalid(f"keep_versions={wanted!r}", remedy="give True, seconds of at least 0, or a timedelta")
+    return seconds
 
 
 def options_for(meta: Meta, options: PutOptions) -> PutOptions:

@@ -238,11 +238,17 @@ def store_block(here: Collections, task: BlockTask, chunk: ChunkIndex, block: ob
 def replace_object(origin: ObjectOrigin, options: PutOptions, name_or_id: Any, x: Any) -> tuple[ObjectId, Any]:
     """Store ``x``, and let it take the place of the object of this name or id. Return the new id, and a Delayed or
     None."""
-    plan = plan_put(x, options)
+    return put_in_place(origin, options, plan_put(x, options), name_or_id, options.keep_versions)
+
+
+def put_in_place(
+    origin: ObjectOrigin, options: PutOptions, plan: PutPlan, name_or_id: Any, keeps: float | None
+) -> tuple[ObjectId, Any]:
+    """Do :func:`replace_object` by a plan. ``keeps``: seconds for which the old object is a version, -1 for ever."""
     origin = origin.with_one_journal_wait()
     here = _open_for(origin, plan, options)
     try:
-        name = objects.insert_replacement(here.meta, render_object(plan.meta), name_or_id)
+        name = objects.insert_replacement(here.meta, render_object(plan.meta), name_or_id, keeps=keeps)
         completion = PutCompletion(origin, plan.meta.id, options.verify, name=name, is_replacement=True)
         _store_whole_variables(here, plan)
         if not plan.lazy:

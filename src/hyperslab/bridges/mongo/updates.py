@@ -58,7 +58,7 @@ from hyperslab.model.coo import Coo, Numbers
 
 # Seconds to wait for another one who changes the object, longer than a lease lasts that nobody renews (30 s): a holder
 # who died is waited for.
-_PATIENCE = 60
+PATIENCE = 60
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def _hold_readable_object(origin: ObjectOrigin, name_or_id: Any) -> Iterator[tup
     """
     here = origin.open()
     id = resolve_id(here.meta, name_or_id)
-    with hold_object(*here, id, origin.uri, _PATIENCE) as (meta, owner):
+    with hold_object(*here, id, origin.uri, PATIENCE) as (meta, owner):
         raise_problems(meta)
         yield here, meta, owner
 
@@ -138,7 +138,7 @@ def _commit_variables(
     def reload() -> Meta:
         return load_meta(here.meta, meta.id)
 
-    change_document(here.meta, reload(), edit, url=origin.uri, timeout=_PATIENCE, reload=reload, owner=owner)
+    change_document(here.meta, reload(), edit, url=origin.uri, timeout=PATIENCE, reload=reload, owner=owner)
 
 
 # -- append: new chunks behind the old ones, then one change of the document ------------------------------------------

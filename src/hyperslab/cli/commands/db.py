@@ -39,6 +39,7 @@ from hyperslab.cli.databases import (
     print_problems,
     schema_rows,
     table,
+    version_rows,
 )
 from hyperslab.cli.exit_codes import verbosity_options
 from hyperslab.cli.output import echo_rows, format_columns, json_option, print_json, print_remark
@@ -393,6 +394,48 @@ def expire(url: str, dry_run: bool, storage_option: dict[str, object] | None, as
         echo_rows(infos, table, "nothing to remove")
         if dry_run:
             print_remark("nothing was removed: without --dry-run these are")
+
+
+@_verb("versions", "'mongodb://localhost/climate#air'")
+@click.argument("url")
+def versions(url: str, storage_option: dict[str, object] | None, as_json: bool) -> None:
+    """The older versions of one object of a server that are kept, the oldest first, and the object itself.
+
+    Each can be read under its id: hyperslab info 'mongodb://localhost/climate#ID'.
+    """
+    with _objects(url, storage_option) as objects:
+        objects.needed("versions")
+        found = objects.versions()
+    if as_json:
+        print_json("db-versions", url=objects.url, objects=[asdict(info) for info in found])
+    else:
+        click.echo(format_columns(version_rows(found)))
+
+
+@_verb("compact", "'mongodb://localhost/climate#air' --keep-old 2h")
+@click.argument("url")
+@click.option("--chunk-bytes", type=click.IntRange(1), metavar="N", help="Join chunks up to N bytes (4 MiB).")
+@click.option("--keep-old", callback=parse_age, metavar="AGE", help="Keep the old chunks for their readers: 1h, 2d.")
+def compact(
+    url: str,
+    chunk_bytes: int | None,
+    keep_old: float | None,
+    storage_option: dict[str, object] | None,
+    as_json: bool,
+) -> None:
+    """Join the small chunks of one object of a server, as many appends leave them.
+
+    A new object with the same cells takes its place and name; the old one stays for an hour, so that its readers read
+    on, and is removed by hyperslab db gc then.
+    """
+    with _objects(url, storage_option) as objects:
+        objects.needed("compact")
+        old = objects.id
+        new = objects.compact(chunk_bytes, keep_old)
+    if as_json:
+        print_json("db-compact", url=objects.url, id=new, old=old)
+    else:
+        print_remark("there was nothing to join" if new == old else f"the object is {new} now")
 
 
 @_verb("check", "weather.db --deep")

@@ -27,7 +27,7 @@ from pymongo.errors import OperationFailure
 from hyperslab.errors import Invalid
 from hyperslab.formats.mongo.bson_values import Collections, DocumentCollection, MutableDocument
 from hyperslab.formats.mongo.chunk_documents import Key, format_key
-from hyperslab.formats.mongo.document import CLAIMS, PUTTING, REPLACES, STATUS, UNDO
+from hyperslab.formats.mongo.document import CLAIMS, LINEAGE, PUTTING, REPLACES, STATUS, UNDO
 
 # Codes of the server: for what a user may not do (Unauthorized; AtlasError); for an index that is there under another
 # name, or another one of that name (IndexOptionsConflict, IndexKeySpecsConflict); for one that is not there; for keys
@@ -91,6 +91,7 @@ SEARCH_INDEXES = (
     Index((CLAIMS,), "names that somebody is about to take", sparse=True),
     Index((STATUS,), "objects that are being made", sparse=True),
     Index((REPLACES,), "objects whose place another one has taken", sparse=True),
+    Index((LINEAGE,), "older versions of an object", sparse=True),
     Index((PUTTING,), "puts that were broken off", sparse=True),
     Index((UNDO,), "changes of chunks that were broken off", sparse=True),
 )

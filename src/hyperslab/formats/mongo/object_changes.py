@@ -35,6 +35,7 @@ from hyperslab.formats.mongo.document import (
     EXTENSION,
     LEASE,
     PUTTING,
+    RETIRED,
     STATUS,
     TOUCHED,
     VERSION,
@@ -131,12 +132,15 @@ def hold_object(
         if undo_entries(meta.extension) and roll_back_all(collection, chunks, id):
             meta = load_meta(collection, id)
         if "status" in meta.extension:
-            raise unfinished_error(id)
+            raise unfinished_error(id, meta.extension["status"])
         yield meta, owner
 
 
-def unfinished_error(id: ObjectId) -> Conflict:
-    """Return the error for a change of an object that nobody can find by name yet."""
+def unfinished_error(id: ObjectId, status: object) -> Conflict:
+    """Return the error for a change of an object that nobody can find by name yet, or any more."""
+    if status == RETIRED:
+        remedy = "change the object that has its name now; copy() makes an object of a version"
+        return Conflict("this is an older version, which nobody changes", key=str(id), remedy=remedy)
     remedy = "wait until it is whole; what was broken off is made anew, and removed by hyperslab repair"
     return Conflict("the object is still being made, or its making was broken off", key=str(id), remedy=remedy)
 

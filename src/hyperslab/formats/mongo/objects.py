@@ -7,7 +7,9 @@ an update that fails when its own claim was taken away. Of two that do so at the
 sees the other's claim; so never both get the name, and none waits for one that died.
 
 An object that is being made has ``status: "writing"`` and is found by its id alone. One that takes the place of another
-says so by ``replaces`` in the same update, from which moment the other is not found by name any more.
+says so by ``replaces`` in the same update, from which moment the other is not found by name any more. That one is
+removed, or becomes an older version (``status: "retired"``), which shares its ``lineage`` with the new one: its chunks
+stay, so that whoever reads it by its id reads on.
 """
 
 from __future__ import annotations
@@ -32,7 +34,12 @@ from hyperslab.formats.mongo.chunk_writes import roll_back_all, undo_copy_ids, u
 from hyperslab.formats.mongo.document import (
     CLAIMS,
     EXTENSION,
+    KEEPS,
+    KEPT_UNTIL,
+    LINEAGE,
     REPLACES,
+    RETIRED,
+    RETIRED_AT,
     STATUS,
     TOUCHED,
     UNDO,
@@ -46,7 +53,7 @@ from hyperslab.model.guessing import meant
 
 NameConflict = Literal["replace", "refuse", "share"]
 """When another object has the name: replace it, AlreadyExists, or let both have it, as xarray_mongodb does."""
-_NAME_FIELDS = {"name": 1, VERSION: 1, STATUS: 1, REPLACES: 1, CLAIMS: 1}
+_NAME_FIELDS = {"name": 1, VERSION: 1, STATUS: 1, REPLACES: 1, CLAIMS: 1, KEEPS: 1, LINEAGE: 1}
 # Each lost race costs at most 64 ms (see the pause in _take_name): whoever loses 50 of them gives up with Conflict.
 _MOST_TRIES = 50
 # A query is no snapshot; find_holders looks again so often where it did not see exactly one holder.
@@ -136,7 +143,7 @@ def rename_object(
     object that has it."""
     own = meta.find_one({"_id": id}, _NAME_FIELDS)
     if own is not None and "status" in _extension(own):
-        raise unfinished_error(id)
+        raise unfinished_error(id, _extension(own)["status"])
     on_conflict: NameConflict = "replace" if replace else "refuse"
     values = {"name": None if name is None else check_object_name(name)}
     _take_name(meta, chunks, id, values, "share" if name is None else on_conflict)
@@ -172,18 +179,21 @@ def insert_object_once(meta: DocumentCollection, chunks: DocumentCollection, doc
             insert_object(meta, chunks, document, name)
 
 
-def insert_replacement(meta: DocumentCollection, document: Document, name_or_id: ObjectId | str) -> str | None:
+def insert_replacement(
+    meta: DocumentCollection, document: Document, name_or_id: ObjectId | str, *, keeps: float | None = None
+) -> str | None:
     """Store the document of an object that is to take the place of another, and is found by its id alone until
     :func:`commit_object`. Return the name for that: None where it takes the place of a certain object, with its name.
 
-    A name that no object has yet is taken. NotFound for an id; Invalid for a name that several have.
+    A name that no object has yet is taken. ``keeps``: seconds for which the other one stays as an older version, -1
+    for ever, None not at all. NotFound for an id; Invalid for a name that several have.
     """
     is_id = isinstance(name_or_id, ObjectId) or ObjectId.is_valid(name_or_id)
     old = find_id(meta, name_or_id)
     if old is None and isinstance(name_or_id, ObjectId):
         raise DocumentNotFoundError(name_or_id)
     new = {field: value for field, value in document.items() if field != "name"}
-    ours = {**document.get(EXTENSION, {}), "status": WRITING}
+    ours = {**document.get(EXTENSION, {}), "status": WRITING, **({} if keeps is None else {"keeps": keeps})}
     if old is None or not is_id:
         meta.insert_one({**new, EXTENSION: ours})
         return str(name_or_id)
@@ -204,12 +214,26 @@ def remove_failed_object(
 
 
 def delete_object(meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId) -> int:
-    """Remove an object, then its chunks, and return how many documents there were. Once more removes what was left.
+    """Remove an object, then its chunks and its older versions, and return how many documents there were. Once more
+    removes what was left. One of the versions goes alone.
 
     What it has replaced goes before it, else that would be found again.
     """
     finish_replacement(meta, chunks, id)
-    found = meta.find_one_and_delete({"_id": id}, {UNDO: 1})
+    count = 0
+    own = meta.find_one({"_id": id}, {LINEAGE: 1, STATUS: 1}) or {}
+    if (lineage := _extension(own).get("lineage")) is not None and "status" not in _extension(own):
+        # The versions first: they are found by the object, and by nothing once it is gone.
+        for version in meta.find({LINEAGE: {"$eq": lineage}, STATUS: RETIRED}, {"_id": 1}):
+            count += _delete_documents(meta, chunks, {"_id": version["_id"], STATUS: RETIRED}, version["_id"])
+    return count + _delete_documents(meta, chunks, {"_id": id}, id)
+
+
+def _delete_documents(meta: DocumentCollection, chunks: DocumentCollection, wanted: Document, id: ObjectId) -> int:
+    """Remove the document of an object if it is as wanted, then its chunks; return how many documents there were."""
+    found = meta.find_one_and_delete(wanted, {UNDO: 1})
+    if found is None and object_exists(meta, id):
+        return 0
     return int(found is not None) + sum(chunk_queries.delete_chunks(chunks, one) for one in (id, *undo_copy_ids(found)))
 
 
@@ -334,26 +358,50 @@ def _update_if_unchanged(meta: DocumentCollection, own: Document, change: Docume
 
 
 def finish_replacement(meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId) -> None:
-    """Remove the object whose place this one has taken, after those whose place that one had taken: whoever replaced
-    it may not have lived to do so.
+    """Remove the object whose place this one has taken, or keep it as a version, after those whose place that one had
+    taken: whoever replaced it may not have lived to do so.
 
     One that was given another name meanwhile stays.
     """
-    chain = [id]
+    chain, keeps = [id], []
     while (own := meta.find_one({"_id": chain[-1]}, _NAME_FIELDS)) is not None:
         old = _extension(own).get("replaces")
         if old is None or old in chain or "status" in _extension(own):
             break
         chain.append(old)
+        keeps.append(_extension(own).get("keeps"))
     name = _own_name(meta, id)
-    for old in reversed(chain[1:]):
+    for newer, old, seconds in reversed([*zip(chain[:-1], chain[1:], keeps, strict=True)]):
         wanted = {"_id": old, "name": {"$eq": name}, STATUS: {"$exists": False}}
-        gone = meta.find_one_and_delete(wanted, {UNDO: 1})
-        if gone is not None or not object_exists(meta, old):
-            for one in (old, *undo_copy_ids(gone)):
-                chunk_queries.delete_chunks(chunks, one)
+        if isinstance(seconds, int | float):
+            _retire(meta, wanted, newer, seconds)
+        else:
+            _inherit_lineage(meta, newer, old)  # the versions of what goes are those of what has taken its place
+            _delete_documents(meta, chunks, wanted, old)
     if len(chain) > 1:
-        meta.update_one({"_id": id, REPLACES: {"$eq": chain[1]}}, {"$unset": {REPLACES: 1}, "$inc": {VERSION: 1}})
+        done = {"$unset": {REPLACES: 1, KEEPS: 1}, "$inc": {VERSION: 1}}
+        meta.update_one({"_id": id, REPLACES: {"$eq": chain[1]}}, done)
+
+
+def _retire(meta: DocumentCollection, wanted: Document, newer: ObjectId, seconds: float) -> None:
+    """Let an object be an older version of the one that has taken its place, for so many seconds (-1: for ever)."""
+    # In this order: a version is found by the object, and must not be lost to it where the second change fails.
+    lineage = _inherit_lineage(meta, newer, wanted["_id"], begin=True)
+    fields: MutableDocument = {STATUS: RETIRED, RETIRED_AT: "$$NOW", LINEAGE: lineage}
+    if seconds >= 0:
+        fields[KEPT_UNTIL] = {"$add": ["$$NOW", round(seconds * 1000)]}
+    fields[VERSION] = {"$add": [{"$ifNull": [f"${VERSION}", 0]}, 1]}
+    meta.update_one(wanted, [{"$set": fields}])
+
+
+def _inherit_lineage(meta: DocumentCollection, newer: ObjectId, old: ObjectId, *, begin: bool = False) -> object:
+    """Let an object have the lineage of the one whose place it has taken; ``begin``: where that one has none, it begins
+    with it. Return it."""
+    before = meta.find_one({"_id": old}, {LINEAGE: 1}) or {}
+    lineage = _extension(before).get("lineage", old if begin else None)
+    if lineage is not None:
+        meta.update_one({"_id": newer}, {"$set": {LINEAGE: lineage}, "$inc": {VERSION: 1}})
+    return lineage
 
 
 # -- looking ----------------------------------------------------------------------------------------------------------
@@ -393,7 +441,11 @@ def _format_ids(ids: list[ObjectId]) -> str:
 # Into other collections, on the same server or another: whole, or not there.
 
 
-_OF_THE_SOURCE = ("status", "replaces", "claims", "touched", "version", "lease", "undo", "putting")
+OF_ONE_OBJECT = (
+    *("status", "replaces", "claims", "touched", "version", "lease", "undo", "putting"),
+    *("keeps", "lineage", "retired_at", "kept_until"),
+)
+"""Fields of an object's document that are about one stored object, and not about what it holds."""
 
 
 def copy_object(
@@ -422,7 +474,7 @@ def copy_object(
     if undo_entries(_extension(before)):
         raise Conflict("somebody changes the object", key=str(id), remedy="copy it later")
     new = ObjectId()
-    extension = {field: value for field, value in _extension(before).items() if field not in _OF_THE_SOURCE}
+    extension = {field: value for field, value in _extension(before).items() if field not in OF_ONE_OBJECT}
     target_meta.insert_one({**before, "_id": new, EXTENSION: {**extension, "status": WRITING}})
     try:
         docs = chunks.with_options(codec_options=raw).find({"meta_id": id})

@@ -34,6 +34,7 @@ def expire_objects(
 
     ``attrs`` and ``criteria``, as of :func:`find_objects`, find those that may go. Of these go all that were made
     more than ``older_than`` seconds ago, by the server's clock, but for the ``keep_newest`` newest ones of each name.
+    Older versions of an object are objects of its name.
     Objects without a name share none: they go by age alone (``older_than``, or ``until`` among the criteria). Invalid.
     """
     seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
@@ -45,7 +46,7 @@ def expire_objects(
     if keep_newest is None and not is_by_age:
         raise Invalid("nothing says which objects are old", remedy="give older_than, keep_newest or until")
     # By name and from the newest on, in which order one index has them: nothing has to be remembered of other names.
-    found = find_objects(meta, attrs, order="created" if keep_newest is None else "-name", **criteria)
+    found = find_objects(meta, attrs, versions=True, order="created" if keep_newest is None else "-name", **criteria)
 
     def expire() -> Iterator[ObjectInfo]:
         latest = None if seconds is None else server_time(meta) - timedelta(seconds=seconds)

@@ -4,7 +4,7 @@ Nodes are those of a hyperslab dataset, below the id of the object where a whole
 ``document`` (of an object, or of one of its variables), ``missing-chunk``, ``missing-segment``, ``excess-bytes``,
 ``chunk-shape``, ``chunk-document``, ``corrupt-chunk``, ``duplicate-documents``, ``contradicting-documents``,
 ``stray-documents``, ``embedded-and-stored``, ``unfinished-change``; of a collection ``no-object``, ``unfinished``,
-``replaced``.
+``expired-version``, ``replaced``.
 """
 
 from __future__ import annotations
@@ -38,9 +38,11 @@ from hyperslab.formats.mongo.completeness import (
 )
 from hyperslab.formats.mongo.document import (
     EXTENSION,
+    KEPT_UNTIL,
     LEASE,
     PUTTING,
     REPLACES,
+    RETIRED,
     STATUS,
     TOUCHED,
     Meta,
@@ -68,8 +70,8 @@ GARBAGE_AGE = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """Documents that belong to nothing: ``kind`` (``no-object``, ``unfinished``, ``replaced``, ``duplicate-documents``,
-    ``stray-documents``), of which object, how many, and their bytes."""
+    """Documents that belong to nothing: ``kind`` (``no-object``, ``unfinished``, ``expired-version``, ``replaced``,
+    ``duplicate-documents``, ``stray-documents``), of which object, how many, and their bytes."""
 
     kind: str
     id: ObjectId
@@ -124,6 +126,7 @@ def find_orphans(
         clock = _Clock.of(meta, seconds)
         yield from _find_without_object(meta, chunks, clock)
         yield from _find_unfinished(meta, chunks, clock)
+        yield from _find_expired_versions(meta, chunks)
         yield from _find_replaced_leftovers(meta, chunks)
         if surplus:
             for _, found, statistics in _objects_with_statistics(meta, chunks):
@@ -143,6 +146,10 @@ def remove_orphan(meta: DocumentCollection, chunks: DocumentCollection, orphan: 
         case "unfinished":
             made = {"$or": [{STATUS: {"$exists": True}}, {PUTTING: {"$exists": True}}]}
             if not meta.delete_one({"_id": {"$eq": orphan.id}, **made}).deleted_count:
+                return False
+            delete_object(meta, chunks, orphan.id)
+        case "expired-version":
+            if not meta.delete_one({"_id": {"$eq": orphan.id}, STATUS: RETIRED}).deleted_count:
                 return False
             delete_object(meta, chunks, orphan.id)
         case "replaced":
@@ -219,7 +226,7 @@ def _find_unfinished(meta: DocumentCollection, chunks: DocumentCollection, clock
         documents, nbytes = _count_documents(chunks, {"meta_id": {"$eq": id}})
         return Orphan("unfinished", id, documents + 1, nbytes, f"{why}, with {documents} documents of chunks")
 
-    for row in meta.find({STATUS: {"$exists": True}}, {TOUCHED: 1, LEASE: 1}):
+    for row in meta.find({STATUS: {"$exists": True, "$ne": RETIRED}}, {TOUCHED: 1, LEASE: 1}):
         fields = subdocument(row, EXTENSION)
         signs = (fields.get("touched"), subdocument(fields, "lease").get("until"))
         if clock.is_old(row) and all(map(clock.is_past, signs)):
@@ -229,6 +236,14 @@ def _find_unfinished(meta: DocumentCollection, chunks: DocumentCollection, clock
             with suppress(HyperslabError):  # nothing is known of an object that cannot be understood, or is gone
                 if find_missing(meta, chunks, row["_id"], 1):
                     yield unfinished(row["_id"], "a put of this object was broken off")
+
+
+def _find_expired_versions(meta: DocumentCollection, chunks: DocumentCollection) -> Iterator[Orphan]:
+    is_past = {"$expr": {"$lt": [f"${KEPT_UNTIL}", "$$NOW"]}}
+    for row in meta.find({STATUS: RETIRED, KEPT_UNTIL: {"$exists": True}, **is_past}, {KEPT_UNTIL: 1}):
+        documents, nbytes = _count_documents(chunks, {"meta_id": {"$eq": row["_id"]}})
+        message = f"an older version that was kept until {row[EXTENSION]['kept_until']:%Y-%m-%d %H:%M}"
+        yield Orphan("expired-version", row["_id"], documents + 1, nbytes, message)
 
 
 def _find_replaced_leftovers(meta: DocumentCollection, chunks: DocumentCollection) -> Iterator[Orphan]:

@@ -21,7 +21,7 @@ import numpy as np
 from bson import ObjectId
 from bson.errors import BSONError
 
-from hyperslab.errors import HyperslabError, Invalid, WrongType
+from hyperslab.errors import HyperslabError, Invalid, NotFound, WrongType
 from hyperslab.formats.mongo.bson_values import (
     Document,
     DocumentCollection,
@@ -31,7 +31,7 @@ from hyperslab.formats.mongo.bson_values import (
     parse_sizes,
 )
 from hyperslab.formats.mongo.chunk_queries import CHUNKS_PER_QUERY
-from hyperslab.formats.mongo.document import ARRAY, STATUS
+from hyperslab.formats.mongo.document import ARRAY, EXTENSION, LINEAGE, RETIRED, RETIRED_AT, STATUS
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.indexes import BINARY, is_plain_word
 from hyperslab.formats.mongo.objects import find_replaced
@@ -208,20 +208,27 @@ def _checked_names(names: object, what: str) -> tuple[str, ...]:
     return several
 
 
-def _id_of_moment(moment: Any, what: str) -> ObjectId:
-    """Return the least id of a moment: a datetime (UTC, unless it says otherwise), a datetime64, or ISO
-    text. Invalid.
+def parse_moment(moment: Any, what: str) -> datetime:
+    """Return a moment in UTC: of a datetime (UTC, unless it says otherwise), a date, a datetime64, or ISO text.
+    Invalid.
     """
     if isinstance(moment, np.datetime64):
-        moment = moment.astype("M8[s]").item()
+        moment = moment.astype("M8[us]").item()
     try:
         found = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
         if not isinstance(found, datetime):
             found = datetime(found.year, found.month, found.day)
-        aware = found if found.tzinfo else found.replace(tzinfo=UTC)
-        return ObjectId(int(aware.timestamp()).to_bytes(4, "big") + bytes(8))
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
     except (ValueError, AttributeError, OverflowError):
         raise Invalid(f"{what} {moment!r} is no moment", remedy="write 2024-01-31 or 2024-01-31T12:00") from None
+
+
+def _id_of_moment(moment: Any, what: str) -> ObjectId:
+    """Return the least id of a moment, as of :func:`parse_moment`. Invalid."""
+    try:
+        return ObjectId(int(parse_moment(moment, what).timestamp()).to_bytes(4, "big") + bytes(8))
+    except OverflowError:
+        raise Invalid(f"{what} {moment!r} is no moment of an id", remedy="give one between 1970 and 2106") from None
 
 
 # -- ObjectInfo -------------------------------------------------------------------------------------------------------
@@ -243,6 +250,7 @@ INFO_PROJECTION: MutableDocument = {
     "attrs": _field_pairs("$attrs"),
     "variables": {"$concatArrays": [_variable_entries("coords"), _variable_entries("data_vars")]},
     "status": f"${STATUS}",
+    "retired": f"${RETIRED_AT}",
 }
 """A projection: ``attrs`` and ``variables`` as lists, in which names are values."""
 
@@ -251,7 +259,8 @@ INFO_PROJECTION: MutableDocument = {
 class ObjectInfo:
     """One object: id, name (None: it has none), ``Dataset`` or ``DataArray``, sizes by dimension (None: not known),
     names of the variables, attributes, when it was made (UTC), bytes of its cells (None: not known), and ``status``
-    (``writing`` while it is being made)."""
+    (``writing`` while it is being made, ``retired`` of an older version, another one having taken its place at
+    ``retired``, UTC)."""
 
     id: ObjectId
     name: Any
@@ -262,6 +271,7 @@ class ObjectInfo:
     created: datetime | None = None
     nbytes: int | None = None
     status: str | None = None
+    retired: datetime | None = None
 
 
 def parse_info(row: Document) -> ObjectInfo:
@@ -294,7 +304,15 @@ def parse_info(row: Document) -> ObjectInfo:
         id.generation_time if isinstance(id, ObjectId) else None,
         None if None in sizes else sum(size for size in sizes if size is not None),
         row.get("status"),
+        _utc(row.get("retired")),
     )
+
+
+def _utc(moment: object) -> datetime | None:
+    """Return a moment as the driver gives it, which is UTC; None for what is none."""
+    if not isinstance(moment, datetime):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 # -- find -------------------------------------------------------------------------------------------------------------
@@ -332,13 +350,14 @@ def find_objects(
     order: Order = "created",
     skip: int = 0,
     limit: int | None = None,
+    versions: bool = False,
 ) -> Iterator[ObjectInfo]:
     """Yield the objects that have these attributes, dimensions, variables and name, and were made in ``[since,
     until)``.
 
     A value of ``attrs``, ``dims`` or ``name`` is what must be equal; a ``slice(low, high)`` a range that does not
     include ``high``; a set a choice. ``dims`` may be names alone. A mapping is compared, and is no query. What is
-    still being made, or was replaced, is not found. Invalid.
+    still being made, or was replaced, is not found; ``versions``: what is kept of the latter is. Invalid.
     """
     sort = _ORDERS[parse_order(order)]
     wanted = Criteria.of(attrs, dims, names, name, since, until)
@@ -347,7 +366,7 @@ def find_objects(
         hidden = find_replaced(meta)
         # Sorted first, by an index; documents are made rows then, as the client takes them.
         pipeline: list[MutableDocument] = [
-            {"$match": {STATUS: {"$exists": False}, **wanted.query()}},
+            {"$match": {STATUS: {"$in": [None, RETIRED]} if versions else {"$exists": False}, **wanted.query()}},
             {"$sort": sort},
             {"$project": INFO_PROJECTION},
         ]
@@ -368,6 +387,35 @@ def find_objects(
             yield from islice(fitting, first, last)
 
     return find()
+
+
+# -- versions ----------------------------------------------------------------------------------------------------------
+
+
+def find_versions(meta: DocumentCollection, id: ObjectId) -> list[ObjectInfo]:
+    """Return an object and its older versions that are kept, the oldest first. DocumentNotFoundError."""
+    own = meta.find_one({"_id": id}, {LINEAGE: 1})
+    if own is None:
+        raise DocumentNotFoundError(id)
+    lineage = own.get(EXTENSION, {}).get("lineage")
+    if lineage is None:
+        return [describe_object(meta, id)]
+    known = {"$or": [{STATUS: RETIRED}, {STATUS: {"$exists": False}}]}
+    rows = meta.aggregate([{"$match": {LINEAGE: {"$eq": lineage}, **known}}, {"$project": INFO_PROJECTION}])
+    now = datetime.max.replace(tzinfo=UTC)
+    return sorted(map(parse_info, rows), key=lambda info: (info.retired or now, info.id))
+
+
+def find_version(meta: DocumentCollection, id: ObjectId, moment: object) -> ObjectId:
+    """Return the version of an object that was the present one at a moment. NotFound, Invalid."""
+    at = parse_moment(moment, "at")
+    versions = find_versions(meta, id)
+    begun = versions[0].created
+    if begun is not None and at < begun:
+        message = f"no version of {id} is as old as {at:%Y-%m-%d %H:%M:%S}"
+        raise NotFound(message, remedy=f"the oldest one that is kept was made {begun:%Y-%m-%d %H:%M:%S}")
+    found: ObjectId = next((info.id for info in versions if info.retired is None or at < info.retired), versions[-1].id)
+    return found
 
 
 def describe_object(meta: DocumentCollection, id: ObjectId) -> ObjectInfo:

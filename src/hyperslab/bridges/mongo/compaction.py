@@ -1,0 +1,99 @@
+"""Small chunks of an object joined to larger ones: a new version with the same cells takes the place of the object.
+
+Whoever reads the old one reads on, since its chunks stay for a while as those of an older version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from bson import ObjectId
+
+from hyperslab.array.lazy_cells import is_dask_array
+from hyperslab.bridges.mongo.origin import ObjectOrigin
+from hyperslab.bridges.mongo.put_plan import PutOptions, PutPlan, options_for
+from hyperslab.bridges.mongo.put_tasks import put_in_place
+from hyperslab.bridges.mongo.reads import lazy_variables
+from hyperslab.bridges.mongo.updates import PATIENCE
+from hyperslab.errors import Invalid
+from hyperslab.formats.mongo.bson_values import Collections, Sizes
+from hyperslab.formats.mongo.chunk_documents import DerivedIds, SaltedIds
+from hyperslab.formats.mongo.document import Meta, Variable
+from hyperslab.formats.mongo.edit_document import with_variables
+from hyperslab.formats.mongo.object_changes import hold_object
+from hyperslab.formats.mongo.objects import OF_ONE_OBJECT, resolve_id
+from hyperslab.formats.mongo.variables import load_object, raise_if_incomplete, read_variables
+
+CHUNK_BYTES = 4 << 20
+"""Bytes of cells up to which chunks are joined: of a chunk of 4 MiB little is lost by reading a part of it, and a query
+for 16 documents of 255 KiB takes hardly more than one for a single document."""
+
+
+def compact_object(
+    origin: ObjectOrigin, options: PutOptions, name_or_id: Any, chunk_bytes: int, keeps: float
+) -> ObjectId:
+    """Join neighbouring chunks of an object while they have ``chunk_bytes`` of cells at most; return its id, which is
+    a new one where there was something to join. ``keeps``: seconds for which the old chunks stay for their readers.
+    Conflict for an object that somebody changes all the time; NotFound, Invalid."""
+    if isinstance(chunk_bytes, bool) or not isinstance(chunk_bytes, int) or chunk_bytes < 1:
+        raise Invalid(f"chunk_bytes={chunk_bytes!r}", remedy="give a whole number of at least 1")
+    here = origin.open()
+    id = resolve_id(here.meta, name_or_id)
+    # Nobody appends meanwhile: what came behind would be lost.
+    with hold_object(*here, id, origin.uri, PATIENCE):
+        meta = load_object(here, id)
+        raise_if_incomplete(meta, here.chunks)
+        joined = {name: join_chunks(variable, chunk_bytes) for name, variable in meta.variables.items()}
+        if all(variable.chunks == joined[name].chunks for name, variable in meta.variables.items()):
+            return id
+        plan = _plan_joined(origin, here, with_variables(meta, joined), meta)
+        new, delayed = put_in_place(origin, replace(options_for(meta, options), verify=True), plan, id, keeps)
+        if delayed is not None:
+            delayed.compute()
+        return new
+
+
+def join_chunks(variable: Variable, chunk_bytes: int) -> Variable:
+    """Return the variable with neighbouring chunks joined, along the axis of most chunks first."""
+    if variable.chunks is None or not variable.has_known_sizes:
+        return variable
+    chunks = list(variable.chunks)
+    for axis in sorted(range(len(chunks)), key=lambda axis: -len(chunks[axis])):
+        others = prod(max(map(int, sizes), default=1) for at, sizes in enumerate(chunks) if at != axis)  # type: ignore[arg-type]
+        most = chunk_bytes // max(others * variable.dtype.itemsize, 1)
+        chunks[axis] = _join_sizes(chunks[axis], most)
+    return replace(variable, chunks=tuple(chunks))
+
+
+def _join_sizes(sizes: Sizes, most: int) -> Sizes:
+    """Return sizes of neighbours added up as long as the sum is no more than ``most``; no size is cut."""
+    joined: list[int] = []
+    for size in map(int, sizes):  # type: ignore[arg-type]  # all of them are known
+        if joined and joined[-1] + size <= most:
+            joined[-1] += size
+        else:
+            joined.append(size)
+    return tuple(joined)
+
+
+def _plan_joined(origin: ObjectOrigin, here: Collections, joined: Meta, meta: Meta) -> PutPlan:
+    """Return the plan of a new object with the cells of another one, in joined chunks."""
+    id = ObjectId()
+    names = [name for name, variable in meta.variables.items() if variable.embedded is None]
+    lazy = [name for name in names if meta.variables[name].chunks is not None]
+    whole = [name for name in names if name not in lazy]
+    cells = {name: each.cells for name, each in read_variables(here, meta, whole).items()}
+    arrays = {
+        name: _rechunk(each.cells, joined.variables[name])
+        for name, each in lazy_variables(origin, here, meta, lazy).items()
+    }
+    extension = {field: value for field, value in meta.extension.items() if field not in OF_ONE_OBJECT}
+    ids = DerivedIds(id) if meta.has_derived_ids else SaltedIds()
+    return PutPlan(replace(joined, id=id, extension=extension), cells, arrays, ids)
+
+
+def _rechunk(cells: Any, variable: Variable) -> Any:
+    assert is_dask_array(cells)
+    return cells if not variable.has_known_sizes else cells.rechunk(variable.chunks)

@@ -1,0 +1,246 @@
+"""Older versions of objects: kept for their readers, found by time, bounded by retention; small chunks joined."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import sparse
+import xarray as xr
+from bson import ObjectId
+from click.testing import CliRunner
+from pymongo.database import Database
+from xarray.testing import assert_identical
+
+import hyperslab as hs
+from hyperslab.cli import main
+from hyperslab.errors import Conflict, Invalid, NotFound
+from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
+
+if TYPE_CHECKING:
+    from servers.mongo import Mongo
+
+
+def days(start: int, count: int, scale: float = 1.0) -> xr.Dataset:
+    cells = np.add.outer(np.arange(start, start + count), np.arange(40.0)) * scale
+    return xr.Dataset({"t": (("time", "x"), cells)}, {"time": np.arange(start, start + count)}, {"scale": scale})
+
+
+@pytest.fixture
+def keeping(database: Database[Any]) -> XarrayMongoDB:
+    return XarrayMongoDB(database, chunk_size_bytes=1000, embed_threshold_bytes=40, keep_versions=True)
+
+
+def put(xdb: XarrayMongoDB, x: Any, name: str) -> ObjectId:
+    id, future = xdb.put(x, name=name)
+    if future is not None:
+        future.compute()
+    return id
+
+
+def now(database: Database[Any]) -> datetime:
+    """The server's clock, some milliseconds from the last change and from the next one."""
+    time.sleep(0.02)
+    found: datetime = database.client.admin.command("hello")["localTime"].replace(tzinfo=UTC)
+    time.sleep(0.02)
+    return found
+
+
+def documents(xdb: XarrayMongoDB) -> int:
+    return xdb.chunks.count_documents({})
+
+
+def wait_for_next_second() -> None:
+    """Ids hold the second in which they were made."""
+    time.sleep(1.05 - time.time() % 1)
+
+
+# -- versions ----------------------------------------------------------------------------------------------------------
+
+
+def test_each_version_is_found_by_its_time(keeping: XarrayMongoDB, database: Database[Any]) -> None:
+    wanted, moments, ids = [], [], []
+    for scale in (1.0, 2.0, 3.0):
+        wait_for_next_second()
+        wanted.append(days(0, 5, scale))
+        ids.append(put(keeping, wanted[-1], "a") if scale == 1 else keeping.replace("a", wanted[-1])[0])
+        moments.append(now(database))
+    assert [info.id for info in keeping.versions("a")] == ids
+    assert [info.status for info in keeping.versions(ids[0])] == ["retired", "retired", None]
+    assert [info.id for info in keeping.list()] == ids[-1:]
+    assert_identical(keeping.get("a"), wanted[-1])
+    for id, moment, each in zip(ids, moments, wanted, strict=True):
+        assert_identical(keeping.get(id, load=True), each)
+        assert_identical(keeping.get("a", load=True, at=moment), each)
+        assert_identical(keeping.get("a", load=True, at=moment.isoformat()), each)
+    with pytest.raises(NotFound, match="no version"):
+        keeping.get("a", at=moments[0] - timedelta(minutes=1))
+    with pytest.raises(Invalid, match="moment"):
+        keeping.get("a", at="yesterday")
+    assert keeping.check() == []
+
+
+def test_whoever_reads_a_version_reads_on(keeping: XarrayMongoDB) -> None:
+    put(keeping, days(0, 5).chunk({"time": 2}), "a")
+    lazy = keeping.get("a")
+    keeping.replace("a", days(0, 5, 7))
+    keeping.collect_garbage(age=0)
+    assert_identical(lazy.compute(), days(0, 5))
+    plain = XarrayMongoDB(keeping.meta.database)
+    lazy = plain.get(keeping.versions("a")[0].id)
+    plain.replace("a", days(0, 5, 9))  # which keeps nothing of its own, and loses no older version
+    assert_identical(lazy.compute(), days(0, 5))
+    assert [info.attrs["scale"] for info in plain.versions("a")] == [1.0, 9.0]
+
+
+def test_versions_are_kept_as_long_as_asked_for(database: Database[Any]) -> None:
+    xdb = XarrayMongoDB(database, embed_threshold_bytes=0, keep_versions=timedelta(seconds=1))
+    put(xdb, days(0, 5), "a")
+    before = documents(xdb)
+    old = xdb.get("a", load=False)
+    xdb.replace("a", days(0, 5, 2))
+    assert [orphan.kind for orphan in xdb.collect_garbage().orphans] == []
+    assert_identical(old.compute(), days(0, 5))
+    time.sleep(1.1)
+    assert [orphan.kind for orphan in xdb.collect_garbage(dry_run=True).orphans] == ["expired-version"]
+    assert len(xdb.collect_garbage().orphans) == 1
+    assert (len(xdb.versions("a")), documents(xdb)) == (1, before)
+    assert xdb.check() == []
+
+
+def test_expire_counts_versions_as_objects_of_their_name(keeping: XarrayMongoDB) -> None:
+    put(keeping, days(0, 5, 0), "a")
+    for scale in range(1, 5):
+        keeping.replace("a", days(0, 5, scale))
+    put(keeping, days(0, 5, 9), "b")
+    gone = keeping.expire(keep_newest=2)
+    assert sorted(info.attrs["scale"] for info in gone) == [0, 1, 2]
+    assert [info.attrs["scale"] for info in keeping.versions("a")] == [3, 4]
+    assert keeping.collect_garbage(age=0).orphans == ()
+
+
+def test_delete_removes_versions_too(keeping: XarrayMongoDB) -> None:
+    first = put(keeping, days(0, 5), "a")
+    keeping.replace("a", days(0, 5, 2))
+    keeping.replace("a", days(0, 5, 3))
+    keeping.delete(first)
+    assert [info.attrs["scale"] for info in keeping.versions("a")] == [2, 3]
+    keeping.delete("a")
+    assert (documents(keeping), keeping.meta.count_documents({})) == (0, 0)
+
+
+def test_nobody_changes_a_version(keeping: XarrayMongoDB) -> None:
+    first = put(keeping, days(0, 5), "a")
+    keeping.replace("a", days(0, 5, 2))
+    with pytest.raises(Conflict, match="older version"):
+        keeping.append(first, days(5, 1), "time")
+    with pytest.raises(Conflict, match="older version"):
+        keeping.rename(first, "b")
+    again = keeping.copy(first, name="b")
+    assert_identical(keeping.get(again, load=True), days(0, 5))
+    assert [info.id for info in keeping.versions("b")] == [again]
+
+
+@pytest.mark.parametrize("wrong", [-1, "1d", float("nan"), 1e11])
+def test_a_retention_that_means_nothing(database: Database[Any], wrong: Any) -> None:
+    with pytest.raises(Invalid, match="keep_versions"):
+        XarrayMongoDB(database, keep_versions=wrong)
+
+
+# -- compaction --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["compatible", "extended"])
+def test_many_appends_become_few_chunks(database: Database[Any], layout: Any) -> None:
+    xdb = XarrayMongoDB(database, embed_threshold_bytes=0, layout=layout)
+    put(xdb, days(0, 1).chunk(), "a")
+    for day in range(1, 30):
+        xdb.append("a", days(day, 1), "time")
+    before, lazy = documents(xdb), xdb.get("a")
+    id = xdb.compact("a")
+    assert_identical(xdb.get("a", load=True), days(0, 30))
+    assert xdb.get("a").t.chunks == ((30,), (40,))
+    assert_identical(lazy.compute(), days(0, 30))  # of the old chunks, which stay for an hour
+    assert xdb.compact("a") == id
+    assert (xdb.check(), xdb.collect_garbage().orphans) == ([], ())
+    assert xdb.compact(id, chunk_bytes=1) == id
+    xdb.append("a", days(30, 1), "time")
+    xdb.compact("a", keep_old=False)
+    time.sleep(0.01)
+    xdb.collect_garbage(age=0)
+    assert len(xdb.versions("a")) == 2  # the first one is still kept
+    assert_identical(xdb.get("a", load=True), days(0, 31))
+    assert before > 2 * xdb.chunks.count_documents({"meta_id": xdb.versions("a")[-1].id})
+
+
+def test_chunks_are_joined_up_to_a_size(keeping: XarrayMongoDB) -> None:
+    put(keeping, days(0, 20).chunk({"time": 3, "x": 7}), "a")
+    keeping.compact("a", chunk_bytes=8 * 9 * 21)
+    assert keeping.get("a").t.chunks == ((20,), (7, 7, 7, 7, 7, 5))  # along the axis of most chunks first
+    assert_identical(keeping.get("a", load=True), days(0, 20))
+    with pytest.raises(Invalid, match="chunk_bytes"):
+        keeping.compact("a", chunk_bytes=0)
+    with pytest.raises(NotFound):
+        keeping.compact("b")
+
+
+def test_what_else_an_object_holds_stays(keeping: XarrayMongoDB) -> None:
+    cells = np.zeros((6, 8))
+    cells[2, 3] = 1.5
+    x = xr.Dataset(
+        {
+            "s": (("y", "x"), sparse.COO.from_numpy(cells)),
+            "q": (("y", "x"), cells, {"long_name": "plain", "none": None}),
+            "word": ("y", np.array(list("abcdef"))),
+            "zero": ("none", np.zeros(0)),
+        },
+        {"kind": ("y", np.arange(6, dtype="i2"))},
+        {"title": "all"},
+    ).chunk({"y": 1})
+    put(keeping, x, "a")
+    before = keeping.meta.find_one({"name": "a"})
+    keeping.compact("a")
+    after = keeping.meta.find_one({"name": "a"})
+    assert before is not None and after is not None
+    for part in ("coords", "data_vars"):
+        for name, entry in before[part].items():
+            same = {field: value for field, value in entry.items() if field != "chunks"}
+            assert {field: after[part][name][field] for field in same} == same
+    assert after["attrs"] == before["attrs"]
+    found = keeping.get("a", load=True)
+    assert isinstance(found.s.data, sparse.COO)
+    assert_identical(found.map(sparse_to_dense), x.compute().map(sparse_to_dense))
+    assert keeping.get("a").s.chunks == ((6,), (8,))
+
+
+def sparse_to_dense(array: xr.DataArray) -> xr.DataArray:
+    return array.copy(data=array.data.todense()) if isinstance(array.data, sparse.COO) else array
+
+
+def test_an_incomplete_object_is_not_compacted(keeping: XarrayMongoDB) -> None:
+    id = put(keeping, days(0, 20).chunk({"time": 3}), "a")
+    keeping.chunks.delete_one({"meta_id": id, "name": "t"})
+    with pytest.raises((DocumentNotFoundError, hs.HyperslabError)):
+        keeping.compact("a")
+    assert [info.id for info in keeping.list()] == [id]
+
+
+# -- the command line --------------------------------------------------------------------------------------------------
+
+
+def test_commands(keeping: XarrayMongoDB, mongo: Mongo) -> None:
+    put(keeping, days(0, 20).chunk({"time": 2}), "a")
+    url = f"{mongo.url}/{keeping.meta.database.name}#a"
+    told = CliRunner().invoke(main, ["db", "compact", url, "--keep-old", "2h", "--json"])
+    assert told.exit_code == 0, told.output
+    new = json.loads(told.stdout)["id"]
+    assert "nothing to join" in CliRunner().invoke(main, ["db", "compact", url]).stderr
+    rows = CliRunner().invoke(main, ["db", "versions", url]).stdout.splitlines()
+    assert ("replaced" in rows[0], len(rows), rows[-1].split()[0]) == (True, 3, new)
+    found = json.loads(CliRunner().invoke(main, ["db", "versions", url, "--json"]).stdout)["objects"]
+    assert [each["status"] for each in found] == ["retired", None]
+    assert_identical(keeping.get("a", load=True), days(0, 20))
