@@ -150,6 +150,16 @@ def test_names_that_no_address_can_have(tmp_path: Path) -> None:
 # -- links between datasets --------------------------------------------------------------------------------------------
 
 
+def test_credentials_of_links_are_told_nobody(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr", "hdmf") as root:
+        root.create_array("x", data=np.arange(3))
+        root.create_link("away", "/x", source="https://user:password@host.example/b.zarr?sig=password")
+    with hs.serve(tmp_path / "a.zarr", token="") as server:
+        for path in ("zarr/a.zarr/losses", "api/browse/a.zarr", "api/node/a.zarr?node=/away"):
+            found = httpx.get(f"{server.address}/{path}").text
+            assert ("host.example" in found, "password" in found) == (True, False), path
+
+
 def test_links_lead_to_what_is_served_alone(tmp_path: Path) -> None:
     for name in ("a", "b"):
         with hs.create(tmp_path / f"{name}.zarr", "hdmf") as root:

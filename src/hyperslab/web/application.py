@@ -28,6 +28,7 @@ from starlette.types import Receive, Scope, Send
 from hyperslab.errors import HyperslabError, NotFound, Replaced
 from hyperslab.stores.credentials import redact
 from hyperslab.web.answers import PlainJson, answer, error_answer
+from hyperslab.web.bounded_values import public_text
 from hyperslab.web.explorer import Explorer
 from hyperslab.web.guard import COOKIE, Admission
 from hyperslab.web.page_files import PageFiles
@@ -235,7 +236,9 @@ def _first_piece(wanted: Part | None) -> Part:
 
 def _losses(view: ZarrView) -> Response:
     losses = view.losses()
-    listed = [{"node": loss.node, "feature": str(loss.feature), "message": loss.message} for loss in losses]
+    listed = [
+        {"node": loss.node, "feature": str(loss.feature), "message": public_text(loss.message)} for loss in losses
+    ]
     return PlainJson({"losses": listed}, headers={"cache-control": "no-cache"})
 
 

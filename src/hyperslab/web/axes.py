@@ -30,7 +30,7 @@ from hyperslab.model.dims import (
     scale_value,
 )
 from hyperslab.model.paths import child, split
-from hyperslab.web.bounded_values import cut_text
+from hyperslab.web.bounded_values import cut_text, public_text
 
 # Decoded bytes of the chunks of a coordinate that are read for labels; of a longer one the ends alone are told.
 _COORDINATE_BYTES = 16 << 20
@@ -170,7 +170,7 @@ def labels_of(array: Array, axis: int, positions: range) -> AxisLabels:
             return _labels_of_coordinate(coordinate, positions)
         return _labels_of_series(array, positions) if axis == 0 and split(array.path)[1] == "data" else AxisLabels()
     except HyperslabError as error:
-        return AxisLabels(problem=cut_text(error.said)[0])
+        return AxisLabels(problem=public_text(error.said))
 
 
 def _labels_of_series(array: Array, positions: range) -> AxisLabels:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array.plain_values import to_json_value
+from hyperslab.stores.credentials import redact_text
 
 # Letters of a text, items of a list, and lists within each other that are told.
 MOST_LETTERS, MOST_ITEMS, _MOST_LEVELS = 2000, 100, 6
@@ -19,6 +20,11 @@ def cut_text(text: str, most: int = MOST_LETTERS) -> tuple[str, str | None]:
     if len(text) <= most:
         return text, None
     return f"{text[:most]}…", f"the first {most:,} of {len(text):,} letters"
+
+
+def public_text(text: str, most: int = MOST_LETTERS) -> str:
+    """Return what an error or another library says, without secrets, and of a long text the beginning."""
+    return cut_text(redact_text(text), most)[0]
 
 
 def plain(value: object, most: int = MOST_ITEMS, letters: int = MOST_LETTERS) -> tuple[Any, str | None]:

@@ -23,10 +23,9 @@ from hyperslab.array import Array
 from hyperslab.database.typed_conditions import parse_equalities, split_conditions
 from hyperslab.errors import HyperslabError, Invalid, SelectionError
 from hyperslab.model.dims import axis_names
-from hyperslab.stores.credentials import redact_text
 from hyperslab.web.answers import PlainJson, error_answer
 from hyperslab.web.axes import labels_of, parse_number
-from hyperslab.web.bounded_values import cut_text, plain
+from hyperslab.web.bounded_values import cut_text, plain, public_text
 from hyperslab.web.cell_places import read_places
 from hyperslab.web.dataset_cache import DatasetCache
 from hyperslab.web.exports import ExportQuery, export_part
@@ -213,7 +212,7 @@ def cell_facts(array: Array, index: tuple[int, ...]) -> dict[str, object]:
         view = array.decoded()
         value = np.asarray(view[index[: view.ndim]])[()]
     except HyperslabError as error:
-        problem = redact_text(error.said)
+        problem = public_text(error.said)
     names = axis_names(array.dims)
     labels = [
         (name, labels_of(array, axis, range(at, at + 1)))
@@ -225,7 +224,7 @@ def cell_facts(array: Array, index: tuple[int, ...]) -> dict[str, object]:
     ]
     shown, cut = plain(value)
     facts |= {"value": shown, "stored": plain(stored)[0], **({"cut": cut} if cut else {})}
-    return facts if problem is None else {**facts, "problem": cut_text(problem)[0]}
+    return facts if problem is None else {**facts, "problem": problem}
 
 
 # -- queries -----------------------------------------------------------------------------------------------------------

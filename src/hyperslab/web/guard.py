@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.web.answers import answer
+from hyperslab.web.bounded_values import public_text
 from hyperslab.web.page_files import is_of_page
 
 _log = logging.getLogger("hyperslab.web")
@@ -205,7 +206,7 @@ class Guard:
         try:
             await self._serve(scope, receive, send, client)
         except HyperslabError as error:  # of a value that cannot be read on: the client sees that bytes are missing
-            _log.info("an answer ended early: %s", error.said)
+            _log.info("an answer ended early: %s", public_text(error.said))
             raise
         except Exception:
             _log.exception("there was no answer to %r", scope["path"])

@@ -19,10 +19,10 @@ from hyperslab.model.dtypes import describe
 from hyperslab.model.paths import child, normalize
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
-from hyperslab.stores.credentials import redact, redact_text
+from hyperslab.stores.credentials import redact
 from hyperslab.stores.location import Location
 from hyperslab.web.axes import labels_of
-from hyperslab.web.bounded_values import cut_text, plain
+from hyperslab.web.bounded_values import cut_text, plain, public_text
 from hyperslab.web.cell_places import find_places
 from hyperslab.web.dataset_cache import DatasetCache
 from hyperslab.web.rows import count_rows, is_collection
@@ -55,7 +55,7 @@ def list_nodes(
             break
         last = path
         found.append({"path": f"/{path}", **_facts_of(session, path, node)})
-    omitted = [str(problem) for problem in islice(session.reader.omitted(group), _MOST_OMITTED)]
+    omitted = islice(session.reader.omitted(group), _MOST_OMITTED)
     return {
         "url": session.url,
         "format": session.format.name,
@@ -64,7 +64,7 @@ def list_nodes(
         "nodes": found,
         "is_whole": is_whole,
         "next": None if is_whole else f"/{last}",
-        "not_shown": [cut_text(redact_text(text))[0] for text in omitted],
+        "not_shown": [public_text(str(problem)) for problem in omitted],
     }
 
 
@@ -121,7 +121,7 @@ def _resume(session: OpenDataset, group: str, after: str) -> list[Iterator[str]]
 def _facts_of(session: OpenDataset, path: str, node: Node | HyperslabError) -> dict[str, object]:
     """Return what a list tells of one node."""
     if isinstance(node, HyperslabError):
-        return {"kind": "problem", "message": redact_text(node.said)}
+        return {"kind": "problem", "message": public_text(node.said)}
     if isinstance(node, Link):
         return {"kind": "link", **link_facts(node)}
     kind = node.attrs.get("neurodata_type", node.attrs.get("data_type"))
@@ -135,7 +135,7 @@ def _facts_of(session: OpenDataset, path: str, node: Node | HyperslabError) -> d
         "dtype": describe(node.dtype),
         "units": node.units and cut_text(node.units)[0],
         "nbytes": _nbytes(node),
-        **({"problem": cut_text(node.problem)[0]} if node.problem else {}),
+        **({"problem": public_text(node.problem)} if node.problem else {}),
         **typed,
     }
 

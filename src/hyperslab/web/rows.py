@@ -20,9 +20,8 @@ from hyperslab.group import Group
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import describe
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.credentials import redact_text
 from hyperslab.web.axes import labels_of
-from hyperslab.web.bounded_values import cut_text, plain
+from hyperslab.web.bounded_values import cut_text, plain, public_text
 
 # Rows of one answer, its cells, columns, and bytes as JSON, whichever is reached first.
 MOST_ROWS, _MOST_CELLS, _MOST_COLUMNS, _MOST_BYTES = 1000, 20_000, 300, 4 << 20
@@ -268,7 +267,7 @@ def _rows_of_table(columns: list[TableColumn], start: int, count: int) -> dict[s
         try:
             cells = list(column.cells(start, min(stop, column.length))) if start < min(stop, column.length) else []
         except HyperslabError as error:
-            head["problem"] = cut_text(redact_text(error.said), _LETTERS)[0]
+            head["problem"] = public_text(error.said, _LETTERS)
         heads.append(head)
         found.append(cells + [None] * (stop - start - len(cells)))
     return _answer(heads, (list(row) for row in zip(*found, strict=True)), start, stop, total)
@@ -288,7 +287,7 @@ def _records(session: OpenDataset, path: str, start: int, count: int) -> dict[st
                 attributes = spec.attrs.get(kind)
                 record |= attributes if isinstance(attributes, dict) else {}
         except HyperslabError as error:
-            record["problem"] = redact_text(error.said)
+            record["problem"] = public_text(error.said, _LETTERS)
         records.append(record)
     return _answer_of_records(records, start, total)
 

@@ -24,9 +24,8 @@ from hyperslab.errors import Conflict, HyperslabError, Invalid
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names
 from hyperslab.model.dtypes import describe, is_fixed
-from hyperslab.stores.credentials import redact_text
 from hyperslab.web.axes import AxisLabels, ViewAxis, find_axis, grouped, labels_of, parse_range
-from hyperslab.web.bounded_values import cut_text
+from hyperslab.web.bounded_values import cut_text, public_text
 from hyperslab.web.reduction import BlockMeans
 
 # Pixels along an axis, and in all: sums, counts and what is sent of so many take 40 MiB.
@@ -351,7 +350,7 @@ def read_boxes(view: ReducedView, take: Taker, goes_on: Reads) -> list[dict[str,
 def _gap(view: ReducedView, rows: range, columns: range, kind: str, message: str) -> dict[str, object]:
     """Return what is told of cells that could not be read."""
     y = view.rows.range_of(rows) if len(view.axes) == 2 else None
-    facts = {"class": kind, "message": cut_text(redact_text(message), 500)[0]}
+    facts = {"class": kind, "message": public_text(message, 500)}
     return {"x": view.columns.range_of(columns), "y": y, "error": facts}
 
 
