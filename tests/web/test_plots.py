@@ -80,6 +80,10 @@ def make_data(folder: Path) -> None:
     with hs.create(folder / "huge.zarr") as root:
         huge = root.create_array("cells", shape=(100_000, 100_000), dtype="f4", chunks=(1000, 1000), fill_value=7)
         huge[50_000:50_010, 50_000:50_010] = 3
+    with hs.create(folder / "strange.zarr") as root:
+        root.create_array("lat", data=np.linspace(-80, 80, 5), dims=("lat",), units="degrees_north")
+        root.create_array("lon", data=np.arange(600) * 170.0, dims=("lon",), attrs={"standard_name": "longitude"})
+        root.create_array("far", data=np.arange(3000.0).reshape(5, 600), dims=("lat", "lon"))
     with hs.create(folder / "lab.nwb.zarr", "hdmf") as root:
         series = root.create_group("acquisition/probe", {"neurodata_type": "ElectricalSeries", "namespace": "core"})
         series.create_array("data", data=SPIKES, chunks=(2000, 6))
@@ -187,6 +191,24 @@ def test_coastlines_are_drawn_where_they_are(page: Page, server: Any) -> None:
     assert is_near(18.5, -34.3)  # Cape of Good Hope
     assert is_near(360 - 70, -53)  # Tierra del Fuego
     assert not is_near(20, 0) and not is_near(360 - 140, 20)  # Congo, and the middle of the Pacific
+
+
+def test_longitudes_of_a_stranger_draw_no_coast(page: Page, server: Any) -> None:
+    show(page, server, "strange.zarr", "/far")  # hundreds of times around the earth
+    drawn = drawn_cells(page, np.arange(5, 600, 20) + 0.5, np.arange(5) + 0.5)
+    assert np.abs(drawn - colors_of(np.arange(3000.0).reshape(5, 600))[:, 5::20]).max() <= 2
+
+
+def test_a_plot_has_the_colours_of_the_page(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/t2m", {"coast": False})
+    light = pixels_of(page)
+    page.get_by_test_id("theme").click()
+    dark = pixels_of(page)
+    cells, (x, y) = colors_of(T2M[0]), place_of(box_of(page), 7.5, 4.5)
+    assert np.abs(dark[int(y), int(x)] - cells[4, 7]).max() <= 2
+    assert (np.abs(dark - light).max(axis=-1) > 60).any()  # axes and their words
+    page.get_by_test_id("theme").click()
+    np.testing.assert_array_equal(pixels_of(page), light)
 
 
 def test_curved_grids_lie_where_their_coordinates_say(page: Page, server: Any) -> None:

@@ -165,7 +165,7 @@ class App {
     const { facts, state } = this;
     const isPlotted = !byId("plot-section").hidden;
     if (isPlotted) this.plot.show(facts, state.view);
-    this.#showCode(state.view ?? (isPlotted ? this.plot.view : null));
+    this.#showCode(isPlotted ? this.plot.view : null);
     if (byId("table-section").hidden) return;
     if (isPlotted && state.rows === null) this.#offerTable();
     else await this.#showTable();

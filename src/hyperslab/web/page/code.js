@@ -41,7 +41,7 @@ function codeBlock(title, text) {
     "div",
     { class: "bar" },
     make("h3", {}, title),
-    makeCopyButton(() => text, title),
+    makeCopyButton(() => text, title, code),
   );
   return make("div", { class: "code" }, head, make("pre", { tabindex: 0, role: "region", "aria-label": title }, code));
 }
@@ -53,18 +53,10 @@ export function chosenPart(facts, view) {
   return facts.coordinates.map(({ dim, size }, axis) => {
     const whole = { dim, name: facts.dims[axis] === dim ? dim : null, size, index: null, start: 0, stop: size };
     if (!view) return whole;
-    const range = dim === view.x ? view.x_range : dim === view.y ? view.y_range : null;
-    if (dim === view.x || dim === view.y) return { ...whole, ...boundsOf(range, size) };
-    const index = view.at?.[dim];
-    return { ...whole, index: Number.isInteger(index) ? index : view.x ? 0 : null };
+    if (dim !== view.x && dim !== view.y) return { ...whole, index: view.at?.[dim] ?? 0 };
+    const [start, stop] = (dim === view.x ? view.x_range : view.y_range) ?? [0, size];
+    return { ...whole, start, stop };
   });
-}
-
-/** @param {string|number[]|null|undefined} range @param {number} size */
-function boundsOf(range, size) {
-  const parts = typeof range === "string" ? range.split(":") : (range ?? []);
-  const [start, stop] = [parts[0] === "" ? 0 : Number(parts[0] ?? 0), parts[1] === "" ? size : Number(parts[1] ?? size)];
-  return start >= 0 && start < stop && stop <= size ? { start, stop } : { start: 0, stop: size };
 }
 
 /** @param {Chosen} each */

@@ -2,7 +2,8 @@
 
 import { fetchJson } from "./api.js";
 import { COLOR_MAPS } from "./colors.js";
-import { isEarth, kindsOf } from "./settings.js";
+import { isEarth, kindsOf, same } from "./settings.js";
+import { visible } from "./texts.js";
 
 const COLORED = ["image", "map"];
 const COMPARED = ["image", "map", "line"];
@@ -168,15 +169,11 @@ function setOptions({ select }, values, chosen, names = {}) {
   const key = JSON.stringify([wanted, names]);
   if (select.dataset.key !== key) {
     select.dataset.key = key;
-    select.replaceChildren(...wanted.map((value) => new Option(names[value] ?? value, value)));
+    select.replaceChildren(...wanted.map((value) => new Option(visible(names[value] ?? value), value)));
   }
   select.value = chosen ?? "";
 }
 
 function hide({ row }, isHidden) {
   row.hidden = isHidden;
-}
-
-function same(a, b) {
-  return JSON.stringify(a) === JSON.stringify(b);
 }

@@ -142,7 +142,7 @@ function beginning(text) {
 
 // -- values -------------------------------------------------------------------------------------------------------------
 
-/** Return a value as people read it: texts as they are, all else as JSON, NaN where there is no number. @param {unknown} value */
+/** Return a value as people read it: texts as they are, a dash for nothing, all else as JSON. @param {unknown} value */
 export function valueText(value) {
   if (typeof value === "string") return value;
   if (value === null || value === undefined) return "—";

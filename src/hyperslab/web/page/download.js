@@ -1,7 +1,7 @@
 // What is shown as a file: PNG, or SVG with axes and lines as paths.
 
 import { CanvasPen, SvgPen } from "./pen.js";
-import { formatNumber, shortTime } from "./scale.js";
+import { labelText } from "./scale.js";
 
 // Pixels of a PNG per pixel of the page.
 const SCALE = 2;
@@ -59,7 +59,6 @@ function paintAll(pen, plot, sizes, width, height, place) {
 
 function noteOf({ pictures, parts }) {
   const at = (pictures[0].head ?? pictures[0]).at ?? [];
-  const text = (label) => (typeof label === "number" ? formatNumber(label) : shortTime(label));
-  const places = at.map(({ dim, index, label }) => `${dim} ${label === null ? `[${index}]` : text(label)}`);
+  const places = at.map(({ dim, index, label }) => `${dim} ${label === null ? `[${index}]` : labelText(label)}`);
   return [...places, parts.reduction.textContent].join(" · ");
 }

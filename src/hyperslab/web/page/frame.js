@@ -2,6 +2,7 @@
 
 import { fitRange } from "./drawing.js";
 import { CanvasPen } from "./pen.js";
+import { visible } from "./texts.js";
 
 const ZOOM = 1.3;
 // Pixels that a pointer moves before it drags.
@@ -23,7 +24,7 @@ export class Frame {
     element.classList.add("plot-frame");
     element.tabIndex = 0;
     element.setAttribute("role", "application");
-    element.setAttribute("aria-label", `${label}: arrows move the pointer, + and - zoom, 0 shows all`);
+    element.setAttribute("aria-label", visible(`${label}: arrows move the pointer, + and - zoom, 0 shows all`));
     element.replaceChildren(this.canvas, this.mark);
     this.drawing = null;
     this.projection = null;

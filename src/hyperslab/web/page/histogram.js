@@ -1,7 +1,7 @@
 // Histograms: how many of the cells that are shown lie in each of some ranges of values.
 
 import { Projection, boxOf, drawFrame, drawX, drawY } from "./drawing.js";
-import { formatNumber, niceTicks } from "./scale.js";
+import { formatNumber, niceTicks, titleOf, withUnits } from "./scale.js";
 
 /** Bars from each edge to the next. */
 export class HistogramDrawing {
@@ -31,8 +31,7 @@ export class HistogramDrawing {
     });
     drawFrame(pen, theme, box);
     const columns = niceTicks(low, high, Math.max(Math.floor(box.width / 70), 2));
-    const name = path.slice(path.lastIndexOf("/") + 1);
-    const title = units && units !== "1" ? `${name} (${units})` : name;
+    const title = titleOf(path.slice(path.lastIndexOf("/") + 1), units);
     drawX(pen, theme, box, columns.map(({ at, text }) => ({ at: projection.x(at), text })), title);
     drawY(pen, theme, box, heights.map(({ at, text }) => ({ at: projection.y(at), text })), "cells");
     return projection;
@@ -60,6 +59,6 @@ export class HistogramDrawing {
     const { edges, counts, units } = this.facts;
     const isLast = bin === counts.length - 1;
     const range = `${formatNumber(edges[bin])} ≤ value ${isLast ? "≤" : "<"} ${formatNumber(edges[bin + 1])}`;
-    return { value: `${counts[bin].toLocaleString("en")} cells`, labels: units ? `${range} ${units}` : range };
+    return { value: `${counts[bin].toLocaleString("en")} cells`, labels: withUnits(range, units) };
   }
 }

@@ -3,7 +3,8 @@
 
 import { Projection, boxOf, drawFrame, drawGaps, drawX, drawY, fitRange } from "./drawing.js";
 import { CanvasPen, FONT } from "./pen.js";
-import { niceTicks } from "./scale.js";
+import { niceTicks, titleOf } from "./scale.js";
+import { visible } from "./texts.js";
 
 const ZOOM = 1.3;
 let uPlotIsThere = null;
@@ -71,8 +72,7 @@ export class LineDrawing {
 
   title() {
     const { path, units } = this.picture.head;
-    const name = path.slice(path.lastIndexOf("/") + 1);
-    return units && units !== "1" ? `${name} (${units})` : name;
+    return titleOf(path.slice(path.lastIndexOf("/") + 1), units);
   }
 
   /** Return places and layers as uPlot has them: places rise, null is missing. */
@@ -147,7 +147,7 @@ export class LineFrame {
     element.classList.add("plot-frame");
     element.tabIndex = 0;
     element.setAttribute("role", "application");
-    element.setAttribute("aria-label", `${label}: left and right move the pointer, + and - zoom, 0 shows all`);
+    element.setAttribute("aria-label", visible(`${label}: left and right move the pointer, + and - zoom, 0 shows all`));
     element.addEventListener("keydown", (event) => this.onKey(event));
     this.drawing = null;
     this.chart = null;
@@ -189,8 +189,8 @@ export class LineFrame {
     const font = { font: `11px ${FONT}`, labelFont: `12px ${FONT}`, labelSize: 18, gap: 3 };
     const listed = (list) => ({ splits: () => list.map(({ at }) => at), values: () => list.map(({ text }) => text) });
     const axes = [
-      { ...style, ...font, ...listed(ticks), label: drawing.picture.x.title, size: 24 },
-      { ...style, ...font, ...listed(heights), label: drawing.title(), size: Math.ceil(widest) + 10 },
+      { ...style, ...font, ...listed(ticks), label: visible(drawing.picture.x.title), size: 24 },
+      { ...style, ...font, ...listed(heights), label: visible(drawing.title()), size: Math.ceil(widest) + 10 },
     ];
     const line = { stroke: theme.accent, width: 1.5, spanGaps: false };
     const edge = { stroke: "transparent", width: 0, points: { show: false } };

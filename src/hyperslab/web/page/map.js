@@ -1,6 +1,8 @@
 // Maps: coastlines, and cells at their own longitudes and latitudes.
 
 const RADIAN = Math.PI / 180;
+// Degrees over which coastlines are drawn, which are 5,000 points for each turn around the earth.
+const MOST_DEGREES = 3 * 360;
 let coast = null;
 
 /** Return the coastlines: lines of longitude, latitude, longitude … in degrees. Loaded once. */
@@ -27,8 +29,9 @@ function addUp(steps, unit) {
   return line;
 }
 
-/** Draw the coastlines that lie between two longitudes, however often these go around the earth. */
+/** Draw the coastlines between two longitudes, as often as these go around the earth; none where that is many times. */
 export function drawCoast(pen, lines, x, y, [west, east]) {
+  if (!(east - west <= MOST_DEGREES)) return;
   const points = [];
   for (let turn = Math.floor((west + 180) / 360); turn <= Math.floor((east + 180) / 360); turn++) {
     for (const line of lines) {

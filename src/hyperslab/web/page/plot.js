@@ -12,10 +12,11 @@ import { LineDrawing, LineFrame, loadLines } from "./line.js";
 import { Places, loadCoast } from "./map.js";
 import { NOT_ALIKE, Picture, subtract } from "./picture.js";
 import { Readout } from "./readout.js";
-import { formatNumber } from "./scale.js";
+import { formatNumber, withUnits } from "./scale.js";
 import { MapDrawing } from "./scatter.js";
-import { aspectOf, axesFor, canPlot, coordinateOf, isEarth, settingsOf, viewOf, windowOf } from "./settings.js";
+import { aspectOf, axesFor, canPlot, coordinateOf, isEarth, same, settingsOf, viewOf, windowOf } from "./settings.js";
 import { Sliders } from "./sliders.js";
+import { visible } from "./texts.js";
 import { TraceDrawing } from "./traces.js";
 
 // Milliseconds that the window, or a slider, rests before cells are fetched.
@@ -61,15 +62,11 @@ export class Plot {
 
   /** Draw anew where the page changes its size or its colours. */
   watch() {
-    const recolor = () => {
+    this.recolor = () => {
       this.theme = null;
       this.repaint();
     };
-    this.themes = new MutationObserver(recolor);
-    this.themes.observe(document.documentElement, { attributes: true });
-    this.dark = matchMedia("(prefers-color-scheme: dark)");
-    this.dark.addEventListener("change", recolor);
-    this.recolor = recolor;
+    window.addEventListener("themechange", this.recolor);
     this.sizes = new ResizeObserver(() => {
       this.setHeight();
       this.repaint();
@@ -82,9 +79,8 @@ export class Plot {
     this.stop();
     this.sliders.stop();
     this.readout.stop();
-    this.themes.disconnect();
     this.sizes.disconnect();
-    this.dark.removeEventListener("change", this.recolor);
+    window.removeEventListener("themechange", this.recolor);
     this.panes = [];
     this.element.replaceChildren();
     delete this.element.dataset.state;
@@ -183,7 +179,7 @@ export class Plot {
     if (this.settings.kind === "histogram") {
       const { value, labels } = pane.frame.drawing.textOf(position);
       Object.assign(this.readout.value, { textContent: value });
-      Object.assign(this.readout.labels, { textContent: labels });
+      Object.assign(this.readout.labels, { textContent: visible(labels) });
       return;
     }
     const { details, settings } = this;
@@ -341,7 +337,7 @@ export class Plot {
     Object.assign(this, { pictures, places });
     this.draw();
     const heads = pictures.map((picture) => picture.head ?? picture);
-    this.parts.reduction.textContent = reductionText(heads, isCoarse);
+    this.parts.reduction.textContent = visible(reductionText(heads, isCoarse));
     this.showGaps(heads.flatMap((head) => head.gaps), heads.reduce((sum, head) => sum + head.gap_count, 0));
     if (heads[0].at) this.sliders.setLabels(heads[0].at);
     if (isCoarse) this.element.dataset.state = "coarse";
@@ -443,7 +439,7 @@ export class Plot {
 
   makePane(title, number, hasTitle, isLine) {
     const figure = Object.assign(document.createElement("figure"), { className: "plot-pane" });
-    const caption = Object.assign(document.createElement("figcaption"), { textContent: title, hidden: !hasTitle });
+    const caption = Object.assign(document.createElement("figcaption"), { textContent: visible(title), hidden: !hasTitle });
     const stage = document.createElement("div");
     stage.dataset.testid = `pane-${number}`;
     figure.append(caption, stage);
@@ -488,7 +484,7 @@ function shownText(picture, { x, y }, name) {
   const { layers, units } = picture.head;
   const isReduced = layers.includes("mean") || picture.x.facts.step > 1;
   if (!isReduced && !name) return "";
-  const value = `${formatNumber(picture.valueAt(column, row))}${units && units !== "1" ? ` ${units}` : ""}`;
+  const value = withUnits(formatNumber(picture.valueAt(column, row)), units);
   return [name, isReduced ? `${picture.head.reduction}:` : "", value].filter(Boolean).join(" ");
 }
 
@@ -504,13 +500,9 @@ function commonHead(pictures) {
 }
 
 function paragraph(text) {
-  return Object.assign(document.createElement("p"), { textContent: text });
+  return Object.assign(document.createElement("p"), { textContent: visible(text) });
 }
 
 function rounded(numbers) {
   return numbers.map((number) => Number(number.toFixed(3)));
-}
-
-function same(a, b) {
-  return JSON.stringify(a) === JSON.stringify(b);
 }

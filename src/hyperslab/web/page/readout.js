@@ -2,7 +2,7 @@
 
 import { visible } from "./texts.js";
 import { fetchJson } from "./api.js";
-import { formatNumber, shortTime } from "./scale.js";
+import { formatNumber, labelText, shortTime, withUnits } from "./scale.js";
 
 // Milliseconds that the pointer rests before the cell is read.
 const REST = 90;
@@ -47,7 +47,7 @@ export class Readout {
    */
   tell(cell) {
     this.stop();
-    this.shown.textContent = cell.reduced;
+    this.shown.textContent = visible(cell.reduced);
     this.value.textContent = cell.gap ? visible(`${cell.gap.error.class}: ${cell.gap.error.message}`) : "…";
     if (cell.gap) {
       this.labels.textContent = "";
@@ -65,23 +65,20 @@ export class Readout {
       const facts = await fetchJson("cell", this.place, query, abort.signal);
       if (abort.signal.aborted) return;
       const value = cell.isDecoded ? facts.value : facts.stored;
-      const isNumber = typeof value === "number";
-      const units = isNumber && facts.units && facts.units !== "1" ? ` ${facts.units}` : "";
-      const text = `${isNumber ? formatNumber(value, 9) : shortTime(value)}${units}`;
+      const text = typeof value === "number" ? withUnits(formatNumber(value, 9), facts.units) : shortTime(value);
       this.value.textContent = value === null ? "missing" : visible(text);
-      this.labels.textContent = visible(facts.labels.map((label, axis) => labelText(label, cell.index[axis])).join(" · "));
+      this.labels.textContent = visible(facts.labels.map((label, axis) => placeText(label, cell.index[axis])).join(" · "));
       this.element.dataset.index = cell.index.join(",");
     } catch (error) {
       if (error.name === "AbortError") return;
       this.value.textContent = visible(`${error.errorClass ?? "Error"}: ${error.message}`);
-      this.labels.textContent = error.remedy ?? "";
+      this.labels.textContent = visible(error.remedy ?? "");
       this.element.dataset.index = cell.index.join(",");
     }
   }
 }
 
-function labelText({ dim, label, units }, position) {
+function placeText({ dim, label, units }, position) {
   if (label === null || label === undefined) return `${dim} [${position}]`;
-  const isNumber = typeof label === "number";
-  return `${dim} ${isNumber ? formatNumber(label) : shortTime(label)}${isNumber && units && units !== "1" ? ` ${units}` : ""}`;
+  return withUnits(`${dim} ${labelText(label)}`, typeof label === "number" ? units : null);
 }

@@ -30,8 +30,9 @@ export class Scale {
   get title() {
     const { dim, units, calendar } = this.facts;
     const usual = [null, undefined, "standard", "gregorian", "proleptic_gregorian"];
-    const remark = this.isTime ? (usual.includes(calendar) ? "" : `${calendar} calendar`) : units && units !== "1" ? units : "";
-    return remark ? `${dim} (${remark})` : this.labels ? dim : `${dim} (position)`;
+    const remark = this.isTime ? (usual.includes(calendar) ? null : `${calendar} calendar`) : units;
+    const title = titleOf(dim, remark);
+    return title !== dim || this.labels ? title : `${dim} (position)`;
   }
 
   /** True where greater numbers stand higher by custom: all but depths, pressures, and rows without labels. */
@@ -54,7 +55,7 @@ export class Scale {
   labelOf(cell) {
     const label = this.labels?.[cell];
     if (label === undefined || label === null) return String(this.start + cell * this.span);
-    return typeof label === "number" ? formatNumber(label) : shortTime(label);
+    return labelText(label);
   }
 
   /** Return the number at a position, between labels in proportion. Only where there are numbers. */
@@ -158,6 +159,21 @@ function dateText(label, level, isFirst) {
 /** Return a time without a clock that stands at midnight. */
 export function shortTime(label) {
   return String(label).replace(/[T ]00:00:00(\.0+)?$/, "");
+}
+
+/** Return a label as text. @param {unknown} label */
+export function labelText(label) {
+  return typeof label === "number" ? formatNumber(label) : shortTime(label);
+}
+
+/** Return a number as text with its units, of which "1" is none. @param {string} text @param {string|null} units */
+export function withUnits(text, units) {
+  return units && units !== "1" ? `${text} ${units}` : text;
+}
+
+/** Return a name with units behind it, as axes have them. @param {string} name @param {string|null} units */
+export function titleOf(name, units) {
+  return units && units !== "1" ? `${name} (${units})` : name;
 }
 
 function shorten(text) {

@@ -136,7 +136,7 @@ export function viewOf(details, settings) {
   const defaults = defaultsOf(details);
   const view = { x: settings.x, ...(settings.y === null ? {} : { y: settings.y }) };
   for (const [name, value] of Object.entries(settings)) {
-    if (name in view || name === "at" || JSON.stringify(value) === JSON.stringify(defaults[name])) continue;
+    if (name in view || name === "at" || same(value, defaults[name])) continue;
     if (name !== "y") view[name] = value;
   }
   const isShown = (dim) => dim === settings.x || dim === settings.y;
@@ -175,6 +175,11 @@ export function aspectOf(details, { kind, x, y }) {
 /** Return width by height that is not too narrow or too flat to be seen; null for others. */
 export function boundedAspect(aspect) {
   return aspect >= 0.2 && aspect <= 6 ? aspect : null;
+}
+
+/** Return True where two values of settings, or of facts, are the same. */
+export function same(a, b) {
+  return JSON.stringify(a) === JSON.stringify(b);
 }
 
 function rangeOf(range, size) {

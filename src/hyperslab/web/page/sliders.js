@@ -1,6 +1,7 @@
 // Sliders: a position for each dimension that is not drawn, with its label, and a way to play along one.
 
-import { formatNumber, shortTime } from "./scale.js";
+import { labelText, withUnits } from "./scale.js";
+import { make, makeButton, visible } from "./texts.js";
 
 // Milliseconds from one frame to the next, where the server is quicker.
 const PACE = 150;
@@ -32,34 +33,30 @@ export class Sliders {
     for (const { dim, label, units } of at) {
       const row = this.rows.get(dim);
       if (!row) continue;
-      const isNumber = typeof label === "number";
-      const text = label === null ? "" : isNumber ? formatNumber(label) : shortTime(label);
-      row.label.textContent = text && isNumber && units && units !== "1" ? `${text} ${units}` : text;
+      const text = label === null ? "" : withUnits(labelText(label), typeof label === "number" ? units : null);
+      row.label.textContent = visible(text);
       row.range.setAttribute("aria-valuetext", row.label.textContent || `position ${row.range.value}`);
     }
   }
 
   makeRow({ dim, size }) {
-    const row = document.createElement("div");
-    row.className = "plot-slider";
-    const name = make("label", "plot-slider-name", { textContent: dim, title: dim });
-    const range = make("input", "", { type: "range", min: 0, max: size - 1, step: 1, value: 0 });
-    range.dataset.testid = `slider-${dim}`;
-    range.id = `plot-slider-${this.rows.size}`;
-    name.htmlFor = range.id;
-    const number = make("input", "plot-number", { type: "number", min: 0, max: size - 1, step: 1, value: 0 });
-    number.setAttribute("aria-label", `position along ${dim}, 0 to ${size - 1}`);
-    const play = make("button", "plot-button plot-play", { type: "button", textContent: "▶" });
-    play.setAttribute("aria-label", `Play along ${dim}`);
-    play.setAttribute("aria-pressed", "false");
-    play.dataset.testid = `play-${dim}`;
-    const label = make("output", "plot-slider-label", {});
-    row.append(name, play, range, number, label);
+    const id = `plot-slider-${this.rows.size}`;
+    const name = make("label", { class: "plot-slider-name", for: id, title: dim }, visible(dim));
+    const positions = { min: 0, max: size - 1, step: 1, value: 0 };
+    const range = make("input", { ...positions, type: "range", id, "data-testid": `slider-${dim}` });
+    const words = `position along ${dim}, 0 to ${size - 1}`;
+    const number = make("input", { ...positions, type: "number", class: "plot-number", "aria-label": words });
+    const play = makeButton("▶", () => (this.playing === dim ? this.stop() : this.play(dim)), {
+      class: "plot-button plot-play",
+      "aria-label": `Play along ${dim}`,
+      "aria-pressed": "false",
+      "data-testid": `play-${dim}`,
+    });
+    const label = make("output", { class: "plot-slider-label" });
     this.rows.set(dim, { range, number, play, label, size });
     range.addEventListener("input", () => this.move(dim, Number(range.value)));
     number.addEventListener("change", () => this.move(dim, Number(number.value)));
-    play.addEventListener("click", () => (this.playing === dim ? this.stop() : this.play(dim)));
-    return row;
+    return make("div", { class: "plot-slider" }, name, play, range, number, label);
   }
 
   set(dim, index) {
@@ -114,10 +111,4 @@ export class Sliders {
     this.isDue = false;
     this.timer = setTimeout(() => this.playing !== null && this.step(), Math.max(PACE - (performance.now() - this.last), 0));
   }
-}
-
-function make(tag, className, facts) {
-  const element = Object.assign(document.createElement(tag), facts);
-  if (className) element.className = className;
-  return element;
 }

@@ -53,12 +53,14 @@ export function makeButton(text, act, attributes = {}) {
  * Make a button that copies a text, and says so.
  * @param {() => string} read
  * @param {string} label what is copied, for who does not see it
+ * @param {Element} element that shows the text: it is selected where a page may not copy
  */
-export function makeCopyButton(read, label) {
+export function makeCopyButton(read, label, element) {
   const button = makeButton(
     "Copy",
     async () => {
       const isCopied = await copyText(read());
+      if (!isCopied) getSelection().selectAllChildren(element);
       button.textContent = isCopied ? "Copied" : "Press Ctrl-C";
       setTimeout(() => (button.textContent = "Copy"), 2000);
     },
@@ -67,10 +69,7 @@ export function makeCopyButton(read, label) {
   return button;
 }
 
-/**
- * Copy a text; without leave for the clipboard it is selected where it can be copied by hand.
- * @param {string} text
- */
+/** Copy a text; returns false without leave for the clipboard, which no page has that came by HTTP. @param {string} text */
 export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);

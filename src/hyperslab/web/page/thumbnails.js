@@ -7,7 +7,7 @@ import { ImageDrawing } from "./image.js";
 import { LineDrawing } from "./line.js";
 import { CanvasPen, hatch } from "./pen.js";
 import { Picture } from "./picture.js";
-import { formatNumber } from "./scale.js";
+import { formatNumber, withUnits } from "./scale.js";
 import { make, visible } from "./texts.js";
 
 // CSS pixels of a picture, as `.thumbnail` has them.
@@ -139,7 +139,7 @@ function paintLine(pen, drawing, box, theme) {
 function rangeOf({ minimum, maximum, units }) {
   if (minimum === null) return "all cells are missing";
   const numbers = minimum === maximum ? formatNumber(minimum) : `${formatNumber(minimum)} to ${formatNumber(maximum)}`;
-  return units && units !== "1" ? `${numbers} ${units}` : numbers;
+  return withUnits(numbers, units);
 }
 
 /** Return the colours of the page as they are now. @param {Element} element */
