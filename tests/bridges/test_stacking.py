@@ -233,3 +233,96 @@ def test_values_become_columns():
     )
     near = datetime(1969, 12, 31, tzinfo=UTC) + timedelta(microseconds=7)
     assert as_cells([near])[0] == np.datetime64("1969-12-31T00:00:00.000007") and as_cells([near]).dtype == "M8[ns]"
+
+
+# -- grids of several attributes ---------------------------------------------------------------------------------------
+
+
+def grid_of(folder, *, dtype="f4", gaps=((1, 2), (3, 0)), **options) -> tuple[xr.Dataset, np.ndarray]:
+    """Arrays of 4 days and 3 stations but for some, out of order, as one Dataset; and what its cells should be."""
+    cells = CELLS.astype(dtype)
+    wanted = np.full((4, 3, *SHAPE), np.nan if dtype == "f4" else -5, dtype)
+    pairs = [(day, station) for day in range(4) for station in range(3) if (day, station) not in gaps]
+    pairs = [pairs[number] for number in np.random.default_rng(1).permutation(len(pairs))]
+    arrays = saved(folder, cells[: len(pairs)])
+    by_name = np.argsort(STATIONS)
+    for number, (day, station) in enumerate(pairs):
+        wanted[day, by_name.tolist().index(station)] = cells[number]
+    attributes = {
+        "dt": [DAYS[day] for day, _ in pairs],
+        "station": [STATIONS[station] for _, station in pairs],
+        "run": list(range(len(pairs))),
+    }
+    stack = Stack("weather", arrays, ("dt", "station"), attributes, {"hour": "dt"}, **options)
+    return stacked(stack, {}), wanted
+
+
+def test_a_grid_of_two_attributes(tmp_path) -> None:
+    ds, wanted = grid_of(tmp_path)
+    assert ds.weather.dims == ("dt", "station", "hour", "y", "kind")
+    assert ds.station.values.tolist() == sorted(STATIONS)
+    assert ds.dt.values.tolist() == [int(day.timestamp()) * 10**9 for day in DAYS[:4]]
+    assert (ds.run.dims, int(ds.run.isnull().sum())) == (("dt", "station"), 2)
+    assert ds.hour_time.dims == ("dt", "hour")
+    assert ds.weather.chunks[:2] == ((1,) * 4, (1,) * 3)
+    np.testing.assert_array_equal(ds.weather.values, wanted)
+    np.testing.assert_array_equal(ds.weather.sel(station="Brno", dt="2023-01-03").values, wanted[2, [0]][0])
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_parts_of_a_grid(grid, data) -> None:
+    ds, wanted = grid
+    key = {}
+    for axis, (dim, size) in enumerate(zip(ds.weather.dims, wanted.shape, strict=True)):
+        slices = st.slices(size)
+        lists = st.lists(st.integers(-size, size - 1), max_size=4).map(lambda some: np.array(some, int))
+        key[dim] = data.draw(st.integers(-size, size - 1) | slices | lists, label=f"{axis}")
+    found = ds.weather.isel(key)
+    expected = xr.DataArray(wanted, dims=ds.weather.dims).isel(key)
+    assert found.shape == expected.shape
+    np.testing.assert_array_equal(found.values, expected.values)
+    points = xr.DataArray(np.arange(3), dims="p")
+    np.testing.assert_array_equal(
+        ds.weather.isel(dt=points, station=points, hour=points).values,
+        xr.DataArray(wanted, dims=ds.weather.dims).isel(dt=points, station=points, hour=points).values,
+    )
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory) -> tuple[xr.Dataset, np.ndarray]:
+    ds, wanted = grid_of(tmp_path_factory.mktemp("grid"))
+    return ds, wanted
+
+
+def test_only_the_arrays_of_a_part_are_read(tmp_path) -> None:
+    ds, _ = grid_of(tmp_path)
+    with hs.trace() as read:
+        _ = ds.weather.isel(dt=0, station=[0, 1]).values
+    assert read.chunks == 4  # two tiles of each
+
+
+def test_grids_with_gaps_of_whole_numbers(tmp_path) -> None:
+    with pytest.raises(Invalid, match="cannot be missing"):
+        grid_of(tmp_path / "a", dtype="i4")
+    ds, wanted = grid_of(tmp_path / "b", dtype="i4", absent=-5)
+    np.testing.assert_array_equal(ds.weather.values, wanted)
+    ds, wanted = grid_of(tmp_path / "c", dtype="i4", gaps=())
+    np.testing.assert_array_equal(ds.weather.values, wanted)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"along": ("dt", "nothing")}, "no attribute 'nothing'"),
+        ({"along": ("station", "station")}, "stack="),
+        ({"along": ()}, "stack="),
+        ({"along": ("station", "pair"), "dim": "x"}, "dim= of a stack along several"),
+        ({"along": ("station", "short")}, "two arrays have station="),
+    ],
+)
+def test_grids_that_mean_nothing(arrays, options, says) -> None:
+    stack = stack_of(arrays)
+    attributes = {**stack.attributes, "short": [1] * len(arrays)}
+    with pytest.raises(Invalid, match=says):
+        stacked(stack_of(arrays, attributes=attributes, **options))

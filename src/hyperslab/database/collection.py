@@ -166,16 +166,18 @@ class Collection:
         where: object = None,
         /,
         *,
-        stack: str | None = None,
+        stack: str | tuple[str, ...] | None = None,
         dim: str | None = None,
+        absent: object = None,
         chunks: object = None,
         **conditions: Any,
     ) -> Any:
         """Return the arrays that meet the conditions of :meth:`query` as one lazy ``xarray.Dataset`` along the
-        attribute ``stack``, as :meth:`QueryResult.to_xarray` makes it."""
+        attribute ``stack``, or as the grid of several, as :meth:`QueryResult.to_xarray` makes it."""
         with self._collection.locate_errors():
             self._collection.required_store()
-            return find_to_stack(self._collection, stack, where, conditions).to_xarray(stack, dim=dim, chunks=chunks)
+            found = find_to_stack(self._collection, stack, where, conditions)
+            return found.to_xarray(stack, dim=dim, absent=absent, chunks=chunks)
 
     def get(self, id: str | Mapping[str, Any] | None = None, /, **attributes: Any) -> Array | None:
         """Return the array with this id, or with these attributes; None when there is none. SchemaError as for

@@ -41,7 +41,9 @@ def find(
     return QueryResult(collection, hits(collection.index, query))
 
 
-def find_to_stack(collection: OpenCollection, stack: str | None, where: Any, wanted: Mapping[str, Any]) -> QueryResult:
+def find_to_stack(
+    collection: OpenCollection, stack: str | tuple[str, ...] | None, where: Any, wanted: Mapping[str, Any]
+) -> QueryResult:
     """Return the same in the order of the attribute that they are to be stacked along, where it has one."""
     if isinstance(where, str):
         raise SchemaError(f"{where!r} is no condition", remedy=f"stack={where!r} says what to stack along")
@@ -204,15 +206,24 @@ class QueryResult(Sequence[Array]):
     def __repr__(self) -> str:
         return f"<Found by a query in collection {self._collection.name!r}>"
 
-    def to_xarray(self, stack: str | None = None, *, dim: str | None = None, chunks: object = None) -> Any:
+    def to_xarray(
+        self,
+        stack: str | tuple[str, ...] | None = None,
+        *,
+        dim: str | None = None,
+        absent: object = None,
+        chunks: object = None,
+    ) -> Any:
         """Return all of them as one lazy ``xarray.Dataset`` with a variable of the collection's name: a new first
         dimension has the values of the attribute ``stack`` as its coordinate, and is named ``dim`` if not as the
-        attribute.
+        attribute. Several attributes, ``("dt", "sym")``, make a grid with a dimension of each; where it has no array,
+        cells are NaN, NaT or ``absent``.
 
         ``stack`` may be left out where there is one primary attribute. The other attributes are coordinates along it;
         scales, labels and times are those of their dimensions, as
         :func:`hyperslab.bridges.xarray.stacking.stacked` says. ``chunks={}`` makes one dask block of each array or
-        tile. Invalid where nothing was found; SchemaError for an attribute that is none.
+        tile. Invalid where nothing was found, and for two arrays at one place of a grid; SchemaError for an attribute
+        that is none.
         """
         from hyperslab.bridges.xarray.stacking import Stack, stacked
 
@@ -230,9 +241,9 @@ class QueryResult(Sequence[Array]):
                 if each.attribute is not None
             }
             arrays = [array_of(self._collection, record).array for record in records]
-            return stacked(Stack(self._collection.name, arrays, along, columns, starts, dim), chunks)
+            return stacked(Stack(self._collection.name, arrays, along, columns, starts, dim, absent), chunks)
 
-    def _along(self, stack: str | None) -> str:
+    def _along(self, stack: str | tuple[str, ...] | None) -> str | tuple[str, ...]:
         if stack is not None:
             return stack
         schema = self._collection.schema
@@ -242,7 +253,7 @@ class QueryResult(Sequence[Array]):
         primary = [attribute.name for attribute in schema.primary_attributes]
         if len(primary) != 1:
             names = ", ".join(repr(attribute.name) for attribute in schema.attributes)
-            raise SchemaError("which attribute to stack along is not said", remedy=f"stack= one of {names}")
+            raise SchemaError("which attribute to stack along is not said", remedy=f"stack= one or several of {names}")
         return primary[0]
 
 

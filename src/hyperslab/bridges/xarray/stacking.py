@@ -1,4 +1,4 @@
-"""Show many arrays of one kind as one lazy Dataset: what an attribute of theirs tells apart becomes a dimension."""
+"""Show many arrays of one kind as one lazy Dataset: what attributes of theirs tell apart become dimensions."""
 
 from __future__ import annotations
 
@@ -29,32 +29,42 @@ Shape = tuple[int, ...]
 
 
 class StackedCells(BackendArray):
-    """The cells of many arrays of one kind as those of one, read from the arrays concerned alone: one behind another
-    along a new first axis. It pickles as they do.
+    """The cells of many arrays of one kind as those of one, read from the arrays concerned alone: along new first axes
+    of these ``lengths``, the last one fastest. It pickles as they do.
 
-    Those that are shorter along an axis than others are filled up with their fill value.
+    Those that are shorter along an axis than others are filled up with their fill value; where there is no array (None)
+    every cell is ``absent``.
     """
 
-    __slots__ = ("_arrays", "_settings", "dtype", "shape")
+    __slots__ = ("_absent", "_arrays", "_inner", "_lengths", "_settings", "dtype", "shape")
 
-    def __init__(self, arrays: Sequence[Array]) -> None:
+    def __init__(self, arrays: Sequence[Array | None], lengths: Shape, absent: object = None) -> None:
+        known = [array for array in arrays if array is not None]
         self._arrays = tuple(arrays)
-        self._settings: Settings = arrays[0]._session.settings
-        self.shape = (len(arrays), *(max(sizes) for sizes in zip(*(each.shape for each in arrays), strict=True)))
-        self.dtype = arrays[0].dtype
+        self._settings: Settings = known[0]._session.settings
+        self._lengths, self._absent = lengths, absent
+        self._inner = tuple(max(sizes) for sizes in zip(*(each.shape for each in known), strict=True))
+        self.shape = (*lengths, *self._inner)
+        self.dtype = known[0].dtype
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
-        return self._points(key.tuple) if isinstance(key, indexing.VectorizedIndexer) else self._block(key.tuple)
+        if not isinstance(key, indexing.VectorizedIndexer):
+            return self._block(key.tuple)
+        if len(self._lengths) == 1:
+            return self._points(key.tuple)
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._block)
 
     def _block(self, key: tuple[Any, ...]) -> Any:
-        """Read by one key for each axis: those of the arrays that the first one names, each by itself."""
-        first, *inner = key
-        which = np.arange(len(self._arrays))[first]
+        """Read by one key for each axis: those of the arrays that the first ones name, each by itself."""
+        first, inner = key[: len(self._lengths)], key[len(self._lengths) :]
+        which = np.arange(len(self._arrays)).reshape(self._lengths)
+        for axis in reversed(range(which.ndim)):
+            which = which[(slice(None),) * axis + (first[axis],)]
         if not which.ndim:
-            return self._part(int(which), tuple(inner))
-        out = self._new_block((which.size, *_length_of(inner, self.shape[1:])))
-        self._each(list(enumerate(which.tolist())), lambda array, place: self._part(array, tuple(inner)), out)
-        return out
+            return self._part(int(which), inner)
+        out = self._new_block((which.size, *_length_of(inner, self._inner)))
+        self._each(list(enumerate(which.ravel().tolist())), lambda array, place: self._part(array, inner), out)
+        return out.reshape(*which.shape, *out.shape[1:])
 
     def _points(self, key: tuple[Any, ...]) -> Any:
         """Read at positions that run together: of each array those that name it. Axes of slices come behind that of
@@ -94,9 +104,11 @@ class StackedCells(BackendArray):
     def _part(self, number: int, key: tuple[Any, ...], *, together: bool = False) -> Any:
         """Read cells of one array; beyond its end there are fill values."""
         array = self._arrays[number]
-        if array.shape == self.shape[1:]:
+        if array is None:
+            return np.full(_length_of(key, self._inner), self._absent, self.dtype)
+        if array.shape == self._inner:
             return np.asarray(array.vindex[key] if together else array.oindex[key], self.dtype)
-        return _filled_up(array, key, self.shape[1:], together)
+        return _filled_up(array, key, self._inner, together)
 
 
 def _filled_up(array: Array, key: tuple[Any, ...], shape: Shape, together: bool) -> Any:
@@ -141,41 +153,67 @@ def _length_of(key: Sequence[Any], shape: Shape) -> Shape:
 
 
 class Sums(BackendArray):
-    """``starts[:, None] + steps``, computed where it is read: the times of many arrays that each begin at their own."""
+    """``starts[..., None] + steps``, computed where it is read: the times of arrays that each begin at their own."""
 
     __slots__ = ("_starts", "_steps", "dtype", "shape")
 
     def __init__(self, starts: np.ndarray, steps: np.ndarray) -> None:
         self._starts, self._steps = starts, steps
-        self.shape = (starts.size, steps.size)
+        self.shape = (*starts.shape, steps.size)
         self.dtype = starts.dtype
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
 
-    def _read(self, key: tuple[Any, Any]) -> Any:
-        return np.add.outer(self._starts[key[0]], self._steps[key[1]])
+    def _read(self, key: tuple[Any, ...]) -> Any:
+        starts = self._starts
+        for axis in reversed(range(starts.ndim)):
+            starts = starts[(slice(None),) * axis + (key[axis],)]
+        return np.add.outer(starts, self._steps[key[-1]])
 
 
 @dataclass(frozen=True)
 class Stack:
-    """Arrays to be shown as one variable ``name`` along the new dimension ``dim``.
+    """Arrays to be shown as one variable ``name`` along new dimensions.
 
     ``attributes``: by name the values of the arrays, in their order. ``along``: the attribute whose values are the
-    coordinate of the new dimension. ``starts``: the time dimensions that begin at an attribute's value in each array.
+    coordinate of the new dimension, which is called ``dim`` or as it; several of them span a grid. ``starts``: the time
+    dimensions that begin at an attribute's value in each array. ``absent``: the cells where a grid has no array.
     """
 
     name: str
     arrays: Sequence[Array]
-    along: str
+    along: str | tuple[str, ...]
     attributes: Mapping[str, Sequence[Any]]
     starts: Mapping[str, str] = field(default_factory=dict)
     dim: str | None = None
+    absent: object = None
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where the arrays of a stack lie along its new dimensions: ``coordinates`` of these, by name; ``arrays`` and
+    ``columns`` in the order of the grid, the columns being the attributes that are no coordinate of their own."""
+
+    name: str
+    arrays: Sequence[Array | None]
+    coordinates: Mapping[str, np.ndarray]
+    columns: Mapping[str, np.ndarray]
+    starts: Mapping[str, tuple[tuple[str, ...], np.ndarray]]
+    absent: object
 
     @property
-    def dimension(self) -> str:
-        """Return the name of the new dimension."""
-        return self.dim or self.along
+    def lengths(self) -> Shape:
+        """The lengths of the new dimensions."""
+        return tuple(map(len, self.coordinates.values()))
+
+    @property
+    def known(self) -> list[Array]:
+        """The arrays that are there."""
+        return [array for array in self.arrays if array is not None]
+
+    def __dask_tokenize__(self) -> str:
+        return uuid4().hex
 
 
 def stacked(stack: Stack, chunks: Any = None) -> xr.Dataset:
@@ -183,40 +221,87 @@ def stacked(stack: Stack, chunks: Any = None) -> xr.Dataset:
 
     The attribute ``along`` is the coordinate of the new first dimension, in the order of the arrays; all other
     attributes are coordinates along it: times as datetime64 (UTC), numbers, text, tuples as text. Unset ones read as
-    NaN, NaT or "". Scales, labels and common times are the coordinates of their dimensions.
+    NaN, NaT or "". Scales, labels and common times are the coordinates of their dimensions. Several attributes make as
+    many dimensions, each in the order of its values; where no array has the values, cells are NaN, NaT or ``absent``.
 
     A time dimension ``t`` that begins at an attribute's value in each array gets what forecasts have: the times since
     the beginning as its coordinate (timedelta64), and a coordinate ``t_time`` over both dimensions that says which time
     each cell is of. Where a name is taken, the attribute's or variable's gets ``_`` behind it.
 
     ``chunks``: as in ``xarray.open_dataset``; ``{}`` makes one block of each array, or of each of its tiles.
-    Invalid without arrays, for an attribute that there is none of, and where the new dimension has the name of another.
+    Invalid without arrays, for an attribute that there is none of, where a new dimension has the name of another, and
+    for two arrays at one place.
     """
     if not stack.arrays:
         raise Invalid("there is no array to stack", remedy="select some that are there")
-    if stack.along not in stack.attributes:
-        raise Invalid(f"no attribute {stack.along!r} to stack along", remedy=meant(stack.along, stack.attributes))
-    if stack.dimension in stack.arrays[0].dims:
+    along = (stack.along,) if isinstance(stack.along, str) else tuple(stack.along)
+    for name in along:
+        if name not in stack.attributes:
+            raise Invalid(f"no attribute {name!r} to stack along", remedy=meant(name, stack.attributes))
+    if not along or len(set(along)) < len(along):
+        raise Invalid(f"stack={stack.along!r}", remedy="name one attribute, or several different ones")
+    if stack.dim is not None and len(along) > 1:
+        raise Invalid("dim= of a stack along several attributes", remedy="leave it out: they give the names")
+    known: Any = _layout(stack, along)  # our own engine takes it
+    taken = sorted(known.coordinates.keys() & set(stack.arrays[0].dims))
+    if taken:
         remedy = "give the new dimension another name: dim=..."
-        raise Invalid(f"the arrays have a dimension {stack.dimension!r} already", remedy=remedy)
-    columns = {name: as_cells(values) for name, values in stack.attributes.items()}
-    known: Any = _StackSource(stack, columns)  # our own engine takes it
+        raise Invalid(f"the arrays have a dimension {taken[0]!r} already", remedy=remedy)
     with named_chunks(chunks):
         dataset = xr.open_dataset(known, engine=_Engine, chunks=chunks)
-    dataset = dataset.assign_coords(_columns(stack, columns, {*dataset.dims, *dataset.variables}))
+    dataset = dataset.assign_coords(_columns(known, {*dataset.dims, *dataset.variables}))
     check_chunks([dataset], chunks)
     return dataset
 
 
-@dataclass(frozen=True)
-class _StackSource:
-    """Arrays with their attributes in columns, as ``xarray.open_dataset`` hands them to the engine."""
+def _layout(stack: Stack, along: tuple[str, ...]) -> _Layout:
+    """Return where the arrays lie: one behind another, or each at its place in the grid of several attributes."""
+    columns = {name: as_cells(values) for name, values in stack.attributes.items()}
+    starts = {dim: name for dim, name in stack.starts.items() if columns[name].dtype.kind == "M"}
+    begun: dict[str, tuple[tuple[str, ...], np.ndarray]]
+    if len(along) == 1:
+        dim = stack.dim or along[0]
+        others = {name: cells for name, cells in columns.items() if name != along[0]}
+        begun = {each: ((dim,), columns[name]) for each, name in starts.items()}
+        return _Layout(stack.name, stack.arrays, {dim: columns[along[0]]}, others, begun, None)
+    found = [np.unique(columns[name], return_inverse=True) for name in along]
+    coordinates = {name: values for name, (values, _) in zip(along, found, strict=True)}
+    lengths = tuple(map(len, coordinates.values()))
+    places = np.ravel_multi_index(tuple(codes for _, codes in found), lengths)
+    order = np.argsort(places, kind="stable")
+    if (twice := np.flatnonzero(np.diff(places[order]) == 0)).size:
+        first = order[twice[0]]
+        told = ", ".join(f"{name}={stack.attributes[name][first]!r}" for name in along)
+        raise Invalid(
+            f"two arrays have {told}", remedy="add an attribute to stack= that tells them apart, or a condition"
+        )
+    grid: list[Array | None] = [None] * int(np.prod(lengths))
+    for place, array in zip(places.tolist(), stack.arrays, strict=True):
+        grid[place] = array
 
-    stack: Stack
-    columns: Mapping[str, np.ndarray]
+    def spread(name: str) -> np.ndarray:
+        cells: list[Any] = [None] * len(grid)
+        for place, value in zip(places.tolist(), stack.attributes[name], strict=True):
+            cells[place] = value
+        return as_cells(cells).reshape(lengths)
 
-    def __dask_tokenize__(self) -> str:
-        return uuid4().hex
+    others = {name: spread(name) for name in columns if name not in along}
+    begun = {}
+    for dim, name in starts.items():
+        begun[dim] = ((name,), coordinates[name]) if name in along else (along, others[name])
+    absent = _absent_cell(stack) if None in grid else None
+    return _Layout(stack.name, grid, coordinates, others, begun, absent)
+
+
+def _absent_cell(stack: Stack) -> object:
+    """Return what the cells are where the grid has no array. Invalid for a type that cannot say so."""
+    dtype = stack.arrays[0].dtype
+    if stack.absent is not None:
+        return stack.absent
+    if dtype.kind in "fcmM":
+        return np.array("NaT", dtype)[()] if dtype.kind in "mM" else np.array(np.nan, dtype)[()]
+    message = f"the grid has places without an array, and cells of {dtype} cannot be missing"
+    raise Invalid(message, remedy="say what they are: absent=..., or choose arrays that fill the grid")
 
 
 class _Engine(BackendEntrypoint):
@@ -226,23 +311,25 @@ class _Engine(BackendEntrypoint):
 
     def open_dataset(self, filename_or_obj: Any, *, drop_variables: Any = None) -> xr.Dataset:
         """Return the cells, and the coordinates of the dimensions that the arrays have themselves."""
-        stack, columns = filename_or_obj.stack, filename_or_obj.columns
-        dims = (stack.dimension, *stack.arrays[0].dims)
-        variable = xr.Variable(dims, indexing.LazilyIndexedArray(StackedCells(stack.arrays)))
-        stored = stack.arrays[0].shards or stack.arrays[0].chunks
-        variable.encoding["preferred_chunks"] = dict(zip(dims, (1, *stored), strict=True))
-        dataset = xr.Dataset({_free(stack.name, {*dims, *stack.attributes}): variable})
-        for axis, dim in enumerate(stack.arrays[0].dims):
+        layout: _Layout = filename_or_obj
+        arrays, new = layout.known, tuple(layout.coordinates)
+        dims = (*new, *arrays[0].dims)
+        cells = StackedCells(layout.arrays, layout.lengths, layout.absent)
+        variable = xr.Variable(dims, indexing.LazilyIndexedArray(cells))
+        stored = arrays[0].shards or arrays[0].chunks
+        variable.encoding["preferred_chunks"] = dict(zip(dims, ((1,) * len(new) + tuple(stored)), strict=True))
+        dataset = xr.Dataset({_free(layout.name, {*dims, *layout.columns}): variable})
+        for axis, dim in enumerate(arrays[0].dims):
             if dim is None:
                 continue
-            lengths = [array.shape[axis] for array in stack.arrays]
-            index = stack.arrays[lengths.index(max(lengths))].spec.indexes.get(dim)  # the longest has all labels
-            start = columns.get(stack.starts.get(dim, ""))
+            lengths = [array.shape[axis] for array in arrays]
+            index = arrays[lengths.index(max(lengths))].spec.indexes.get(dim)  # the longest has all labels
+            start = layout.starts.get(dim)
             match index:
                 case None:
                     continue
-                case TimeScale() if start is not None and start.dtype.kind == "M":
-                    dataset = dataset.assign_coords(_times_of(stack, dim, index, start))
+                case TimeScale() if start is not None:
+                    dataset = dataset.assign_coords(_times_of(layout, dim, index, *start))
                 case TimeScale(start=first, step=step, size=size):
                     dataset = dataset.assign_coords({dim: as_nanoseconds(first + np.arange(size) * step)})
                 case ScaleIndex(start=first, step=step, size=size):
@@ -253,21 +340,21 @@ class _Engine(BackendEntrypoint):
         return dataset
 
 
-def _times_of(stack: Stack, dim: str, index: TimeScale, start: np.ndarray) -> dict[str, xr.Variable]:
+def _times_of(
+    layout: _Layout, dim: str, index: TimeScale, dims: tuple[str, ...], start: np.ndarray
+) -> dict[str, xr.Variable]:
     """Return the steps of a time dimension, and which time each of them is in each array."""
     steps = np.arange(index.size) * index.step.astype(start.dtype.str.replace("M", "m"))
-    times = xr.Variable((stack.dimension, dim), indexing.LazilyIndexedArray(Sums(start, steps)))
-    taken = {*stack.arrays[0].dims, *stack.attributes, stack.dimension, stack.name}
+    times = xr.Variable((*dims, dim), indexing.LazilyIndexedArray(Sums(start, steps)))
+    taken = {*layout.known[0].dims, *layout.columns, *layout.coordinates, layout.name}
     return {dim: xr.Variable((dim,), steps), _free(f"{dim}_time", taken): times}
 
 
-def _columns(stack: Stack, columns: Mapping[str, np.ndarray], taken: set[Any]) -> dict[str, xr.Variable]:
-    """Return the attributes as coordinates along the new dimension, in memory as they are."""
-    dim = stack.dimension
-    found = {dim: xr.Variable((dim,), columns[stack.along])}
-    for name, cells in columns.items():
-        if name != stack.along:
-            found[_free(name, taken | found.keys())] = xr.Variable((dim,), cells)
+def _columns(layout: _Layout, taken: set[Any]) -> dict[str, xr.Variable]:
+    """Return the attributes as coordinates along the new dimensions, in memory as they are."""
+    found = {dim: xr.Variable((dim,), cells) for dim, cells in layout.coordinates.items()}
+    for name, cells in layout.columns.items():
+        found[_free(name, taken | found.keys())] = xr.Variable(tuple(layout.coordinates), cells)
     return found
 
 
