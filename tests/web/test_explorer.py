@@ -343,6 +343,23 @@ def test_records_of_collections(tmp_path: Path, layout: Any) -> None:
         assert client.get("/api/rows/store", params={"node": "/", "where": "depth=1"}).status_code == 400
 
 
+def test_attributes_named_like_what_is_told_of_an_array(tmp_path: Path) -> None:
+    attributes = [AttributeSchema("id", str, primary=True), AttributeSchema("shape", int, primary=False)]
+    with Client(f"file://{tmp_path}/store", durable=False) as store:
+        collection = store.create_collection("w", ArraySchema([DimensionSchema("x", 3)], float, attributes))
+        ids = {name: collection.create({"id": name}, {"shape": number}).id for number, name in enumerate("ab")}
+    with hs.serve(tmp_path / "store", token="") as server, httpx.Client(base_url=server.address) as client:
+        for query in ({"order": "-id"}, {"where": "shape>=0", "order": "-id"}, {}):
+            found = get(client, "rows/store", node="/w", **query)
+            heads = [(column["name"], column.get("order")) for column in found["columns"]]
+            assert heads[:2] == [("id", None), ("shape", None)]
+            assert set(heads[2:]) == {("id (attribute)", "id"), ("shape (attribute)", "shape")}
+            rows = [dict(zip([name for name, _ in heads], row, strict=True)) for row in found["rows"]]
+            assert {row["id (attribute)"]: row["id"] for row in rows} == ids
+            assert [row["id (attribute)"] for row in rows] == ["b", "a"] or not query
+            assert get(client, "cell/store", node=f"/w/{rows[0]['id']}", index="0")["value"] is None
+
+
 def test_objects_of_a_database(mongo: Mongo) -> None:
     database = f"{mongo.url}/{mongo.database()}"
     save("mongo", f"{database}#{quote('two & <b>')}", dataset("mongo"))
@@ -444,6 +461,7 @@ def test_names_and_attributes_of_strangers_are_bounded(tmp_path: Path) -> None:
     with hs.open(place, "r+") as root:
         for number in range(30):
             root.create_array(f"x{number}", shape=(2**60,), dtype="u1", chunks=(2**40,))
+        root.create_group("long", {f"a{i}": ["é" * 3000] * 30 for i in range(40)})
     (place / "x3" / "zarr.json").write_text("{}")
     with hs.serve(place, token="") as server, httpx.Client(base_url=server.address) as client:
         answer = client.get("/api/node/a.zarr")
@@ -454,8 +472,11 @@ def test_names_and_attributes_of_strangers_are_bounded(tmp_path: Path) -> None:
         )
         assert len(answer.json()["attributes"]) == 500 and answer.json()["attributes"][0]["cut"]
         listed = {node["path"]: node for node in get(client, "browse/a.zarr")["nodes"]}
-        assert (len(listed), listed["/x3"]["kind"], listed["/x4"]["shape"]) == (31, "problem", [2**60])
+        assert (len(listed), listed["/x3"]["kind"], listed["/x4"]["shape"]) == (32, "problem", [2**60])
         assert client.get("/api/node/a.zarr", params={"node": "/x3"}).json()["error"]["class"] == "FormatError"
+        long = get(client, "node/a.zarr", node="/long")
+        assert 1 <= len(long["attributes"]) < 40 and not long["attributes_are_all"]
+        assert len(json.dumps(long)) < 2 << 20
         found = client.get("/api/view/a.zarr", params={"node": "/x4"})
         assert found.status_code in (200, 503)
         assert client.get("/api/rows/a.zarr", params={"node": "/x4"}).status_code in (200, 503)

@@ -63,6 +63,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         root.create_array("fill_lon", data=np.r_[9.96921e36, 5.0, 5.0], dims=("spot",), units="degrees_east")
         root.create_array("spots", data=np.arange(3.0), dims=("spot",), attrs={"coordinates": "fill_lat fill_lon"})
         root.create_array("points", data=np.arange(20.0), dims=("cell",), attrs={"coordinates": "clat clon"})
+    with hs.create(place / "c.zarr") as root:
+        for name in ("damaged", "whole"):
+            root.create_array(f"beside/{name}", data=np.arange(6).reshape(2, 3))
+    (place / "c.zarr" / "beside" / "damaged" / "zarr.json").write_text("{")
     with hs.create(place / "b.nwb.zarr", "hdmf") as root:
         for name in ("rate", "stamps"):
             series = root.create_group(f"acquisition/{name}", {"neurodata_type": "TimeSeries"})
@@ -74,7 +78,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(folder: Path) -> Iterator[httpx.Client]:
-    served = hs.serve(folder / "a.zarr", folder / "b.nwb.zarr", token="")
+    served = hs.serve(folder / "a.zarr", folder / "b.nwb.zarr", folder / "c.zarr", token="")
     with served as server, httpx.Client(base_url=server.address, timeout=30) as made:
         yield made
 
@@ -153,8 +157,9 @@ def test_thumbnails_show_the_last_dimensions(client: httpx.Client) -> None:
     assert head["at"][0]["index"] == 4 and head["shape"] == [1, 30, 65]
     head, _ = view(client, "/empty", thumbnail=1, width=72, height=40)
     assert head["cost"]["chunk_nbytes"] <= views.MOST_BYTES // 16
-    # of a group the array of the most dimensions
+    # of a group the array of the most dimensions, also beside one that is damaged
     assert view(client, "/acquisition/rate", "b.nwb.zarr", thumbnail=1)[0]["path"] == "/acquisition/rate/data"
+    assert view(client, "/beside", "c.zarr", thumbnail=1)[0]["path"] == "/beside/whole"
     for node, query in (("/words", {}), ("/one", {}), ("/", {"thumbnail": 2}), ("/acquisition", {})):
         place = "b.nwb.zarr" if node == "/acquisition" else "a.zarr"
         answer = client.get(f"/api/view/{place}", params={"node": node, "thumbnail": 1, **query})

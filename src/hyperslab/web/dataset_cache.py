@@ -109,14 +109,18 @@ class DatasetCache:
 
     def open_shown_array(self, where: Location, path: str) -> Array:
         """Return the array at a path; of a group there the one that it is known by: the main one of the dataset, else
-        that of the most dimensions. Invalid where there is none."""
+        that of the most dimensions, of those that are not damaged. Invalid where there is none."""
         session, place, spec = self.open_node(where, path)
         if isinstance(spec, ArraySpec):
             return Array(session, place, spec)
         if session.reader.main and not place:
             return self.open_array(where, session.reader.main)
-        paths = [child(place, name) for name in islice(session.reader.children(place), _MOST_CHILDREN)]
-        arrays = [(path, node) for path in paths if isinstance(node := session.reader.node(path), ArraySpec)]
+        arrays: list[tuple[str, ArraySpec]] = []
+        for name in islice(session.reader.children(place), _MOST_CHILDREN):
+            with suppress(HyperslabError):
+                node = session.reader.node(child(place, name))
+                if isinstance(node, ArraySpec):
+                    arrays.append((child(place, name), node))
         if not arrays:
             raise Invalid("a group without arrays", url=session.url, node=place, remedy="name an array")
         return Array(session, *max(arrays, key=lambda found: len(found[1].shape)))

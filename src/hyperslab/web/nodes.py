@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -29,8 +30,8 @@ from hyperslab.web.rows import count_rows, is_collection
 
 # Nodes of one list, and seconds after which a list ends early: on a server each node may be a request.
 MOST_NODES, _LIST_SECONDS = 2000, 5.0
-# Attributes of a node that are told, and what is not shown of a group, with the reason.
-_MOST_ATTRIBUTES, _MOST_OMITTED = 500, 100
+# Attributes of a node that are told, their bytes as JSON, and what is not shown of a group, with the reason.
+_MOST_ATTRIBUTES, _ATTRIBUTE_BYTES, _MOST_OMITTED = 500, 1 << 20, 100
 
 
 # -- lists -------------------------------------------------------------------------------------------------------------
@@ -222,7 +223,11 @@ def _coordinate_facts(array: Array, axis: int) -> dict[str, object]:
 def attribute_list(attrs: Mapping[str, Any]) -> tuple[list[dict[str, object]], bool]:
     """Return name and value of the first attributes, with ``cut`` where that is a part; True where these are all."""
     found: list[dict[str, object]] = []
+    left = _ATTRIBUTE_BYTES
     for name, value in islice(attrs.items(), _MOST_ATTRIBUTES):
         shown, cut = plain(value)
         found.append({"name": cut_text(str(name))[0], "value": shown, **({"cut": cut} if cut else {})})
-    return found, len(attrs) <= _MOST_ATTRIBUTES
+        left -= len(json.dumps(found[-1]))
+        if left < 0:
+            break
+    return found, len(found) == len(attrs)

@@ -37,7 +37,10 @@ _RAGGED_CELLS = 50_000
 _MOST_FOUND = 10_000
 # Indexes of indexes: HDMF has two of them.
 _MOST_LEVELS = 4
-_RECORD = ("id", "primary_attributes", "custom_attributes")
+# What is told of an array of a collection beside its attributes, and where its document has these.
+_FACTS, _ATTRIBUTES = ("id", "shape", "problem"), ("primary_attributes", "custom_attributes")
+# By what the objects of a database can be sorted.
+_ORDERS = {"name": "name", "created": "created"}
 
 Cells = Sequence[Any] | Values
 Bounds = list[tuple[int, int]]
@@ -277,19 +280,17 @@ def _records(session: OpenDataset, path: str, start: int, count: int) -> dict[st
     """Return the arrays of a collection, with their attributes; their number is not known before the last one."""
     ids = list(islice(session.reader.children(path), start, start + count + 1))
     total = None if len(ids) > count else start + len(ids)
-    records: list[dict[str, Any]] = []
+    records: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for id in ids[:count]:
-        record: dict[str, Any] = {"id": id}
         try:
             spec = session.array(f"{path}/{id}")
-            record |= {"shape": list(spec.shape)}
-            for kind in _RECORD[1:]:
-                attributes = spec.attrs.get(kind)
-                record |= attributes if isinstance(attributes, dict) else {}
         except HyperslabError as error:
-            record["problem"] = public_text(error.said, _LETTERS)
-        records.append(record)
-    return _answer_of_records(records, start, total)
+            records.append(({"id": id, "problem": public_text(error.said, _LETTERS)}, {}))
+            continue
+        found = [spec.attrs.get(kind) for kind in _ATTRIBUTES]
+        attributes = {name: value for each in found if isinstance(each, dict) for name, value in each.items()}
+        records.append(({"id": id, "shape": list(spec.shape)}, attributes))
+    return _answer_of_arrays(records, start, total)
 
 
 def read_found(found: Sequence[DatabaseArray], start: int, count: int) -> dict[str, Any]:
@@ -301,10 +302,10 @@ def read_found(found: Sequence[DatabaseArray], start: int, count: int) -> dict[s
     some = list(islice(found[start : start + count + 1], count + 1))
     total = None if len(some) > count else start + len(some)
     records = [
-        {"id": each.id, "shape": list(each.shape), **each.primary_attributes, **each.custom_attributes}
+        ({"id": each.id, "shape": list(each.shape)}, {**each.primary_attributes, **each.custom_attributes})
         for each in some[:count]
     ]
-    return _answer_of_records(records, start, total)
+    return _answer_of_arrays(records, start, total)
 
 
 def read_objects(objects: Sequence[Mapping[str, object]], start: int, count: int) -> dict[str, Any]:
@@ -312,13 +313,30 @@ def read_objects(objects: Sequence[Mapping[str, object]], start: int, count: int
     go on. Invalid for another number of rows at once."""
     _require_count(count)
     total = None if len(objects) > count else start + len(objects)
-    return _answer_of_records([dict(each) for each in objects[:count]], start, total)
+    return _answer_of_records([dict(each) for each in objects[:count]], _ORDERS, start, total)
 
 
-def _answer_of_records(records: list[dict[str, Any]], start: int, total: int | None) -> dict[str, Any]:
-    """Return the answer for records, with a column for each attribute that one of them has."""
+def _answer_of_arrays(
+    arrays: Sequence[tuple[dict[str, Any], dict[str, Any]]], start: int, total: int | None
+) -> dict[str, Any]:
+    """Return the answer for arrays of a collection, of each what is told of it, and its attributes: one that is called
+    as what is told has another head."""
+    names = dict.fromkeys(name for _, attributes in arrays for name in attributes)
+    columns = {name: f"{name} (attribute)" if name in _FACTS else name for name in names}
+    records = [facts | {columns[name]: value for name, value in attributes.items()} for facts, attributes in arrays]
+    return _answer_of_records(records, {column: name for name, column in columns.items()}, start, total)
+
+
+def _answer_of_records(
+    records: list[dict[str, Any]], orders: Mapping[str, str], start: int, total: int | None
+) -> dict[str, Any]:
+    """Return the answer for records, with a column for each name that one of them has; ``orders``: by what the rows are
+    sorted for a column."""
     names = list(islice(dict.fromkeys(name for record in records for name in record), _MOST_COLUMNS))
-    heads: list[dict[str, object]] = [{"name": cut_text(name)[0], "is_ragged": False} for name in names]
+    heads: list[dict[str, object]] = [
+        {"name": cut_text(name)[0], "is_ragged": False, **({"order": orders[name]} if name in orders else {})}
+        for name in names
+    ]
     found = ([record.get(name) for name in names] for record in records)
     return _answer(heads, found, start, start + len(records), total)
 

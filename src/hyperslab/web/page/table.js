@@ -182,35 +182,31 @@ export class Table {
     return box;
   }
 
-  /** Make the head of a column; those of attributes of a collection, and some of objects, sort the rows. @param {any} head */
+  /** Make the head of a column; those with an order sort the rows. @param {any} head */
   #headCell(head) {
     const cut = head.shape?.length ? `(${head.shape.join(", ")})` : null;
     const kind = [head.units, head.dtype, cut].filter(Boolean).join(" · ");
     const title = [head.description, head.problem].filter(Boolean).join("; ");
-    const isSorted =
-      this.shown.facts.kind === "database"
-        ? ["name", "created"].includes(head.name)
-        : this.shown.facts.kind === "collection" && !["id", "shape", "problem"].includes(head.name);
     return make(
       "th",
-      { scope: "col", title: title ? visible(title) : null, "aria-sort": isSorted ? this.#sortOf(head.name) : null },
-      isSorted ? this.#sortButton(head.name) : visible(head.name),
+      { scope: "col", title: title ? visible(title) : null, "aria-sort": head.order ? this.#sortOf(head.order) : null },
+      head.order ? this.#sortButton(head) : visible(head.name),
       kind ? make("span", { class: "kind" }, visible(kind)) : null,
       head.problem ? make("span", { class: "problem" }, visible(head.problem)) : null,
     );
   }
 
-  /** @param {string} name */
-  #sortOf(name) {
-    return { [name]: "ascending", [`-${name}`]: "descending" }[this.shown.order] ?? null;
+  /** @param {string} order */
+  #sortOf(order) {
+    return { [order]: "ascending", [`-${order}`]: "descending" }[this.shown.order] ?? null;
   }
 
-  /** @param {string} name */
-  #sortButton(name) {
-    const sort = this.#sortOf(name);
+  /** Make the button that sorts up, then down, then no more. @param {{name: string, order: string}} head */
+  #sortButton({ name, order }) {
+    const sort = this.#sortOf(order);
     const sign = { ascending: " ↑", descending: " ↓" }[sort] ?? "";
-    const order = { ascending: `-${name}`, descending: null }[sort];
-    return makeButton(`${visible(name)}${sign}`, () => this.onChange({ rows: 0, order: sort ? order : name }), { class: "sort" });
+    const next = sort === null ? order : sort === "ascending" ? `-${order}` : null;
+    return makeButton(`${visible(name)}${sign}`, () => this.onChange({ rows: 0, order: next }), { class: "sort" });
   }
 
   /** @param {any} told @param {any[]} row @param {number} place @param {any[]} heads */
