@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from hyperslab.database import (
     TimeDimensionSchema,
     VArraySchema,
 )
+from hyperslab.errors import Conflict
 from hyperslab.web import exports
 
 CELLS = np.arange(4 * 5 * 6, dtype="i2").reshape(4, 5, 6)
@@ -76,6 +78,15 @@ def test_netcdf(client: httpx.Client, tmp_path: Path) -> None:
         np.testing.assert_array_equal(root["t"][...], CELLS[1:3] * 0.5 + 10)
         assert root["time"][...].tolist() == [1, 2] and root["t"].units == "K"
         assert root["lat"][...].tolist() == [50.0, 47.5, 45.0, 42.5, 40.0]
+
+
+def test_a_file_that_nobody_waits_for_is_not_made(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("x", data=np.arange(4))
+        for answers in ([False], [True, False]):
+            with pytest.raises(Conflict):
+                exports.export_part(root["x"], exports.ExportQuery("csv", {}, {}), partial(answers.pop, 0))
+            assert answers == []
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         root.create_array("lat", data=np.linspace(-89, 89, 90), dims=("lat",), units="degrees_north")
         root.create_array("air", data=CELLS, dims=("time", "lat", "lon"), chunks=(2, 32, 40), units="K")
         attrs = {"scale_factor": 0.5, "add_offset": 10.0, "_FillValue": np.int16(-7)}
-        root.create_array("packed", data=PACKED, dims=("lat", "lon"), chunks=(90, 16), attrs=attrs)
+        root.create_array("packed", data=PACKED, dims=("lat", "lon"), chunks=(90, 16), attrs=attrs, units="K")
         root.create_array("clock", data=1.6e9 + np.arange(1000) / 30, chunks=(100,))
         root.create_array("moments", data=np.arange(20).astype("M8[h]").reshape(4, 5))
         root.create_array("rows", data=np.array([(1, 2.5), (3, 4.5)], [("a", "i4"), ("b", "f8")]))
@@ -196,6 +196,11 @@ def test_cells_are_decoded(client: httpx.Client) -> None:
     np.testing.assert_allclose(cells[0], mean_of(blocks(wanted, 20, 20)), rtol=1e-6)
     _, cells = view(client, "/packed", x="lon", y="lat", decoded=0)
     np.testing.assert_array_equal(cells[0], PACKED)
+    for node, decoded, units in (("/packed", 1, "K"), ("/packed", 0, None), ("/air", 1, "K"), ("/air", 0, "K")):
+        assert view(client, node, x="lon", y="lat", decoded=decoded)[0]["units"] == units
+    cell = client.get("/api/cell/a.zarr", params={"node": "/packed", "index": "0,1"}).json()
+    assert (cell["value"], cell["units"]) == (PACKED[0, 1] * 0.5 + 10, "K")
+    assert (cell["stored"], cell["stored_units"]) == (PACKED[0, 1], None)
     head, cells = view(client, "/time")
     assert (cells.tolist(), head["units"]) == ([[0, 1, 2, 3, 4]], "days since 2000-02-27")
     head, cells = view(client, "/moments", x="dim_1", y="dim_0")

@@ -12,7 +12,7 @@ import numpy as np
 from hyperslab.array import cf, times
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.session import OpenDataset
-from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.errors import FormatError, HyperslabError, Invalid
 from hyperslab.model.amounts import shape_text
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.cells import Values
@@ -83,6 +83,15 @@ class StoredArray(ABC):
     ) -> Any: ...
     @abstractmethod
     def isel(self, indexers: Mapping[str, object] | None = None, **positions: Any) -> Any: ...
+
+
+def is_packed(array: StoredArray) -> bool:
+    """Return True if the attributes ask for scale, offset or another sign; attributes that make no sense ask for
+    nothing."""
+    try:
+        return Decoded(array).is_packed
+    except FormatError:
+        return False
 
 
 class Decoded:

@@ -236,10 +236,8 @@ def _first_piece(wanted: Part | None) -> Part:
 
 def _losses(view: ZarrView) -> Response:
     losses = view.losses()
-    listed = [
-        {"node": loss.node, "feature": str(loss.feature), "message": public_text(loss.message)} for loss in losses
-    ]
-    return PlainJson({"losses": listed}, headers={"cache-control": "no-cache"})
+    facts = [{"node": loss.node, "feature": str(loss.feature), "message": public_text(loss.message)} for loss in losses]
+    return PlainJson({"losses": facts}, headers={"cache-control": "no-cache"})
 
 
 def _folder_page(parts: list[str], found: FoundFolder) -> Response:

@@ -108,9 +108,14 @@ class ViewAxis:
         first = self.start + numbers.start * self.step
         return slice(first, first + (len(numbers) - 1) * self.step + 1, self.step)
 
-    def shown(self) -> range:
+    def first_positions(self) -> range:
         """Return the first position of each cell of the picture."""
         return range(self.start, self.stop, self.step * self.block)
+
+    def middle_positions(self) -> list[int]:
+        """Return the position in the middle of each cell of the picture."""
+        half = self.block // 2 * self.step
+        return [min(first + half, self.stop - 1) for first in self.first_positions()]
 
     def range_of(self, numbers: range) -> list[int]:
         """Return the first position with these numbers, and the one behind the last."""
@@ -118,7 +123,7 @@ class ViewAxis:
         return [key.start, key.stop]
 
 
-def grouped(spans: Sequence[range], most: int) -> list[list[range]]:
+def group_spans(spans: Sequence[range], most: int) -> list[list[range]]:
     """Return neighbouring spans together, of at most ``most`` positions where one has not more."""
     groups: list[list[range]] = []
     for span in spans:
@@ -246,7 +251,7 @@ def _labels_of_index(index: Index, positions: range) -> AxisLabels:
             return AxisLabels(labels=_plain_labels(cells[positions.start : positions.stop : positions.step]))
 
 
-def parse_range(text: str | None, size: int) -> tuple[int, int]:
+def parse_slice(text: str | None, size: int) -> tuple[int, int]:
     """Return the positions that ``a:b`` means, all of them for None; SelectionError beyond the dimension."""
     if text is None:
         return 0, size

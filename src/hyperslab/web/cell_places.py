@@ -119,7 +119,7 @@ def _read_middles(coordinate: Array, axes: list[ViewAxis], query: ViewQuery) -> 
     view = replace(open_view(coordinate, replace(query, x=None, x_range=None, at={})), axes=tuple(own))
     if not is_within_budget(view):
         raise Invalid("the coordinates are too long to be read", remedy="look at a part of the array")
-    middles = [[min(first + axis.block // 2 * axis.step, axis.stop - 1) for first in axis.shown()] for axis in axes]
+    middles = [axis.middle_positions() for axis in axes]
     cells = np.asarray(coordinate.oindex[tuple(middles)])
     attrs = dict(with_missing(coordinate._session, coordinate.spec))
     units = attrs.pop("units", None)

@@ -62,8 +62,8 @@ class BoundedConnection(HttpToolsProtocol):
     _stuck: asyncio.TimerHandle | None = None
     _idle_since = 0.0
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         self.logger = _NOBODY
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it

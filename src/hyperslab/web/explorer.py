@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hyperslab.array import Array
+from hyperslab.array.decoded import is_packed
 from hyperslab.database.typed_conditions import parse_equalities, split_conditions
 from hyperslab.errors import HyperslabError, Invalid, SelectionError
 from hyperslab.model.dims import axis_names
@@ -45,7 +46,7 @@ _ROWS, _PIXELS, _BINS = 100, 512, 64
 _HEADERS = {"cache-control": "no-cache"}
 # Dimensions that a request may choose positions of.
 _MOST_CHOICES = 64
-_NAME = re.compile(r"[^\x00-\x1f\x7f]*")
+_PRINTABLE = re.compile(r"[^\x00-\x1f\x7f]*")
 
 
 class Explorer:
@@ -124,7 +125,7 @@ class Explorer:
     def _open_node(self, parts: list[str], query: Mapping[str, list[str]]) -> tuple[FoundDataset, str]:
         """Return the dataset and the path of a node: what stands in the query, else behind the dataset."""
         found = self._find(parts)
-        return found, one_of(query, "node") or found.key
+        return found, single_value(query, "node") or found.key
 
     def _open_array(self, parts: list[str], query: Mapping[str, list[str]]) -> Array:
         found, path = self._open_node(parts, query)
@@ -140,12 +141,12 @@ class Explorer:
             kind = "database" if found.is_database else "folder"
             facts = {"kind": kind, "path": "/".join(parts), "names": found.names, "is_whole": found.is_whole}
             return PlainJson(facts, headers=_HEADERS)
-        group = one_of(query, "node") or found.key
-        depth = parse_depth(one_of(query, "depth"))
-        listed = list_nodes(self._datasets, found.view.where, group, one_of(query, "after"), depth)
+        group = single_value(query, "node") or found.key
+        depth = parse_depth(single_value(query, "depth"))
+        nodes = list_nodes(self._datasets, found.view.where, group, single_value(query, "after"), depth)
         dataset = parts[: len(parts) - (len(found.key.split("/")) if found.key else 0)]
         zarr = link_to("zarr", *dataset)
-        facts = {"kind": "dataset", "path": "/".join(dataset), "zarr": zarr, "losses": f"{zarr}/losses", **listed}
+        facts = {"kind": "dataset", "path": "/".join(dataset), "zarr": zarr, "losses": f"{zarr}/losses", **nodes}
         return PlainJson(facts, headers=_HEADERS)
 
     def _node(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
@@ -154,10 +155,10 @@ class Explorer:
 
     def _rows(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
         """Return rows of a node, of the arrays of a collection that are chosen, or of the objects of a database."""
-        start = parse_number(one_of(query, "start") or "0", "start")
-        count = min(parse_number(one_of(query, "count") or str(_ROWS), "count"), MOST_ROWS)
-        conditions = [*query.get("where", []), *split_conditions(one_of(query, "filter") or "")]
-        order = one_of(query, "order")
+        start = parse_number(single_value(query, "start") or "0", "start")
+        count = min(parse_number(single_value(query, "count") or str(_ROWS), "count"), MOST_ROWS)
+        conditions = [*query.get("where", []), *split_conditions(single_value(query, "filter") or "")]
+        order = single_value(query, "order")
         if len(conditions) > _MOST_CHOICES:
             raise Invalid("so many conditions", remedy=f"give at most {_MOST_CHOICES}")
         found = find_place(self._places, parts)
@@ -167,21 +168,21 @@ class Explorer:
                 self._places[parts[0]].describe_objects(start, count + 1, wanted, order), start, count
             )
         elif conditions or order:
-            path = one_of(query, "node") or found.key
+            path = single_value(query, "node") or found.key
             answer = read_found(self._datasets.find_arrays(found.view.where, path, conditions, order), start, count)
         else:
-            path = one_of(query, "node") or found.key
+            path = single_value(query, "node") or found.key
             answer = read_rows(*self._datasets.open_node(found.view.where, path), start, count)
         return PlainJson({**answer, "conditions": conditions}, headers=_HEADERS)
 
     def _cell(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
         array = self._open_array(parts, query)
-        text = one_of(query, "index") or ""
+        text = single_value(query, "index") or ""
         index = tuple(parse_number(each, "index") for each in text.split(",", _MOST_CHOICES)) if text else ()
         return PlainJson(cell_facts(array, index), headers=_HEADERS)
 
     def _view(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
-        if is_said(query, "thumbnail"):
+        if parse_flag(query, "thumbnail"):
             found, path = self._open_node(parts, query)
             array = self._datasets.open_shown_array(found.view.where, path)
             wanted = replace(choose_axes(array, view_query(query)), quick=True)
@@ -191,11 +192,11 @@ class Explorer:
         return Response(pack_view(head, cells), media_type="application/octet-stream", headers=_HEADERS)
 
     def _export(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
-        file = export_part(self._open_array(parts, query), export_query(query))
+        file = export_part(self._open_array(parts, query), export_query(query), goes_on)
         return Response(file.data, media_type=file.media_type, headers=file.headers)
 
     def _histogram(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
-        bins = parse_number(one_of(query, "bins") or str(_BINS), "bins")
+        bins = parse_number(single_value(query, "bins") or str(_BINS), "bins")
         facts = read_histogram(self._open_array(parts, query), view_query(query), bins, goes_on)
         return PlainJson(facts, headers=_HEADERS)
 
@@ -207,6 +208,7 @@ def cell_facts(array: Array, index: tuple[int, ...]) -> dict[str, object]:
         raise SelectionError("there is no such cell", node=array.path, url=array.url, remedy=remedy)
     stored = array[index]
     facts: dict[str, object] = {"path": f"/{array.path}", "index": list(index), "units": array.units}
+    facts["stored_units"] = None if is_packed(array) else array.units
     value, problem = stored, None
     try:
         view = array.decoded()
@@ -234,13 +236,13 @@ def parse_query(request: Request) -> dict[str, list[str]]:
     """Return what a query says, by name; Invalid for control characters."""
     query: dict[str, list[str]] = {}
     for name, value in request.query_params.multi_items():
-        if _NAME.fullmatch(value) is None:
+        if _PRINTABLE.fullmatch(value) is None:
             raise Invalid("the query has control characters", remedy="leave them out")
         query.setdefault(name, []).append(value)
     return query
 
 
-def one_of(query: Mapping[str, list[str]], name: str) -> str | None:
+def single_value(query: Mapping[str, list[str]], name: str) -> str | None:
     """Return what a query says of a name, None where it says nothing; Invalid where it says several things."""
     values = query.get(name, [])
     if len(values) > 1:
@@ -259,18 +261,18 @@ def parse_depth(text: str | None) -> int | None:
 def view_query(query: Mapping[str, list[str]]) -> ViewQuery:
     """Return the view that a query asks for; Invalid."""
     return ViewQuery(
-        x=one_of(query, "x"),
-        y=one_of(query, "y"),
+        x=single_value(query, "x"),
+        y=single_value(query, "y"),
         at=parse_positions(query),
-        x_range=one_of(query, "x_range"),
-        y_range=one_of(query, "y_range"),
-        width=parse_number(one_of(query, "width") or str(_PIXELS), "width"),
-        height=parse_number(one_of(query, "height") or str(_PIXELS), "height"),
-        field=one_of(query, "field"),
-        decoded=is_said(query, "decoded", "1"),
-        envelope=is_said(query, "envelope"),
-        positions=is_said(query, "positions"),
-        quick=is_said(query, "quick"),
+        x_range=single_value(query, "x_range"),
+        y_range=single_value(query, "y_range"),
+        width=parse_number(single_value(query, "width") or str(_PIXELS), "width"),
+        height=parse_number(single_value(query, "height") or str(_PIXELS), "height"),
+        field=single_value(query, "field"),
+        decoded=parse_flag(query, "decoded", "1"),
+        envelope=parse_flag(query, "envelope"),
+        positions=parse_flag(query, "positions"),
+        quick=parse_flag(query, "quick"),
     )
 
 
@@ -281,7 +283,8 @@ def export_query(query: Mapping[str, list[str]]) -> ExportQuery:
         name, _, rest = text.rpartition(":")
         name, _, first = name.rpartition(":")
         ranges[name] = f"{first}:{rest}"
-    return ExportQuery(one_of(query, "format") or "", parse_positions(query), ranges, is_said(query, "decoded", "1"))
+    format, decoded = single_value(query, "format") or "", parse_flag(query, "decoded", "1")
+    return ExportQuery(format, parse_positions(query), ranges, decoded)
 
 
 def parse_positions(query: Mapping[str, list[str]]) -> dict[str, int]:
@@ -293,9 +296,9 @@ def parse_positions(query: Mapping[str, list[str]]) -> dict[str, int]:
     return at
 
 
-def is_said(query: Mapping[str, list[str]], name: str, otherwise: str = "0") -> bool:
+def parse_flag(query: Mapping[str, list[str]], name: str, otherwise: str = "0") -> bool:
     """Return True for 1 and False for 0; Invalid for any other text."""
-    text = one_of(query, name) or otherwise
+    text = single_value(query, name) or otherwise
     if text not in ("0", "1"):
         raise Invalid(f"{name}={cut_text(text, 40)[0]}", remedy=f"{name} is 0 or 1")
     return text == "1"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 from hyperslab.array import Array
 from hyperslab.conversion.labelled_part import LabelledPart, as_csv, as_npy, read_part, save_dataset
-from hyperslab.errors import Invalid, MemoryLimit, StorageError
+from hyperslab.errors import Conflict, Invalid, MemoryLimit, StorageError
 from hyperslab.group import Group
 from hyperslab.model.dims import axis_names
-from hyperslab.web.axes import ViewAxis, find_axis, parse_range
+from hyperslab.web.axes import ViewAxis, find_axis, parse_slice
 from hyperslab.web.bounded_values import cut_text
 
 # Bytes of cells that a file holds, and chunks and their decoded bytes that are read for it: some seconds of one
@@ -56,8 +56,9 @@ class ExportedFile:
         return {"cache-control": "no-cache", "content-disposition": f"attachment; filename*=UTF-8''{quoted}"}
 
 
-def export_part(array: Array, query: ExportQuery) -> ExportedFile:
-    """Return a part of an array as a file. Invalid, SelectionError; MemoryLimit for what is too large."""
+def export_part(array: Array, query: ExportQuery, goes_on: Callable[[], bool]) -> ExportedFile:
+    """Return a part of an array as a file. Invalid, SelectionError; MemoryLimit for what is too large, Conflict once
+    nobody waits for it."""
     if query.format not in _KINDS:
         known = ", ".join(_KINDS)
         raise Invalid(f"there is no file format {cut_text(query.format, 40)[0]!r}", remedy=f"take one of {known}")
@@ -65,21 +66,28 @@ def export_part(array: Array, query: ExportQuery) -> ExportedFile:
     with array._session.add_place_to_errors(array.path):
         key = _key_of(array, query)
         _check_size(array, key, query)
+        _check_goes_on(goes_on)
         part = read_part(Group(array._session, ""), array, key, decoded=query.decoded)
+        _check_goes_on(goes_on)
         data = _render(part, query.format)
     return ExportedFile(data, media_type, f"{array.name or 'array'}{ending}")
+
+
+def _check_goes_on(goes_on: Callable[[], bool]) -> None:
+    if not goes_on():
+        raise Conflict("nobody waits for the file any more")
 
 
 def _key_of(array: Array, query: ExportQuery) -> tuple[int | slice, ...]:
     """Return the key of the array that the query means, a position or range for each dimension."""
     key: list[int | slice] = [slice(0, size) for size in array.shape]
-    named = [find_axis(array, name) for name in (*query.at, *query.ranges)]
-    if len(set(named)) < len(named):
+    axes = [find_axis(array, name) for name in (*query.at, *query.ranges)]
+    if len(set(axes)) < len(axes):
         raise Invalid("a dimension is chosen twice", remedy="choose each once")
     names = axis_names(array.dims)
     for name, text in query.ranges.items():
         axis = names.index(name)
-        key[axis] = slice(*parse_range(text, array.shape[axis]))
+        key[axis] = slice(*parse_slice(text, array.shape[axis]))
     for name, place in query.at.items():
         axis = names.index(name)
         if not 0 <= place < array.shape[axis]:

@@ -90,8 +90,8 @@ class Admission:
             raise Invalid(
                 "a token with letters beyond ASCII, or with spaces around it", remedy="leave it out, for a random one"
             )
-        given = [allow_origin] if isinstance(allow_origin, str) else allow_origin
-        origins = frozenset(origin if origin == "*" else parse_origin(origin) for origin in given)
+        sites = [allow_origin] if isinstance(allow_origin, str) else allow_origin
+        origins = frozenset(site if site == "*" else parse_origin(site) for site in sites)
         return cls(host, token, origins, our_names(host, origins), frames)
 
     @property
@@ -126,7 +126,7 @@ class Admission:
             candidates += [(value, self.token) for value in parse_qs(query).get("token", [])[:1]]
         if b"cookie" in headers:
             candidates += [(value, self.cookie) for value in read_cookies(headers[b"cookie"].decode("latin-1"))]
-        same = [hmac.compare_digest(given.encode(), wanted.encode()) for given, wanted in candidates]
+        same = [hmac.compare_digest(found.encode(), wanted.encode()) for found, wanted in candidates]
         return True in same  # each was compared, in a time that does not tell how far it is right
 
     def allows_origin(self, origin: str) -> bool:

@@ -198,7 +198,7 @@ def _decoded(array: Array, key: tuple[slice, ...]) -> Values:
     return np.asarray(array[key])
 
 
-def _shown(cell: Any) -> Any:
+def _bounded_cell(cell: Any) -> Any:
     """Return a cell of a table as JSON has it, with ``cut`` where that is the beginning of it."""
     value, cut = plain(cell, _ITEMS, _LETTERS)
     return {"value": value, "cut": True} if cut else value
@@ -348,7 +348,7 @@ def _answer(
     rows: list[list[Any]] = []
     left = _MOST_BYTES
     for row in found:
-        shown = [_shown(cell) for cell in row]
+        shown = [_bounded_cell(cell) for cell in row]
         left -= len(json.dumps(shown))
         if rows and left < 0:
             break

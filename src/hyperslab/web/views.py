@@ -19,12 +19,13 @@ import numpy as np
 
 from hyperslab.array import Array, cf
 from hyperslab.array.attributes import with_missing
+from hyperslab.array.decoded import is_packed
 from hyperslab.conversion.source_nodes import DAMAGE
 from hyperslab.errors import Conflict, HyperslabError, Invalid
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names
 from hyperslab.model.dtypes import describe, is_fixed
-from hyperslab.web.axes import AxisLabels, ViewAxis, find_axis, grouped, labels_of, parse_range
+from hyperslab.web.axes import AxisLabels, ViewAxis, find_axis, group_spans, labels_of, parse_slice
 from hyperslab.web.bounded_values import cut_text, public_text
 from hyperslab.web.reduction import BlockMeans
 
@@ -227,12 +228,12 @@ def open_view(array: Array, query: ViewQuery) -> ReducedView:
             raise Invalid("a picture of so many pixels", remedy=f"ask for at most {MOST_CELLS // query.layers:,}")
         names = axis_names(array.dims)
         x = find_axis(array, names[-1] if query.x is None else query.x)
-        axes = [ViewAxis(x, *parse_range(query.x_range, array.shape[x]), query.width)]
+        axes = [ViewAxis(x, *parse_slice(query.x_range, array.shape[x]), query.width)]
         if query.y is not None:
             y = find_axis(array, query.y)
             if x == y:
                 raise Invalid("rows and columns are the same dimension", remedy="choose two")
-            axes.insert(0, ViewAxis(y, *parse_range(query.y_range, array.shape[y]), query.height))
+            axes.insert(0, ViewAxis(y, *parse_slice(query.y_range, array.shape[y]), query.height))
         shown = {axis.axis for axis in axes}
         fixed = {axis: 0 for axis in range(array.ndim) if axis not in shown}
         for name, place in query.at.items():
@@ -312,9 +313,9 @@ def _boxes(view: ReducedView) -> Iterator[tuple[list[range], list[range]]]:
     columns = view.columns.spans(cuts[view.columns.axis])
     rows = view.rows.spans(cuts[view.rows.axis]) if len(view.axes) == 2 else [range(1)]
     tallest = max(map(len, rows))
-    column_groups = grouped(columns, max(_BOX_CELLS // tallest, 1))
+    column_groups = group_spans(columns, max(_BOX_CELLS // tallest, 1))
     widest = max(group[-1].stop - group[0].start for group in column_groups)
-    for row_group in grouped(rows, max(_BOX_CELLS // widest, 1)):
+    for row_group in group_spans(rows, max(_BOX_CELLS // widest, 1)):
         for column_group in column_groups:
             yield row_group, column_group
 
@@ -387,17 +388,20 @@ def finite_or_none(number: float) -> float | None:
 
 
 def units_of(array: Array, view: ReducedView) -> str | None:
-    """Return the units of the cells that a view shows: those of the attributes, or what times are counted in."""
+    """Return the units of the cells that a view shows: those of the attributes, or what times are counted in; None of
+    packed cells as they are stored, since the attributes speak of decoded ones."""
     kinds = {"m": "seconds", "M": "seconds since 1970-01-01"}
     dtype = array.dtype if view.field is None else array.dtype[view.field]
     if dtype.kind in kinds:
         return kinds[dtype.kind]
-    return None if array.units is None or view.field is not None else cut_text(array.units)[0]
+    if array.units is None or view.field is not None or (view.how is None and is_packed(array)):
+        return None
+    return cut_text(array.units)[0]
 
 
 def axis_facts(array: Array, axis: ViewAxis, *, labelled: bool = True) -> dict[str, object]:
     """Return which positions an axis of the picture shows, and the label of the first one of each of its cells."""
-    labels = labels_of(array, axis.axis, axis.shown()) if labelled else AxisLabels()
+    labels = labels_of(array, axis.axis, axis.first_positions()) if labelled else AxisLabels()
     return {
         "dim": axis_names(array.dims)[axis.axis],
         "size": array.shape[axis.axis],

@@ -497,7 +497,7 @@ class ZarrView:
             if time.monotonic() < self._next_look or not self._lock.acquire(blocking=False):
                 return state  # the state of a moment ago, while another thread looks
             try:
-                return self._looked_at(state)
+                return self._refresh(state)
             finally:
                 self._lock.release()
         with self._lock:
@@ -508,7 +508,7 @@ class ZarrView:
                 self._next_look = time.monotonic() + _LOOK_EVERY
             return state
 
-    def _looked_at(self, state: OpenState) -> OpenState:
+    def _refresh(self, state: OpenState) -> OpenState:
         """Return the state if its documents are what they were, else a new one. The lock is held."""
         began = time.monotonic()
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from hyperslab.array import Array
+from hyperslab.array.decoded import is_packed
 from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
     allow_option,
@@ -23,7 +23,7 @@ from hyperslab.cli.arguments import (
 )
 from hyperslab.cli.output import format_columns, json_option, json_text, print_json, print_remark
 from hyperslab.conversion import labelled_part
-from hyperslab.errors import AlreadyExists, FormatError, Invalid
+from hyperslab.errors import AlreadyExists, Invalid
 from hyperslab.model.amounts import counted
 from hyperslab.stores.building import building
 
@@ -72,16 +72,6 @@ def get_command(
             f"the cells of /{array.path} are packed, these are the stored numbers; --decoded gives the physical ones"
         )
     give_out("get", part, array.path, url, nearest=nearest, output=output, as_json=as_json)
-
-
-def is_packed(array: Array) -> bool:
-    """Return True if the attributes ask for scale, offset or another sign; attributes that make no sense ask for
-    nothing.
-    """
-    try:
-        return array.decoded().is_packed
-    except FormatError:
-        return False
 
 
 def give_out(

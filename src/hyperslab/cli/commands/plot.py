@@ -17,6 +17,7 @@ import numpy as np
 
 from hyperslab.array import Array, cf
 from hyperslab.array.attributes import with_missing
+from hyperslab.array.decoded import is_packed
 from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
     allow_option,
@@ -30,7 +31,6 @@ from hyperslab.cli.arguments import (
     storage_option,
     url_argument,
 )
-from hyperslab.cli.commands.get import is_packed
 from hyperslab.cli.output import json_option, print_json, print_remark
 from hyperslab.cli.plot_axes import Axis, axis_of, curved_axes, date_text, date_ticks, mask_torn_cells, title_of
 from hyperslab.conversion import labelled_part

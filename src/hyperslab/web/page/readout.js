@@ -64,8 +64,8 @@ export class Readout {
       const query = { node: cell.node, index: cell.index.join(",") };
       const facts = await fetchJson("cell", this.place, query, abort.signal);
       if (abort.signal.aborted) return;
-      const value = cell.isDecoded ? facts.value : facts.stored;
-      const text = typeof value === "number" ? withUnits(formatNumber(value, 9), facts.units) : shortTime(value);
+      const [value, units] = cell.isDecoded ? [facts.value, facts.units] : [facts.stored, facts.stored_units];
+      const text = typeof value === "number" ? withUnits(formatNumber(value, 9), units) : shortTime(value);
       this.value.textContent = value === null ? "missing" : visible(text);
       this.labels.textContent = visible(facts.labels.map((label, axis) => placeText(label, cell.index[axis])).join(" · "));
       this.element.dataset.index = cell.index.join(",");
