@@ -20,6 +20,7 @@ import httpx
 import numpy as np
 import pytest
 from chromium import MARKS, running_browser
+from raw_requests import request, send
 
 import hyperslab as hs
 from hyperslab.stores.memory import MemoryStore
@@ -60,8 +61,9 @@ def test_what_a_notebook_is_given(root: hs.Group) -> None:
         assert httpx.get(f"{address}/").status_code == 200
         facts = httpx.get(f"{address}/api/browse", headers={"authorization": f"Bearer {token}", "host": "hub.example"})
         assert facts.json()["names"] == ["a b.zarr"]
-        for path in ("api/browse", "api/node/a%20b.zarr", "zarr/", "zarr/a%20b.zarr/zarr.json", "page/../api/browse"):
-            assert httpx.get(f"{address}/{path}").status_code == 403, path
+        paths = ("api/browse", "api/node/a%20b.zarr", "zarr/", "zarr/a%20b.zarr/zarr.json")
+        for path in (*paths, *(f"page/{up}/{path}" for up in ("..", "%2e%2e", "x/..%2f..") for path in paths)):
+            assert send(address, request(f"/{path}", token="")).status == 403, path
         assert root.explore().url.startswith(f"{address}/#token={token}&")  # the same server
         assert repr(explorer) == f"<explorer of {root.url} at {url}>"
     finally:
