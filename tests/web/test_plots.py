@@ -390,6 +390,30 @@ def test_lines_show_the_least_and_the_greatest(page: Page, server: Any) -> None:
     assert float(told(page, str(index))[0]) == pytest.approx(float(LINE[index]), rel=1e-6)
 
 
+def test_lines_by_keys(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/t2m", {"kind": "line", "x": "lat", "at": {"lon": 3}})
+    pane = page.get_by_test_id("pane-0")
+    assert "left and right" in (pane.get_attribute("aria-label") or "")
+    pane.press("ArrowRight")
+    assert told(page, "0,9,3")[1].endswith("lon 30 degrees_east")
+    pane.press("ArrowRight")
+    assert told(page, "0,10,3")[1].startswith("time 2000-02-28 · lat 15")
+    pane.press("ArrowLeft")
+    told(page, "0,9,3")
+    with counted_views(page) as views:
+        pane.press("+")
+        page.wait_for_timeout(200)
+        wait(page)
+        pane.press("Shift+ArrowRight")
+        page.wait_for_timeout(200)
+        wait(page)
+        pane.press("0")
+        page.wait_for_timeout(200)
+        wait(page)
+    (first, last), (moved, end) = ([int(each) for each in view["x_range"][0].split(":")] for view in views[:2])
+    assert 0 < first < 9 < last < 18 and moved > first and end > last and "x_range" not in views[2]
+
+
 def test_a_line_over_time_is_zoomed(page: Page, server: Any) -> None:
     show(page, server, "maps.zarr", "/t2m", {"kind": "line", "x": "lon", "at": {"lat": 3}})
     box = box_of(page)

@@ -18,6 +18,7 @@ from hyperslab.array.plain_values import cell_text
 from hyperslab.conversion.labelled_part import LabelledAxis, LabelledPart
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.group import Group
+from hyperslab.group.coordinates import find_auxiliary_coordinates
 from hyperslab.model.calendars import DAY, REAL, Moment, calendar_name, date_of, iso_text, parse_moment, unit_length
 from hyperslab.model.cells import Values
 from hyperslab.model.paths import child, split
@@ -236,18 +237,12 @@ def curved_axes(root: Group | Array, array: Array, kept: dict[str, object]) -> t
 
 
 def _candidates(root: Group | Array, array: Array) -> Iterator[Array]:
-    """Yield the arrays that the attribute ``coordinates`` names (CF 1.11, 5), then all beside the array."""
+    """Yield the arrays that the attribute ``coordinates`` names, then all beside the array."""
     folder = split(array.path)[0]
     group = root.get(folder) if isinstance(root, Group) and folder else root
     if not isinstance(root, Group) or not isinstance(group, Group):
         return
-    for name in str(array.attrs.get("coordinates", "")).split():
-        try:
-            node = root.get(child(folder, name))
-        except HyperslabError:  # a name that none can have, or damage
-            continue
-        if isinstance(node, Array):
-            yield node
+    yield from find_auxiliary_coordinates(array)
     yield from (node for _, node in group.arrays())
 
 

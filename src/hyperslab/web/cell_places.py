@@ -3,8 +3,6 @@ grids, and cells that form no grid (CF 1.11, 5.2 and 5.3)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,17 +10,14 @@ import numpy as np
 from hyperslab.array import Array, cf
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.axis_roles import role_of
-from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.group import Group
+from hyperslab.errors import Invalid
+from hyperslab.group.coordinates import find_auxiliary_coordinates
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names
-from hyperslab.model.paths import child as path_of
-from hyperslab.model.paths import outward, split
+from hyperslab.model.paths import split
 from hyperslab.web.axes import ViewAxis
 from hyperslab.web.views import ViewQuery, as_numbers, axis_facts, fit_view, is_within_budget, open_view
 
-# Names that are looked up of the attribute ``coordinates``.
-_MOST_NAMES = 20
 _RADIANS = ("radian", "radians", "rad")
 # Degrees beyond which a longitude is none, but a number for missing ones.
 _FARTHEST = 1080.0
@@ -47,7 +42,7 @@ def find_places(array: Array) -> CellPlaces | None:
     """Return the coordinates that say where the cells lie; None without any. What cannot be read is none."""
     names = axis_names(array.dims)
     found: dict[str, Array] = {}
-    for coordinate in _coordinates(array):
+    for coordinate in find_auxiliary_coordinates(array):
         role = role_of(split(coordinate.path)[1], coordinate.spec.attrs)
         dims = coordinate.dims
         is_like = 1 <= coordinate.ndim <= 2 and None not in dims and set(dims) <= set(names)
@@ -59,19 +54,6 @@ def find_places(array: Array) -> CellPlaces | None:
         return None
     along = sorted(map(str, found["longitude"].dims), key=names.index)
     return CellPlaces(tuple(along), found["longitude"], found["latitude"])
-
-
-def _coordinates(array: Array) -> Iterator[Array]:
-    """Yield the arrays that the attribute ``coordinates`` names, the nearest of each name, but for dimensions."""
-    root = Group(array._session, "")
-    for name in str(array.spec.attrs.get("coordinates", "")).split()[:_MOST_NAMES]:
-        if name in array.dims:
-            continue
-        with suppress(HyperslabError):  # a name that none can have, or damage
-            near = (root.get(path_of(folder, name)) for folder in outward(split(array.path)[0]))
-            coordinate = next((node for node in near if isinstance(node, Array)), None)
-            if coordinate is not None:
-                yield coordinate
 
 
 def read_places(array: Array, query: ViewQuery) -> tuple[dict[str, object], Values]:

@@ -1,34 +1,80 @@
-// A frame: a canvas with a drawing, and what mouse, fingers and keys do to it: zoom, move, point.
+// Frames: an element with a drawing, and what mouse, fingers and keys do to it: zoom, move, point.
 
 import { fitRange } from "./drawing.js";
 import { CanvasPen } from "./pen.js";
 import { visible } from "./texts.js";
 
-const ZOOM = 1.3;
+/** How much closer one turn of the wheel, or one key, looks. */
+export const ZOOM = 1.3;
 // Pixels that a pointer moves before it drags.
 const SLACK = 4;
 
-/** Shows one drawing. */
-export class Frame {
+/** What all frames have: an element that shows one drawing, a position that is marked, and keys. */
+export class BaseFrame {
   /**
    * @param {HTMLElement} element
    * @param {{label: string, onWindow: (window: any) => void, onPoint: (position: any) => void, theme: () => any}} options
+   * @param {Record<string, number[]>} arrows what keys move: right and down
    */
-  constructor(element, { label, onWindow, onPoint, theme }) {
-    Object.assign(this, { element, onWindow, onPoint, theme });
+  constructor(element, { label, onWindow, onPoint, theme }, arrows) {
+    Object.assign(this, { element, onWindow, onPoint, theme, arrows });
+    element.classList.add("plot-frame");
+    element.tabIndex = 0;
+    element.setAttribute("role", "application");
+    const keys = arrows.ArrowUp ? "arrows" : "left and right";
+    element.setAttribute("aria-label", visible(`${label}: ${keys} move the pointer, + and - zoom, 0 shows all`));
+    element.addEventListener("keydown", (event) => this.onKey(event));
+    this.drawing = null;
+    this.at = null;
+  }
+
+  /** Show a drawing. */
+  show(drawing) {
+    this.drawing = drawing;
+    this.repaint();
+  }
+
+  size() {
+    return { width: Math.max(this.element.clientWidth, 80), height: Math.max(this.element.clientHeight, 80) };
+  }
+
+  /** Put the mark at a position, none for null. */
+  setMark(position) {
+    this.at = position;
+    this.placeMark();
+  }
+
+  point(position) {
+    this.setMark(position);
+    this.onPoint(position);
+  }
+
+  onKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || !this.drawing) return;
+    const step = this.arrows[event.key];
+    if (step && event.shiftKey) this.pan(step[0] * 0.2, step[1] * 0.2);
+    else if (step) this.step(...step);
+    else if (event.key === "+" || event.key === "=") this.zoomBy(1 / ZOOM);
+    else if (event.key === "-" || event.key === "_") this.zoomBy(ZOOM);
+    else if (event.key === "0" || event.key === "Home") this.showAll();
+    else if (event.key === "Escape") this.point(null);
+    else return;
+    event.preventDefault();
+  }
+}
+
+/** Shows a drawing on a canvas. */
+export class Frame extends BaseFrame {
+  /** @param {HTMLElement} element @param {any} options as those of `BaseFrame` */
+  constructor(element, options) {
+    super(element, options, { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] });
     this.canvas = document.createElement("canvas");
     this.canvas.className = "plot-canvas";
     this.mark = document.createElement("div");
     this.mark.className = "plot-mark";
     this.mark.hidden = true;
-    element.classList.add("plot-frame");
-    element.tabIndex = 0;
-    element.setAttribute("role", "application");
-    element.setAttribute("aria-label", visible(`${label}: arrows move the pointer, + and - zoom, 0 shows all`));
     element.replaceChildren(this.canvas, this.mark);
-    this.drawing = null;
     this.projection = null;
-    this.at = null;
     this.drag = null;
     this.listen();
   }
@@ -42,13 +88,6 @@ export class Frame {
     element.addEventListener("pointercancel", (event) => this.onUp(event));
     element.addEventListener("pointerleave", () => !this.drag && this.point(null));
     element.addEventListener("dblclick", () => this.showAll());
-    element.addEventListener("keydown", (event) => this.onKey(event));
-  }
-
-  /** Show a drawing. */
-  show(drawing) {
-    this.drawing = drawing;
-    this.repaint();
   }
 
   repaint() {
@@ -63,16 +102,6 @@ export class Frame {
     this.projection = this.drawing.paint(new CanvasPen(context), size, this.theme());
     const { box, a, b, c, d } = this.projection;
     this.element.dataset.box = JSON.stringify({ ...box, x: [a, b], y: [c, d] }); // for who looks at pixels
-    this.placeMark();
-  }
-
-  size() {
-    return { width: Math.max(this.element.clientWidth, 80), height: Math.max(this.element.clientHeight, 80) };
-  }
-
-  /** Put the mark at a position, none for null. */
-  setMark(position) {
-    this.at = position;
     this.placeMark();
   }
 
@@ -135,26 +164,7 @@ export class Frame {
     if (this.element.hasPointerCapture(event.pointerId)) this.element.releasePointerCapture(event.pointerId);
   }
 
-  point(position) {
-    this.setMark(position);
-    this.onPoint(position);
-  }
-
   // -- keys ------------------------------------------------------------------------------------------------------
-
-  onKey(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || !this.drawing) return;
-    const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-    const step = steps[event.key];
-    if (step && event.shiftKey) this.pan(step[0] * 0.2, step[1] * 0.2);
-    else if (step) this.step(...step);
-    else if (event.key === "+" || event.key === "=") this.zoomBy(1 / ZOOM);
-    else if (event.key === "-" || event.key === "_") this.zoomBy(ZOOM);
-    else if (event.key === "0" || event.key === "Home") this.showAll();
-    else if (event.key === "Escape") this.point(null);
-    else return;
-    event.preventDefault();
-  }
 
   /** Move the mark by one cell of the picture, as it lies on the screen. */
   step(right, down) {

@@ -2,11 +2,11 @@
 // pen draws them, for uPlot draws on a canvas of its own alone and writes no SVG.
 
 import { Projection, boxOf, drawFrame, drawGaps, drawX, drawY, fitRange } from "./drawing.js";
+import { BaseFrame, ZOOM } from "./frame.js";
 import { CanvasPen, FONT } from "./pen.js";
 import { niceTicks, titleOf } from "./scale.js";
 import { visible } from "./texts.js";
 
-const ZOOM = 1.3;
 let uPlotIsThere = null;
 
 /** Load uPlot, once. It is a script that makes a global name. */
@@ -140,27 +140,12 @@ function bands(places, least, greatest, placed) {
   return found;
 }
 
-/** Shows one line: the pointer reads, a drag or the wheel zooms. The same methods as `Frame`. */
-export class LineFrame {
-  constructor(element, { label, onWindow, onPoint, theme }) {
-    Object.assign(this, { element, onWindow, onPoint, theme });
-    element.classList.add("plot-frame");
-    element.tabIndex = 0;
-    element.setAttribute("role", "application");
-    element.setAttribute("aria-label", visible(`${label}: left and right move the pointer, + and - zoom, 0 shows all`));
-    element.addEventListener("keydown", (event) => this.onKey(event));
-    this.drawing = null;
+/** Shows one line: the pointer reads, a drag or the wheel zooms. */
+export class LineFrame extends BaseFrame {
+  /** @param {HTMLElement} element @param {any} options as those of `BaseFrame` */
+  constructor(element, options) {
+    super(element, options, { ArrowLeft: [-1, 0], ArrowRight: [1, 0] });
     this.chart = null;
-    this.at = null;
-  }
-
-  show(drawing) {
-    this.drawing = drawing;
-    this.repaint();
-  }
-
-  size() {
-    return { width: Math.max(this.element.clientWidth, 80), height: Math.max(this.element.clientHeight, 80) };
   }
 
   repaint() {
@@ -247,33 +232,11 @@ export class LineFrame {
     this.zoom(event.deltaY > 0 ? ZOOM : 1 / ZOOM, this.drawing.positionOf(this.chart.posToVal(left, "x")));
   }
 
-  onKey(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || !this.drawing) return;
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (step && event.shiftKey) this.pan(step * 0.2 * (this.drawing.falls ? -1 : 1));
-    else if (step) this.step(step * (this.drawing.falls ? -1 : 1));
-    else if (event.key === "+" || event.key === "=") this.zoomBy(1 / ZOOM);
-    else if (event.key === "-" || event.key === "_") this.zoomBy(ZOOM);
-    else if (event.key === "0" || event.key === "Home") this.showAll();
-    else if (event.key === "Escape") this.point(null);
-    else return;
-    event.preventDefault();
-  }
-
   step(right) {
-    const { window, bounds, picture } = this.drawing;
-    const x = this.at ? this.at.x + right * picture.x.span : Math.floor((window.x[0] + window.x[1]) / 2);
+    const { window, bounds, picture, falls } = this.drawing;
+    const next = (falls ? -right : right) * picture.x.span;
+    const x = this.at ? this.at.x + next : Math.floor((window.x[0] + window.x[1]) / 2);
     if (x >= bounds.x[0] && x < bounds.x[1]) this.point({ x, y: 0 });
-  }
-
-  point(position) {
-    this.setMark(position);
-    this.onPoint(position);
-  }
-
-  setMark(position) {
-    this.at = position;
-    this.placeMark();
   }
 
   placeMark() {
@@ -293,9 +256,12 @@ export class LineFrame {
     this.setWindow(this.drawing.window.x.map((end) => at + (end - at) * factor));
   }
 
-  pan(part) {
-    const [from, to] = this.drawing.window.x;
-    this.setWindow([from + part * (to - from), to + part * (to - from)]);
+  /** Move by a part of what is seen. */
+  pan(right) {
+    const { window, falls } = this.drawing;
+    const [from, to] = window.x;
+    const shift = (falls ? -right : right) * (to - from);
+    this.setWindow([from + shift, to + shift]);
   }
 
   showAll() {
