@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -277,6 +278,17 @@ def test_tables_of_nwb(tmp_path: Path) -> None:
         assert listed["/units"]["type"] == "Units"
         found = get(client, "rows/a.nwb.zarr", node="/units")
         assert found["rows"] == [[0, [0.1, 0.2]], [1, []], [2, {"value": [0.5] * 50, "cut": True}]]
+
+
+def test_times_of_a_collection_are_told_alike(tmp_path: Path) -> None:
+    schema = ArraySchema(
+        dimensions=[DimensionSchema("x", 3)], dtype=float, attributes=[AttributeSchema("dt", datetime, True)]
+    )
+    with Client(f"file://{tmp_path}/store", durable=False) as store:
+        store.create_collection("days", schema).create({"dt": datetime(2023, 1, 1, tzinfo=UTC)})
+    with hs.serve(tmp_path / "store", token="") as server, httpx.Client(base_url=server.address) as client:
+        for query in ({}, {"order": "dt"}, {"filter": "dt>=2023-01-01"}):
+            assert get(client, "rows/store", node="/days", **query)["rows"][0][2] == "2023-01-01T00:00:00+00:00"
 
 
 @pytest.mark.parametrize("layout", ["hyperslab", "deker"])

@@ -41,6 +41,11 @@ def client(tmp_path: Path) -> Iterator[httpx.Client]:
         root.create_array("twice", data=np.arange(9).reshape(3, 3), dims=["pair", "pair"])
         root.create_array("z", data=np.array([0.0, 0.5, 1.0]), dims=["z"])
         root.create_array("covariance", data=np.arange(9).reshape(3, 3), dims=["z", "z"])
+        root.create_array("mask", data=np.array([True, False, True]), dims=["m"], attrs={"long_name": "land"})
+        root.create_array("waves", data=np.array([1 + 2j]), dims=["w"])
+        root.create_array(
+            "other", data=np.arange(3), dims=["o"], units="days since 2000-01-01", attrs={"calendar": "360_day"}
+        )
     with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address, timeout=60) as made:
         yield made
 
@@ -89,6 +94,14 @@ def test_a_file_that_nobody_waits_for_is_not_made(tmp_path: Path) -> None:
             assert answers == []
 
 
+def test_truth_values_in_netcdf(client: httpx.Client, tmp_path: Path) -> None:
+    path = tmp_path / "mask.nc"
+    path.write_bytes(export(client, node="/mask", format="netcdf").content)
+    with hs.open(path) as root:
+        assert root["mask"].dtype == "i1" and root["mask"].attrs["long_name"] == "land"
+        assert root["mask"].decoded()[...].tolist() == [True, False, True]
+
+
 @pytest.mark.parametrize(
     ("query", "status", "words"),
     [
@@ -103,6 +116,8 @@ def test_a_file_that_nobody_waits_for_is_not_made(tmp_path: Path) -> None:
         ({"node": "/t", "format": "csv", "range": "time"}, 400, "no dimension"),
         ({"node": "/t", "format": "csv", "at": "time:0", "range": "time:0:1"}, 400, "chosen twice"),
         ({"node": "/", "format": "csv"}, 400, "group"),
+        ({"node": "/waves", "format": "netcdf"}, 400, "no cells of type complex128"),
+        ({"node": "/other", "format": "npy"}, 400, "times of other calendars"),
     ],
 )
 def test_what_is_refused(client: httpx.Client, query: dict[str, Any], status: int, words: str) -> None:

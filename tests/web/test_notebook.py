@@ -23,6 +23,7 @@ from chromium import MARKS, running_browser
 from raw_requests import request, send
 
 import hyperslab as hs
+from hyperslab.errors import Invalid
 from hyperslab.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -74,6 +75,12 @@ def test_what_a_notebook_is_given(root: hs.Group) -> None:
     again = root.explore()
     assert again.url != explorer.url
     again.close()
+
+
+def test_the_height_of_a_frame_is_a_number(root: hs.Group) -> None:
+    for height in (0, "640"):
+        with pytest.raises(Invalid, match="height"):
+            root.explore(height=height)  # type: ignore[arg-type]
 
 
 def test_addresses_of_proxies(root: hs.Group, monkeypatch: pytest.MonkeyPatch) -> None:

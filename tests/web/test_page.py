@@ -62,6 +62,7 @@ def make_data(folder: Path) -> None:
         group.create_array("large", data=np.array([2**62 + 1, -(2**60)]))
         records = np.array([(1, 0.5), (2, 1.5)], [("number", "i4"), ("part", "f8")])
         group.create_array("records", data=records)
+        group.create_array("tenths", data=np.full((1, 1, 200), 0.1, "f4"))
         group.create_array("words", data=np.array(["one", "two\nlines", "three"], np.dtypes.StringDType()))
     with hs.create(folder / "lab.nwb.zarr", "hdmf") as root:
         units = root.create_group("units", {"colnames": ["times", "name"], "neurodata_type": "Units"})
@@ -205,7 +206,7 @@ def test_the_tree_is_unfolded_level_by_level(page: Page, server: Any) -> None:
     item(page, "deeper").locator("> .fold").click()
     item(page, "cells").wait_for()
     names = item(page, "deeper").locator("xpath=following-sibling::ul").locator(".name").all_inner_texts()
-    assert sorted(names) == ["cells", "large", "records", "words"]
+    assert sorted(names) == ["cells", "large", "records", "tenths", "words"]
     assert item(page, "deep").get_attribute("aria-expanded") == "true"
     item(page, "deep").locator("> .fold").click()
     assert not item(page, "cells").is_visible()
@@ -317,6 +318,7 @@ def test_cells_of_an_array_page_by_page(page: Page, server: Any) -> None:
     [
         ("/deep/deeper/records", [["1", "0.5"], ["2", "1.5"]]),
         ("/deep/deeper/words", [["one"], ["two\nlines"], ["three"]]),
+        ("/deep/deeper/tenths", [[f"[[{', '.join(['0.1'] * 24)}]] …"]]),
         ("/deep/deeper/large", [[str(2**62 + 1)], [str(-(2**60))]]),
     ],
 )

@@ -166,7 +166,7 @@ def test_pixels_are_the_colours_of_the_cells(page: Page, server: Any) -> None:
 def test_large_images_are_means(page: Page, server: Any) -> None:
     show(page, server, "big.zarr", "/plane")
     text = page.get_by_test_id("reduction").inner_text()
-    rows, columns = map(int, re.fullmatch(r"mean of (\d+) x (\d+)", text).groups())  # type: ignore[union-attr]
+    rows, columns = map(int, re.fullmatch(r"mean of (\d+) x (\d+) cells", text).groups())  # type: ignore[union-attr]
     assert rows > 1 and columns > 1
     part = BIG[: 2000 // rows * rows, : 3000 // columns * columns].astype("f8")
     wanted = part.reshape(2000 // rows, rows, 3000 // columns, columns).mean(axis=(1, 3))
@@ -270,6 +270,19 @@ def test_the_value_under_the_pointer_is_the_cell(page: Page, server: Any) -> Non
     value, _ = told(page, "700,2000")
     assert float(value) == BIG[700, 2000]
     assert "mean of" in page.get_by_test_id("readout-shown").inner_text()
+
+
+def test_the_value_of_a_cell_is_that_of_the_picture(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/t2m", {"at": {"time": 3}})
+    point(page, 7.5, 4.5)
+    told(page, "3,4,7")
+    page.mouse.move(0, 0)
+    page.get_by_test_id("slider-time").press("ArrowLeft")
+    value, labels = told(page, "2,4,7")
+    assert float(value[:-2]) == pytest.approx(float(T2M[2, 4, 7]), rel=1e-6) and labels.startswith("time 2000-02-30")
+    page.get_by_test_id("plot-kind").select_option("line")
+    until(page, "document.querySelector('[data-testid=readout]').dataset.index === undefined")
+    assert page.get_by_test_id("readout-value").inner_text() == ""
 
 
 def test_a_slider_moves_and_plays(page: Page, server: Any) -> None:
@@ -376,7 +389,7 @@ def test_a_new_view_gives_up_the_old_one(page: Page, server: Any) -> None:
 
 def test_lines_show_the_least_and_the_greatest(page: Page, server: Any) -> None:
     show(page, server, "big.zarr", "/line")
-    assert re.fullmatch(r"minimum, mean and maximum of \d+", page.get_by_test_id("reduction").inner_text())
+    assert re.fullmatch(r"minimum, mean and maximum of \d+ cells", page.get_by_test_id("reduction").inner_text())
     box = box_of(page)
     assert box["y"][0] > 9  # one cell of 100,000 is seen
     pixels = pixels_of(page)
@@ -488,6 +501,28 @@ def test_two_arrays_and_their_difference(page: Page, server: Any) -> None:
     wait(page)
     limits = (float(min(T2M[3].min(), OTHER[3].min())), float(max(T2M[3].max(), OTHER[3].max())))
     assert np.abs(drawn_cells(page, columns, rows, 1) - colors_of(OTHER[3], limits=limits)).max() <= 2
+
+
+def test_code_reads_the_cells_that_are_shown(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/t2m", {"kind": "traces", "x": "time", "y": "lon", "at": {"lat": 2}})
+    names: dict[str, Any] = {}
+    exec(page.get_by_test_id("python").inner_text(), names)
+    np.testing.assert_array_equal(names["cells"], T2M[:, 2, :32])
+    pane = {"node": "/other", "operation": "difference"}
+    show(page, server, "maps.zarr", "/t2m", {"at": {"time": 2}, "pane": pane})
+    exec(page.get_by_test_id("python").inner_text(), names)
+    np.testing.assert_array_equal(names["difference"], T2M[2] - OTHER[2])
+
+
+def test_limits_that_are_none_are_marked(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/t2m", {"coast": False})
+    lowest = page.get_by_test_id("plot-lowest")
+    lowest.fill("1000")
+    lowest.press("Enter")
+    assert lowest.get_attribute("aria-invalid") == "true"
+    lowest.fill("250")
+    lowest.press("Enter")
+    assert lowest.get_attribute("aria-invalid") == "false"
 
 
 def test_a_damaged_chunk_is_a_gap(page: Page, server: Any) -> None:

@@ -135,7 +135,10 @@ def test_images_are_means_of_blocks(
     np.testing.assert_allclose(cells[0], wanted, rtol=1e-6)
     assert np.isnan(wanted).any() == (width in (10, 33))
     by, bx = -(-part.shape[0] // height), -(-part.shape[1] // width)
-    assert (head["reduction"], head["is_exact"]) == (f"mean of {by} x {bx}" if by * bx > 1 else "every cell", True)
+    assert (head["reduction"], head["is_exact"]) == (
+        f"mean of {by} x {bx} cells" if by * bx > 1 else "every cell",
+        True,
+    )
     assert (head["x"]["start"], head["x"]["stop"], head["x"]["block"]) == (*columns, bx)
     assert (head["y"]["start"], head["y"]["stop"], head["y"]["block"]) == (*rows, by)
     assert head["minimum"] == pytest.approx(np.nanmin(wanted))
@@ -180,7 +183,10 @@ def test_every_cell_where_there_are_pixels_enough(client: httpx.Client) -> None:
 def test_lines_are_envelopes(client: httpx.Client) -> None:
     head, cells = view(client, "/air", x="lon", at=["lat:20", "time:0"], width=13)
     parts = blocks(CELLS[0, 20:21].astype("f8"), 1, 13)[0]
-    assert (head["layers"], head["reduction"]) == (["minimum", "mean", "maximum"], "minimum, mean and maximum of 10")
+    assert (head["layers"], head["reduction"]) == (
+        ["minimum", "mean", "maximum"],
+        "minimum, mean and maximum of 10 cells",
+    )
     for layer, wanted in enumerate((np.fmin.reduce(parts, 1), mean_of(parts), np.fmax.reduce(parts, 1))):
         np.testing.assert_allclose(cells[layer], wanted, rtol=1e-6)
     assert np.isnan(cells).any(axis=0).sum() == 5
@@ -228,7 +234,7 @@ def test_images_have_envelopes_on_demand(client: httpx.Client) -> None:
     head, cells = view(client, "/air", envelope=1, **query)
     parts = blocks(CELLS[0].astype("f8"), 90, 13)
     assert (head["layers"], head["kind"]) == (["minimum", "mean", "maximum"], "image")
-    assert head["reduction"] == "minimum, mean and maximum of 1 x 10"
+    assert head["reduction"] == "minimum, mean and maximum of 1 x 10 cells"
     for layer, wanted in enumerate((np.fmin.reduce(parts, -1), mean_of(parts), np.fmax.reduce(parts, -1))):
         np.testing.assert_allclose(cells[layer], wanted, rtol=1e-6)
     head, cells = view(client, "/empty", x="dim_1", y="dim_0", width=10, height=4, envelope=1)
@@ -383,8 +389,8 @@ def test_histograms_of_odd_cells(client: httpx.Client, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("most_bytes", "words"),
     [
-        (12 * 2 * 32 * 40 * 4, "mean of 9 x 13"),
-        (8 * 2 * 32 * 40 * 4, "mean of 1 x 13, every 72nd of lat"),
+        (12 * 2 * 32 * 40 * 4, "mean of 9 x 13 cells"),
+        (8 * 2 * 32 * 40 * 4, "mean of 1 x 13 cells, every 72nd of lat"),
         (2 * 32 * 40 * 4, "every 90th of lat, every 130th of lon"),
     ],
 )

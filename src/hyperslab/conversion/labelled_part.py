@@ -254,7 +254,8 @@ def as_npy(part: LabelledPart) -> bytes:
     """Return the cells as a .npy file; Invalid for cells of variable length other than text."""
     cells = part.values
     if cells.dtype.hasobject and cells.dtype.kind != "T":
-        raise Invalid("a .npy file holds no cells of variable length", remedy="write .json or .csv")
+        message = "a .npy file holds neither times of other calendars nor cells of variable length"
+        raise Invalid(message, remedy="take .csv or .json")
     if cells.dtype.kind == "T":  # NumPy casts such text to a length that is said, and to no other
         cells = cells.astype(f"U{np.strings.str_len(cells).max(initial=1)}")
     file = io.BytesIO()
@@ -275,9 +276,12 @@ def save_dataset(part: LabelledPart, url: str) -> None:
             attrs = _without_others(with_missing(found.array._session, found.array.spec), written)
             root.create_array(dim, data=_plain_text(found.cells), dims=(dim,) if found.cells.ndim else (), attrs=attrs)
         attrs = _without_others(part.attrs, written)
-        if root._session.format.traits.netcdf_attributes:  # which has no mappings
+        cells = _plain_text(part.cells)
+        if root._session.format.traits.netcdf_attributes:  # which has neither truth values, nor mappings in attributes
+            if cells.dtype.kind == "b":
+                cells, attrs = cells.astype("i1"), attrs | {"dtype": "bool"}
             attrs = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in attrs.items()}
-        root.create_array(name, data=_plain_text(part.cells), dims=part.dims, attrs=attrs)
+        root.create_array(name, data=cells, dims=part.dims, attrs=attrs)
 
 
 def _plain_text(cells: Values) -> Values:

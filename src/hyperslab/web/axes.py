@@ -183,7 +183,8 @@ def _labels_of_series(array: Array, positions: range) -> AxisLabels:
     root, folder = Group(array._session, ""), split(array.path)[0]
     stamps = root.get(child(folder, "timestamps"))
     if isinstance(stamps, Array) and stamps.shape == array.shape[:1]:
-        return replace(_labels_of_coordinate(stamps, positions), role="series")
+        labels = _labels_of_coordinate(stamps, positions)
+        return replace(labels, role="series", units=labels.units or "seconds")
     start = root.get(child(folder, "starting_time"))
     if not isinstance(start, Array) or start.shape != ():
         return AxisLabels()

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from hyperslab.array import Array
 from hyperslab.conversion.labelled_part import LabelledPart, as_csv, as_npy, read_part, save_dataset
-from hyperslab.errors import Conflict, Invalid, MemoryLimit, StorageError
+from hyperslab.errors import Conflict, Invalid, MemoryLimit, StorageError, Unsupported
 from hyperslab.group import Group
 from hyperslab.model.dims import axis_names
 from hyperslab.web.axes import ViewAxis, find_axis, parse_slice
@@ -130,5 +130,7 @@ def _render(part: LabelledPart, format: str) -> bytes:
             path = Path(folder, "part.nc")
             save_dataset(part, str(path))
             return path.read_bytes()
+    except Unsupported as error:  # a request for what cannot be, and no failure of the server
+        raise Invalid(error.message, remedy="take CSV or npy") from error
     except OSError as error:
         raise StorageError(f"no room for a file to be made: {error.strerror}") from error

@@ -294,7 +294,7 @@ class Guard:
             return answer(400, "Invalid", "a request with a body", remedy="leave it out", connection="close")
         is_open = admission.frames and is_of_page(scope["path"])
         if not (is_open or admission.is_let_in(headers, query.decode("latin-1"))):
-            remedy = "give the token that the server printed: ?token=..., or the header Authorization: Bearer ..."
+            remedy = "open the address that the server printed, with its token, or send the headers of the server"
             return answer(403, "WrongCredentials", "this takes the token of the server", remedy=remedy)
         return None
 

@@ -71,6 +71,8 @@ def explore(node: Group | Array, *, proxy: str | None = None, height: int = _HEI
     proxy. ``height``: of the frame, in pixels. Invalid for a dataset that has no place, such as one in this process
     alone; MissingLibrary.
     """
+    if not isinstance(height, int) or height < 1:
+        raise Invalid(f"height={height!r}", remedy="give a number of pixels")
     origin = node._session.origin
     if origin is None:
         raise Invalid("this dataset has no place of its own", url=node.url, remedy="save it, and explore that")

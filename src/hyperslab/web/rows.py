@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice, pairwise
 from math import prod
 from typing import Any
@@ -305,6 +306,8 @@ def read_found(found: Sequence[DatabaseArray], start: int, count: int) -> dict[s
         ({"id": each.id, "shape": list(each.shape)}, {**each.primary_attributes, **each.custom_attributes})
         for each in some[:count]
     ]
+    for _, attributes in records:  # as they are stored, and told where nothing is looked for
+        attributes |= {name: value.isoformat() for name, value in attributes.items() if isinstance(value, datetime)}
     return _answer_of_arrays(records, start, total)
 
 

@@ -359,13 +359,13 @@ def _gap(view: ReducedView, rows: range, columns: range, kind: str, message: str
 
 
 def reduction_text(axes: tuple[ViewAxis, ...], array: Array, *, has_envelope: bool) -> str:
-    """Return in words what was done: ``mean of 16 x 16``, ``every 8th of time``."""
+    """Return in words what was done: ``mean of 16 x 16 cells``, ``every 8th of time``."""
     names = [cut_text(axis_names(array.dims)[axis.axis], 60)[0] for axis in axes]
     blocks = [axis.block for axis in axes]
     texts = []
     if prod(blocks) > 1:
         what = "minimum, mean and maximum" if has_envelope else "mean"
-        texts.append(f"{what} of {' x '.join(map(str, blocks))}")
+        texts.append(f"{what} of {' x '.join(map(str, blocks))} cells")
     texts += [f"every {_ordinal(axis.step)} of {name}" for axis, name in zip(axes, names, strict=True) if axis.step > 1]
     return ", ".join(texts) or "every cell"
 

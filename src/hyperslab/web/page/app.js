@@ -257,6 +257,7 @@ class App {
       make("li", {}, make("a", { href: address, "aria-current": place === links.length - 1 ? "page" : null }, visible(text))),
     );
     byId("crumbs").replaceChildren(make("ol", {}, ...items));
+    byId("crumbs").scrollLeft = byId("crumbs").scrollWidth; // where there is no room for all, the last ones are seen
   }
 
   /** Show or hide the tree on a narrow screen. @param {boolean} isShown */

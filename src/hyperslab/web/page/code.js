@@ -83,7 +83,12 @@ export function pythonCode(facts, chosen, view) {
     return lines.join("\n");
   }
   if (!isAlone) lines.push(`array = root[${pythonText(path)}]`);
-  lines.push(`cells = array${isDecoded(facts, view) ? ".decoded()" : ""}${keyCode(chosen, view?.field)}`);
+  const read = `${isDecoded(facts, view) ? ".decoded()" : ""}${keyCode(chosen, view?.field)}`;
+  lines.push(`cells = array${read}`);
+  if (view?.pane && !isAlone && !["traces", "histogram"].includes(view.kind)) {
+    lines.push(`others = root[${pythonText(view.pane.node.replace(/^\//, ""))}]${read}`);
+    if (view.pane.operation === "difference") lines.push("difference = cells - others");
+  }
   return lines.join("\n");
 }
 

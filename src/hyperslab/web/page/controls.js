@@ -73,7 +73,10 @@ export class Controls {
   showLimits([low, high], isSet) {
     const [first, last, auto] = this.limits.querySelectorAll("input, button");
     for (const [box, value] of [[first, low], [last, high]]) {
-      if (document.activeElement !== box) box.value = String(Number(value.toPrecision(6)));
+      if (document.activeElement === box) continue;
+      const short = Number(value.toPrecision(6));
+      box.value = Math.abs(short) >= 1e7 ? short.toExponential() : String(short); // as many letters as the box has room for
+      box.removeAttribute("aria-invalid");
     }
     auto.setAttribute("aria-pressed", String(!isSet));
   }
@@ -137,6 +140,7 @@ export class Controls {
     });
     const change = () => {
       const [low, high] = boxes.map((box) => Number.parseFloat(box.value));
+      for (const box of boxes) box.setAttribute("aria-invalid", String(!(low < high)));
       if (low < high) this.act("limits", [low, high]);
     };
     for (const box of boxes) box.addEventListener("change", change);

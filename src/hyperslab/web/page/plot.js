@@ -56,6 +56,8 @@ export class Plot {
     this.readout = new Readout(readout, place);
     this.sliders = new Sliders(sliders, (dim, index) => this.change({ at: { ...this.settings.at, [dim]: index } }, REST.slider));
     this.panes = [];
+    /** @type {{pane: any, position: any}|null} The cell that the readout tells of. */
+    this.pointed = null;
     this.theme = null;
     this.watch();
   }
@@ -176,12 +178,14 @@ export class Plot {
   onPoint(pane, position) {
     for (const each of this.panes) if (each !== pane) each.frame.setMark(position);
     if (!position) return;
-    if (this.settings.kind === "histogram") {
-      const { value, labels } = pane.frame.drawing.textOf(position);
-      Object.assign(this.readout.value, { textContent: value });
-      Object.assign(this.readout.labels, { textContent: visible(labels) });
-      return;
-    }
+    this.pointed = { pane, position };
+    this.tellCell(false);
+  }
+
+  /** Tell of the cell that was pointed at last; `isAgain` where the picture is another, and the cell has stayed. */
+  tellCell(isAgain) {
+    const { pane, position } = this.pointed;
+    if (this.settings.kind === "histogram") return this.readout.write(pane.frame.drawing.textOf(position));
     const { details, settings } = this;
     const place = { ...settings.at, [settings.x]: position.x, ...(settings.y === null ? {} : { [settings.y]: position.y }) };
     const isSecond = pane === this.panes[1] && settings.pane !== null;
@@ -194,6 +198,7 @@ export class Plot {
       reduced: shown.filter(Boolean).join(" · "),
       gap: picture.gapAt(position.x, picture.y ? position.y : null),
       isDecoded: settings.decoded,
+      isAgain,
     });
   }
 
@@ -340,6 +345,7 @@ export class Plot {
     this.parts.reduction.textContent = visible(reductionText(heads, isCoarse));
     this.showGaps(heads.flatMap((head) => head.gaps), heads.reduce((sum, head) => sum + head.gap_count, 0));
     if (heads[0].at) this.sliders.setLabels(heads[0].at);
+    if (this.pointed) this.tellCell(true);
     if (isCoarse) this.element.dataset.state = "coarse";
   }
 
@@ -417,11 +423,17 @@ export class Plot {
     const names = [details.path];
     if (second) names.push(second);
     if (second && settings.pane.operation === "difference") names.push("difference");
+    const axes = JSON.stringify([settings.kind, settings.x, settings.y, settings.bins]);
     const key = JSON.stringify([isLine, names]);
+    if (axes !== this.axes || key !== this.paneKey) {
+      this.axes = axes;
+      this.pointed = null;
+      this.readout.clear();
+      for (const { frame } of this.panes) frame.setMark(null);
+    }
     if (key === this.paneKey && this.panes.length) return this.setHeight();
     this.paneKey = key;
     this.pictures = null;
-    this.readout.clear();
     const titles = names.map((name, i) => (i === 2 ? `${names[0]} − ${names[1]}` : name));
     this.panes = titles.map((title, i) => this.makePane(title, i, names.length > 1, isLine));
     this.parts.panes.replaceChildren(...this.panes.map(({ figure }) => figure));

@@ -41,13 +41,22 @@ export class Readout {
     this.abort = null;
   }
 
+  /** Tell texts that are there. @param {{value: string, labels: string}} texts */
+  write({ value, labels }) {
+    this.clear();
+    this.value.textContent = value;
+    this.labels.textContent = visible(labels);
+  }
+
   /**
-   * Tell of a cell: at once what the picture shows, then what is stored there.
-   * @param {{node: string, index: number[], reduced: string, gap: any, isDecoded: boolean, units: string|null}} cell
+   * Tell of a cell: at once what the picture shows, then what is stored there. The text of a cell that is told of again,
+   * of another picture, stays until the new one has come, so that nothing flickers while the pictures play.
+   * @param {{node: string, index: number[], reduced: string, gap: any, isDecoded: boolean, isAgain: boolean}} cell
    */
   tell(cell) {
     this.stop();
     this.shown.textContent = visible(cell.reduced);
+    if (cell.isAgain && !cell.gap) return this.read(cell);
     this.value.textContent = cell.gap ? visible(`${cell.gap.error.class}: ${cell.gap.error.message}`) : "…";
     if (cell.gap) {
       this.labels.textContent = "";

@@ -111,15 +111,16 @@ export class Scale {
     let level = 0;
     for (let each = 1; each <= 6; each++) {
       const begins = cells.filter((_, i) => i > 0 && dates[i] && headOf(dates[i], each) !== headOf(dates[i - 1], each));
-      if (begins.length > most && found.length >= 2) break;
+      if (begins.length > most && found.length >= Math.max(most / 3, 2)) break;
       [found, level] = [begins, each];
       if (begins.length > most) break;
     }
     if (found.length < 2) [found, level] = [cells, 6];
     const every = Math.max(Math.ceil(found.length / most), 1);
+    const isMonth = level === 2 && every > 1 && roundMonths(found, this.labels, most);
     const isFirst = new Set(found.slice(0, 1));
     return found
-      .filter(level === 1 && every > 1 ? roundYears(found, this.labels, most) : (_, i) => i % every === 0)
+      .filter(level === 1 && every > 1 ? roundYears(found, this.labels, most) : isMonth || ((_, i) => i % every === 0))
       .map((cell) => ({ at: this.middleOf(cell), text: dateText(this.labels[cell] ?? "", level, isFirst.has(cell)) }));
   }
 
@@ -143,6 +144,12 @@ function roundYears(cells, labels, most) {
   const power = 10 ** Math.floor(Math.log10(span / most));
   const step = Math.max([1, 2, 5, 10].find((unit) => unit * power * most >= span) * power, 1);
   return (cell) => years.get(cell) % step === 0;
+}
+
+/** Return a filter for cells of January and every second, third … month from there. */
+function roundMonths(cells, labels, most) {
+  const step = [2, 3, 4, 6].find((months) => cells.length / months <= most) ?? 12;
+  return (cell) => (Number(DATE.exec(labels[cell])[2]) - 1) % step === 0;
 }
 
 /** Return as much of a time as its tick tells: `2013`, `2013-02`, `2013-02-01`, `12:00`. */

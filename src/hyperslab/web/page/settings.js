@@ -142,6 +142,8 @@ export function viewOf(details, settings) {
   const isShown = (dim) => dim === settings.x || dim === settings.y;
   const at = Object.entries(settings.at).filter(([dim, index]) => index !== 0 && !isShown(dim));
   if (at.length) view.at = Object.fromEntries(at);
+  const isCut = settings.kind === "traces" && settings.y_range === null && coordinateOf(details, settings.y).size > FIRST_CHANNELS;
+  if (isCut) view.y_range = windowOf(details, settings).y;
   return view;
 }
 

@@ -8,6 +8,8 @@ import { Thumbnails } from "./thumbnails.js";
 const PAGE = 50;
 // Columns of a 2-D array that are drawn; the rows of the answer have no more.
 const MOST_SPREAD = 50;
+// Letters of a list in a cell: a row of spike times would fill the screen.
+const MOST_LETTERS = 120;
 
 /**
  * @typedef {object} TablePlace
@@ -68,6 +70,8 @@ export class Table {
         make("p", { class: "problem" }, visible([error.message, error.remedy].filter(Boolean).join("; "))),
       );
       this.element.dataset.state = "error";
+      this.place.textContent = "";
+      for (const button of [this.first, this.before, this.after, this.last]) button.disabled = true;
     }
     this.rows.removeAttribute("aria-busy");
   }
@@ -234,8 +238,10 @@ export class Table {
 
   /** @param {any} cell @param {any} head */
   #cell(cell, head) {
-    const isCut = cell !== null && typeof cell === "object" && cell.cut === true && "value" in cell;
-    const value = isCut ? cell.value : cell;
+    const isPart = cell !== null && typeof cell === "object" && cell.cut === true && "value" in cell;
+    const whole = shortFloats(isPart ? cell.value : cell, head.dtype);
+    const value = beginningOf(whole);
+    const isCut = isPart || value !== whole;
     const isNumber = typeof value === "number" || (value === null && /^(u?int|float)/.test(head.dtype ?? ""));
     return make(
       "td",
@@ -260,6 +266,24 @@ export class Table {
     if (kind === "database" && head.name === "name") return [make("a", { href: this.linkToObject(value) }, visible(value))];
     return [visible(valueText(value), true)];
   }
+}
+
+/** Return a list of as many items as there is room for; anything else as it is. @param {any} value */
+function beginningOf(value) {
+  if (!Array.isArray(value)) return value;
+  let left = MOST_LETTERS;
+  const count = value.findIndex((item) => (left -= valueText(item).length + 2) < 0);
+  if (count < 0) return value;
+  return count ? value.slice(0, count) : [beginningOf(value[0])];
+}
+
+/** Return 32-bit floats with the digits that tell them apart, as Python writes them. @param {any} value @param {string} dtype */
+function shortFloats(value, dtype) {
+  if (!/float32$|f4$/.test(dtype ?? "")) return value;
+  if (Array.isArray(value)) return value.map((item) => shortFloats(item, dtype));
+  if (typeof value !== "number") return value;
+  const digits = [6, 7, 8].find((count) => Math.fround(Number(value.toPrecision(count))) === value) ?? 9;
+  return Number(value.toPrecision(digits));
 }
 
 /** Return a column for each item of a row of a 2-D array; null for what is no such array. @param {any} told */
