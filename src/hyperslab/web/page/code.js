@@ -1,7 +1,7 @@
 /** What is shown as Python, as a command, as files to download, and as an address of Zarr. */
 
 import { ApiError, fetchAnswer, zarrUrl } from "./api.js";
-import { formatNumber, make, makeButton, makeCopyButton, say, visible } from "./texts.js";
+import { formatNumber, make, makeButton, makeCopyButton, saveFile, say, visible } from "./texts.js";
 
 const FORMATS = [
   ["csv", "CSV", ".csv"],
@@ -211,9 +211,7 @@ async function download(button, note, place, query, name) {
   note.classList.remove("problem");
   try {
     const blob = await (await fetchAnswer("export", place, query)).blob();
-    const address = URL.createObjectURL(blob);
-    make("a", { href: address, download: name.replace(/[/\\:*?"<>|]/g, "_") }).click();
-    setTimeout(() => URL.revokeObjectURL(address), 60_000);
+    saveFile(blob, name);
     note.textContent = `saved ${formatNumber(blob.size)} bytes`;
   } catch (error) {
     const remedy = error instanceof ApiError && error.remedy ? `; ${error.remedy}` : "";

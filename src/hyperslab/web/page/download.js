@@ -2,6 +2,7 @@
 
 import { CanvasPen, SvgPen } from "./pen.js";
 import { labelText } from "./scale.js";
+import { saveFile } from "./texts.js";
 
 // Pixels of a PNG per pixel of the page.
 const SCALE = 2;
@@ -9,16 +10,11 @@ const [TITLE, NOTE] = [26, 22];
 
 /** Save the panes of a plot. @param {"PNG"|"SVG"} type @param {import("./plot.js").Plot} plot */
 export async function saveAs(type, plot) {
-  const name = `${(plot.details.path.split("/").pop() || "plot").replace(/[^\p{L}\p{N}._-]+/gu, "_")}.${type.toLowerCase()}`;
   const sizes = plot.panes.map(({ frame }) => frame.size());
   const width = sizes.reduce((sum, size) => sum + size.width, 0);
   const height = Math.max(...sizes.map((size) => size.height)) + TITLE + NOTE;
   const blob = type === "SVG" ? makeSvg(plot, sizes, width, height) : await makePng(plot, sizes, width, height);
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  saveFile(blob, `${plot.details.path.split("/").pop() || "plot"}.${type.toLowerCase()}`);
 }
 
 function makeSvg(plot, sizes, width, height) {

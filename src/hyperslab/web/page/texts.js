@@ -80,6 +80,13 @@ export async function copyText(text) {
   }
 }
 
+/** Have the browser save a file, of a name without what file systems forbid. @param {Blob} blob @param {string} name */
+export function saveFile(blob, name) {
+  const address = URL.createObjectURL(blob);
+  make("a", { href: address, download: name.replace(/[^\p{L}\p{N}._-]+/gu, "_") }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000); // browsers may ask first where it goes
+}
+
 /** Tell those who use a screen reader. @param {string} text */
 export function say(text) {
   document.getElementById("status").textContent = visible(text);
