@@ -16,6 +16,7 @@ import pytest
 import hyperslab as hs
 from format_variants import VARIANTS, Places, dataset, save
 from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema
+from hyperslab.model.dtypes import Enum
 from hyperslab.stores.location import Location
 from hyperslab.web import nodes, rows
 from hyperslab.web.dataset_cache import DatasetCache
@@ -222,7 +223,7 @@ def test_a_collection_is_one_however_its_path_is_spelled(tmp_path: Path) -> None
     datasets = DatasetCache(lambda where: True)
     where = Location.of(tmp_path / "store")
     for path in ("weather", "/weather", "weather/", "//weather", "/weather//"):
-        assert len(datasets.find_arrays(where, path, ["name=a"], None)) == 1
+        assert len(datasets.find_arrays(where, path, ["name=a"], None)[0]) == 1
     (found,) = datasets._open.values()
     assert list(found.collections) == ["weather"]
     datasets.close()
@@ -278,6 +279,14 @@ def test_tables_of_nwb(tmp_path: Path) -> None:
         assert listed["/units"]["type"] == "Units"
         found = get(client, "rows/a.nwb.zarr", node="/units")
         assert found["rows"] == [[0, [0.1, 0.2]], [1, []], [2, {"value": [0.5] * 50, "cut": True}]]
+
+
+def test_words_of_an_enum(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.nc") as root:
+        kind = Enum(np.dtype("i1"), (("FALSE", 0), ("TRUE", 1)), "truth")
+        root.create_array("right", data=np.array([0, 1, 1], "i1"), dtype=kind, dims=["trial"])
+    with hs.serve(tmp_path / "a.nc", token="") as server, httpx.Client(base_url=server.address) as client:
+        assert get(client, "rows/a.nc", node="/right")["rows"] == [["FALSE"], ["TRUE"], ["TRUE"]]
 
 
 def test_times_of_a_collection_are_told_alike(tmp_path: Path) -> None:

@@ -361,6 +361,9 @@ def test_arrays_of_a_collection(page: Page, server: Any, folder: Path) -> None:
     names: dict[str, Any] = {}
     exec(page.get_by_test_id("python").inner_text(), names)
     assert len(names["collection"]) == 120
+    assert sorted(each.primary_attributes["name"] for each in names["arrays"]) == [
+        f"n02{number}" for number in range(10)
+    ]
     names["client"].close()
     page.get_by_role("searchbox", name="Where").fill("name=bread and butter and depth<=2")
     page.keyboard.press("Enter")

@@ -127,8 +127,9 @@ class DatasetCache:
 
     def find_arrays(
         self, where: Location, path: str, conditions: Iterable[str], order: str | None
-    ) -> Sequence[DatabaseArray]:
-        """Return the arrays of the collection at a path that meet conditions, such as ``dt>=2023-01-01``, in an order.
+    ) -> tuple[Sequence[DatabaseArray], str]:
+        """Return the arrays of the collection at a path that meet conditions, such as ``dt>=2023-01-01``, in an order,
+        and the call in Python that finds them.
 
         Invalid for what is no collection and what is no condition; SchemaError for attributes that it has not.
         """
@@ -139,7 +140,9 @@ class DatasetCache:
             if collection is None:
                 raise Invalid("this is no collection", url=found.session.url, node=path, remedy="filter a collection")
             found.collections[path] = collection
-        return collection.query(parse_conditions(collection, conditions), order=order)
+        wanted = parse_conditions(collection, conditions)
+        words = [*([repr(wanted)] if wanted else []), *([f"order={order!r}"] if order else [])]
+        return collection.query(wanted, order=order), f"collection.query({', '.join(words)})"
 
     def close(self) -> None:
         """Let go of all; what is being read stays open until then."""

@@ -169,7 +169,8 @@ class Explorer:
             )
         elif conditions or order:
             path = single_value(query, "node") or found.key
-            answer = read_found(self._datasets.find_arrays(found.view.where, path, conditions, order), start, count)
+            arrays, python = self._datasets.find_arrays(found.view.where, path, conditions, order)
+            answer = {**read_found(arrays, start, count), "python": python}
         else:
             path = single_value(query, "node") or found.key
             answer = read_rows(*self._datasets.open_node(found.view.where, path), start, count)

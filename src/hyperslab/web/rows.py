@@ -19,7 +19,7 @@ from hyperslab.database import Array as DatabaseArray
 from hyperslab.errors import FormatError, HyperslabError, Invalid
 from hyperslab.group import Group
 from hyperslab.model.cells import Values
-from hyperslab.model.dtypes import describe
+from hyperslab.model.dtypes import Enum, describe
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.web.axes import labels_of
 from hyperslab.web.bounded_values import cut_text, plain, public_text
@@ -191,7 +191,14 @@ def read_cells(array: Array, start: int, stop: int, shown: tuple[int, ...]) -> C
 
 
 def _decoded(array: Array, key: tuple[slice, ...]) -> Values:
-    """Return cells decoded; as stored where that cannot be, and letters that decoding would join to texts."""
+    """Return cells decoded; as stored where that cannot be, and letters that decoding would join to texts. Those of an
+    enum are its words."""
+    if isinstance(array.data_type, Enum):
+        stored = np.asarray(array[key])
+        words = stored.astype(object)
+        for word, number in array.data_type.members:
+            words[stored == number] = word
+        return words
     with suppress(HyperslabError):
         view = array.decoded()
         if view.ndim == array.ndim:

@@ -183,7 +183,8 @@ class App {
   #showCode(view) {
     const { filter, order } = this.state;
     const conditions = filter === null ? [] : this.table.conditions;
-    showCode(byId("code"), { place: this.dataset, facts: this.facts, view, conditions, order });
+    const query = { conditions, order, python: this.facts?.kind === "collection" ? this.table.query : null };
+    showCode(byId("code"), { place: this.dataset, facts: this.facts, view, ...query });
   }
 
   /** Let the rows of an array that is plotted be asked for. */

@@ -18,15 +18,15 @@ const KINDS = /^(bool|u?int|float|complex|datetime|timedelta)/;
 /**
  * Show code and downloads.
  * @param {HTMLElement} element
- * @param {{place: string, facts: any, view: any, conditions?: string[]|null, order?: string|null}} shown the dataset, the
+ * @param {{place: string, facts: any, view: any, conditions?: string[]|null, order?: string|null, python?: string|null}} shown the dataset, the
  *   answer of /api/node, the state of the plot (null without one), conditions for the arrays of a collection (null where the
  *   server has not told them apart) and their order
  */
-export function showCode(element, { place, facts, view, conditions = [], order = null }) {
+export function showCode(element, { place, facts, view, conditions = [], order = null, python = null }) {
   const chosen = facts.kind === "array" ? chosenPart(facts, view) : [];
   const isCollection = facts.kind === "collection";
   const parts = [make("h2", {}, "As code")];
-  parts.push(codeBlock("Python", isCollection ? collectionCode(facts) : pythonCode(facts, chosen, view)));
+  parts.push(codeBlock("Python", isCollection ? collectionCode(facts, python) : pythonCode(facts, chosen, view)));
   const command = isCollection ? collectionCommand(facts, conditions, order) : shellCommand(facts, chosen, view);
   if (command) parts.push(codeBlock("Command", command));
   if (facts.kind === "array") parts.push(downloadBar(place, facts, chosen, view));
@@ -132,11 +132,14 @@ export function shellCommand(facts, chosen, view) {
   return `hyperslab get ${url}${name}${options.join("")}${isDecoded(facts, view) ? " --decoded" : ""}`;
 }
 
-/** @param {any} facts */
-function collectionCode(facts) {
+/** @param {any} facts @param {string|null} python the call that finds the arrays, null for all */
+function collectionCode(facts, python) {
   const open = `client = Client(${pythonText(facts.url)}, mode="r")`;
   const name = pythonText(facts.path.replace(/^\//, ""));
-  return ["from hyperslab.database import Client", "", open, `collection = client.get_collection(${name})`].join("\n");
+  const lines = [`from hyperslab.database import Client${python?.includes("Prefix(") ? ", Prefix" : ""}`, "", open];
+  lines.push(`collection = client.get_collection(${name})`);
+  if (python) lines.push(`arrays = ${escapeUnseen(python)}`);
+  return lines.join("\n");
 }
 
 /** @param {any} facts @param {string[]|null} conditions @param {string|null} order */

@@ -38,6 +38,8 @@ export class Table {
     this.thumbnails = new Thumbnails();
     /** @type {string[]|null} The conditions of the filter, as the server told them apart. */
     this.conditions = null;
+    /** @type {string|null} The call in Python that finds the same rows. */
+    this.query = null;
     /** @type {TablePlace|null} */
     this.shown = null;
     this.rows = make("div", { class: "rows" });
@@ -54,6 +56,7 @@ export class Table {
     if (isNew) this.#layOut();
     if (this.filter) this.filter.value = wanted.filter ?? "";
     this.conditions = null;
+    this.query = null;
     this.element.dataset.state = "loading";
     this.rows.setAttribute("aria-busy", "true");
     try {
@@ -61,6 +64,7 @@ export class Table {
       const query = { node: wanted.facts.path, start, count: PAGE, filter, order };
       const told = await fetchJson("rows", wanted.place, query, signal);
       this.conditions = told.conditions;
+      this.query = told.python ?? null;
       this.#fill(told);
       this.element.dataset.state = "done";
       say(this.place.textContent);
@@ -129,6 +133,12 @@ export class Table {
     return form;
   }
 
+  /** Return a condition that the first row meets, as an example. @param {any} told the answer of /api/rows */
+  #hint({ columns, rows }) {
+    const place = columns.findIndex(({ order }, column) => order && rows[0][column] !== null && isShort(rows[0][column]));
+    return place < 0 ? "" : visible(`${columns[place].order}=${valueText(rows[0][place])}`);
+  }
+
   /** @param {number} start */
   #go(start) {
     const most = this.total === null ? Infinity : Math.max(this.total - 1, 0);
@@ -152,6 +162,7 @@ export class Table {
     this.after.disabled = told.next === null;
     this.last.disabled = told.next === null || told.total === null;
     this.number.value = String(told.start);
+    if (this.shown.facts.kind === "collection" && told.rows.length) this.filter.placeholder = this.#hint(told);
     const heads = spread ?? told.columns;
     this.thumbnails.clear();
     const rows = told.rows.map((row, place) => this.#row(told, spread ? itemsOf(row[0]) : row, place, heads));
@@ -266,6 +277,11 @@ export class Table {
     if (kind === "database" && head.name === "name") return [make("a", { href: this.linkToObject(value) }, visible(value))];
     return [visible(valueText(value), true)];
   }
+}
+
+/** @param {unknown} value */
+function isShort(value) {
+  return valueText(value).length <= 30;
 }
 
 /** Return a list of as many items as there is room for; anything else as it is. @param {any} value */
