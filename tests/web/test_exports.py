@@ -168,3 +168,5 @@ def test_labels_by_a_rule_are_made_of_what_is_chosen(tmp_path: Path) -> None:
             query = {"node": f"/{dim}/{listed['rows'][0][0]}", "format": "csv", "range": f"{dim}:2:4"}
             lines = client.get("/api/export/store", params=query).text.splitlines()
             assert lines[1:] == [f"{labels[0]},1.0", f"{labels[1]},2.0"]
+            cell = client.get("/api/cell/store", params={"node": query["node"], "index": "3"}).json()
+            assert (str(cell["labels"][0]["label"]), cell["value"]) == (labels[1], 2.0)

@@ -25,50 +25,8 @@ from hyperslab.errors import HyperslabError, Invalid, MemoryLimit
 from hyperslab.group import Group
 from hyperslab.group.coordinates import find_coordinate
 from hyperslab.model.cells import Values
-from hyperslab.model.dims import (
-    CFTime,
-    Coordinate,
-    FloatLabels,
-    Index,
-    Labels,
-    ScaleIndex,
-    TimeScale,
-    axis_names,
-    scale_value,
-)
+from hyperslab.model.dims import axis_names, index_cells
 from hyperslab.stores.memory import MemoryStore
-
-# Microseconds of the units that CF times are counted in: of those that divide the step the longest is taken.
-_UNITS = (("hours", 3_600_000_000), ("minutes", 60_000_000), ("seconds", 1_000_000), ("microseconds", 1))
-
-
-def own_coordinate(dim: str, index: Index, positions: Sequence[int]) -> Array:
-    """Return some positions of the coordinate that an array's own documents describe, as an array in memory.
-
-    Times are numbers as the CF conventions have them, so that any file can hold them.
-    """
-    values: object
-    attrs: dict[str, str] = {}
-    match index:
-        case ScaleIndex(start=start, step=step):
-            values = np.array([scale_value(start, step, place) for place in positions], "f8")
-        case FloatLabels(values=labels):
-            values = np.array([labels[place] for place in positions], "f8")
-        case Labels(names=names):
-            values = np.array([names[place] for place in positions], np.dtypes.StringDType())
-        case TimeScale(start=first, step=pace):
-            micros = int(pace.astype("m8[us]").astype("i8"))
-            unit, length = next((unit, length) for unit, length in _UNITS if micros % length == 0)
-            epoch = str(first.astype("M8[us]")).removesuffix(".000000").replace("T", " ")
-            values = np.asarray(positions, "i8") * (micros // length)
-            attrs = {"units": f"{unit} since {epoch}", "calendar": "proleptic_gregorian"}
-        case CFTime(values=counts, unit=unit, epoch=epoch, calendar=calendar):
-            values = counts[np.asarray(positions, "i8")]
-            attrs = {"units": f"{unit} since {epoch}", "calendar": calendar}
-        case Coordinate(values=cells):
-            values = cells[np.asarray(positions, "i8")]
-    with api.create(MemoryStore(), "zarr3") as root:
-        return root.create_array(dim, data=values, dims=(dim,), attrs=attrs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +154,9 @@ def _read_axis(root: Group | Array, array: Array, axis: int, item: Any) -> Label
     coordinate: Array | None = None
     key = item
     if (index := array.spec.indexes.get(dim)) is not None:
-        coordinate = own_coordinate(dim, index, _positions_of(item, array.shape[axis]))
+        cells, attrs = index_cells(index, _positions_of(item, array.shape[axis]))
+        with api.create(MemoryStore(), "zarr3") as own:
+            coordinate = own.create_array(dim, data=cells, dims=(dim,), attrs=attrs)
         key = 0 if isinstance(item, int | np.integer) else slice(None)
     elif isinstance(root, Group) or root.path:
         coordinate = find_coordinate(array, dim)

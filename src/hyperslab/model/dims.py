@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
@@ -147,6 +147,33 @@ def fitted(index: Index, size: int) -> Index | None:
 
 
 Index = ScaleIndex | Labels | FloatLabels | TimeScale | CFTime | Coordinate
+
+# Microseconds of the units that CF times are counted in: of those that divide the step the longest is taken.
+_LENGTHS = (("hours", 3_600_000_000), ("minutes", 60_000_000), ("seconds", 1_000_000), ("microseconds", 1))
+
+
+def index_cells(index: Index, positions: Sequence[int]) -> tuple[Values, dict[str, str]]:
+    """Return the labels of some positions as the cells and attributes of a coordinate array.
+
+    Times are numbers as the CF conventions have them, so that any file can hold them.
+    """
+    match index:
+        case ScaleIndex(start=start, step=step):
+            return np.array([scale_value(start, step, place) for place in positions], "f8"), {}
+        case FloatLabels(values=labels):
+            return np.array([labels[place] for place in positions], "f8"), {}
+        case Labels(names=names):
+            return np.array([names[place] for place in positions], np.dtypes.StringDType()), {}
+        case TimeScale(start=first, step=pace):
+            micros = int(pace.astype("m8[us]").astype("i8"))
+            unit, length = next((unit, length) for unit, length in _LENGTHS if micros % length == 0)
+            epoch = str(first.astype("M8[us]")).removesuffix(".000000").replace("T", " ")
+            attrs = {"units": f"{unit} since {epoch}", "calendar": "proleptic_gregorian"}
+            return np.asarray(positions, "i8") * (micros // length), attrs
+        case CFTime(values=counts, unit=unit, epoch=epoch, calendar=calendar):
+            return counts[np.asarray(positions, "i8")], {"units": f"{unit} since {epoch}", "calendar": calendar}
+        case Coordinate(values=cells):
+            return cells[np.asarray(positions, "i8")], {}
 
 
 def _trend(values: Values) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Any
 
 import numpy as np
 
@@ -18,17 +19,7 @@ from hyperslab.errors import HyperslabError, Invalid, SelectionError
 from hyperslab.group import Group
 from hyperslab.group.coordinates import find_coordinate
 from hyperslab.model.cells import Values
-from hyperslab.model.dims import (
-    CFTime,
-    Coordinate,
-    FloatLabels,
-    Index,
-    Labels,
-    ScaleIndex,
-    TimeScale,
-    axis_names,
-    scale_value,
-)
+from hyperslab.model.dims import axis_names, index_cells
 from hyperslab.model.paths import child, split
 from hyperslab.web.bounded_values import cut_text, public_text
 
@@ -168,7 +159,8 @@ def labels_of(array: Array, axis: int, positions: range) -> AxisLabels:
     """Return the labels of positions of a dimension. Damage in a coordinate is told, and no error."""
     dim, spec = array.dims[axis], array.spec
     if dim is not None and dim in spec.indexes:
-        return replace(_labels_of_index(spec.indexes[dim], positions), role=role_of(dim, {}))
+        cells, attrs = index_cells(spec.indexes[dim], positions)
+        return _labels_of_cells(None, dim, cells, attrs)
     try:
         coordinate = None if dim is None else find_coordinate(array, dim)
         if coordinate is not None and coordinate.shape == (array.shape[axis],):
@@ -198,26 +190,31 @@ def _labels_of_series(array: Array, positions: range) -> AxisLabels:
 
 def _labels_of_coordinate(coordinate: Array, positions: range) -> AxisLabels:
     """Return the labels that an array holds; the ends alone of one that costs too much."""
-    units = None if coordinate.units is None else cut_text(coordinate.units)[0]
-    clock = times.clock(coordinate.spec.attrs)
-    role = role_of(split(coordinate.path)[1], coordinate.spec.attrs)
-    known = AxisLabels(f"/{coordinate.path}", units, None if clock is None else clock.calendar, role)
+    path, attrs = f"/{coordinate.path}", with_missing(coordinate._session, coordinate.spec)
+    name = split(coordinate.path)[1]
     if not positions:
-        return replace(known, labels=[])
+        return _labels_of_cells(path, name, np.empty(0, coordinate.dtype), attrs)
     cut = coordinate.grid.axes[0]
     chunks = ViewAxis(0, positions.start, positions[-1] + 1, 1, positions.step).chunks(cut)
     if chunks > 2 and chunks * coordinate.grid.chunk_cells * coordinate.dtype.itemsize > _COORDINATE_BYTES:
-        return replace(known, problem="the coordinate is too long to be read for its labels")
+        known = _labels_of_cells(path, name, np.empty(0, coordinate.dtype), attrs)
+        return replace(known, labels=None, problem="the coordinate is too long to be read for its labels")
     cells = np.asarray(coordinate[positions.start : positions[-1] + 1 : positions.step])
-    texts = None
+    return _labels_of_cells(path, name, cells, attrs)
+
+
+def _labels_of_cells(path: str | None, name: str, cells: Values, attrs: Mapping[str, Any]) -> AxisLabels:
+    """Return the labels that cells of a coordinate of this name are by its attributes; as stored where these make no
+    sense."""
+    clock = times.clock(attrs)
+    units = attrs.get("units")
+    units = cut_text(units.rstrip("\0"))[0] if isinstance(units, str) else None
+    known = AxisLabels(path, units, None if clock is None else clock.calendar, role_of(name, attrs))
     with suppress(HyperslabError):
-        how = cf.decoding(cells.dtype, with_missing(coordinate._session, coordinate.spec))
-        decoded = cf.apply(how, cells)
-        if clock is None:
-            return replace(known, labels=_plain_labels(decoded))
-        texts = _plain_labels(decoded)
-    values = to_json_value(cells) if cells.dtype.kind in "iuf" else None
-    return replace(known, labels=texts or _plain_labels(cells), values=values if texts else None)
+        labels = _plain_labels(cf.apply(cf.decoding(cells.dtype, attrs), cells))
+        is_counted = clock is not None and cells.dtype.kind in "iuf"
+        return replace(known, labels=labels, values=to_json_value(cells) if is_counted else None)
+    return replace(known, labels=_plain_labels(cells))
 
 
 def _plain_labels(cells: Values) -> list[object]:
@@ -226,30 +223,6 @@ def _plain_labels(cells: Values) -> list[object]:
         numbers: list[object] = to_json_value(cells)
         return numbers
     return [cut_text(cell_text(cell), _LETTERS)[0] for cell in cells]
-
-
-def _labels_of_index(index: Index, positions: range) -> AxisLabels:
-    """Return the labels that an array has by itself."""
-    match index:
-        case ScaleIndex(start=start, step=step):
-            return AxisLabels(labels=[to_json_value(scale_value(start, step, place)) for place in positions])
-        case FloatLabels(values=numbers):
-            return AxisLabels(labels=[to_json_value(numbers[place]) for place in positions])
-        case Labels(names=names):
-            return AxisLabels(labels=[cut_text(names[place], _LETTERS)[0] for place in positions])
-        case TimeScale(start=first, step=pace):
-            moments = [cell_text(first + place * pace) for place in positions]
-            return AxisLabels(calendar="proleptic_gregorian", labels=[*moments])
-        case CFTime(values=counts, unit=unit, epoch=epoch, calendar=calendar):
-            cells = counts[positions.start : positions.stop : positions.step]
-            known = AxisLabels(units=f"{unit} since {epoch}", calendar=calendar, values=to_json_value(cells))
-            with suppress(HyperslabError):
-                return replace(
-                    known, labels=_plain_labels(times.decode_times(cells, times.Clock(unit, epoch, calendar)))
-                )
-            return replace(known, labels=known.values, values=None)
-        case Coordinate(values=cells):
-            return AxisLabels(labels=_plain_labels(cells[positions.start : positions.stop : positions.step]))
 
 
 def parse_slice(text: str | None, size: int) -> tuple[int, int]:
