@@ -18,7 +18,7 @@ class Shelf:
     ``asked`` counts what was asked for, and how many records were read.
     """
 
-    stores_index = False
+    index_database = None
 
     def __init__(self, schema: AnyArraySchema, *, letters: int = 1) -> None:
         self.document = CollectionDocument("shelf", schema)

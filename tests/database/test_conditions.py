@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.database.conditions import Prefix, Query, parse, ranker
+from hyperslab.database.conditions import Prefix, Query, parse
 from hyperslab.errors import SchemaError
+from hyperslab.formats.collections.ranks import ranker
 from hyperslab.model.schemas import ArraySchema, AttributeSchema, DimensionSchema, Record
 
 KINDS = {

@@ -10,9 +10,10 @@ from typing import Any
 from hyperslab.array.html import definitions, page, section, text
 from hyperslab.array.session import OpenDataset
 from hyperslab.database.arrays import Array, Subset, VArray, array_of, stored_tiles, tile_schema
+from hyperslab.database.conditions import Query
 from hyperslab.database.connection import OpenCollection, connection_of
 from hyperslab.database.dimensions import labels_text
-from hyperslab.database.queries import FilteredManager, QueryResult, find, find_to_stack, walk
+from hyperslab.database.queries import FilteredManager, QueryResult, find, find_to_stack, hits, walk
 from hyperslab.errors import Invalid, NodeNotFound, SchemaError, Unsupported
 from hyperslab.formats.collections.base import CollectionDocument
 from hyperslab.model.amounts import size_text
@@ -202,13 +203,16 @@ class Collection:
 
     def first(self) -> Array | None:
         """Return the array with the first key; None when there is none."""
-        return next(iter(self), None)
+        return self._find_end(backwards=False)
 
     def last(self) -> Array | None:
         """Return the array with the last key; None when there is none."""
+        return self._find_end(backwards=True)
+
+    def _find_end(self, *, backwards: bool) -> Array | None:
         self._collection.required_store()
-        record = next(walk(self._collection.index, backwards=True), None)
-        return None if record is None else array_of(self._collection, record)
+        found = hits(self._collection.index, Query(backwards=backwards, limit=1))
+        return array_of(self._collection, found[0]) if found else None
 
     def __iter__(self) -> Iterator[Array]:
         self._collection.required_store()

@@ -1,14 +1,12 @@
 """Conditions of queries on attributes, checked against the schema: equality, ranges, membership, prefixes of text.
 
-Values are compared by their *rank*, a tuple that puts unset values last and NaN before them, so that every attribute
-has an order, NaN equals NaN and nothing is compared with what it cannot be compared with.
+Values are compared by their ranks (:mod:`hyperslab.formats.collections.ranks`).
 """
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
@@ -16,15 +14,12 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import SchemaError
-from hyperslab.formats.metadata_json.records import value_to_json
+from hyperslab.formats.collections.ranks import KNOWN, NAN, Rank, ranker
 from hyperslab.model.amounts import is_whole_number
 from hyperslab.model.guessing import meant
 from hyperslab.model.schemas import AnyArraySchema, AttributeSchema, Record
 from hyperslab.model.schemas.arrays import canonical_value, check_sought
 
-Rank = tuple[Any, ...]
-# The first part of a rank: values in their order, then NaN, then what is unset.
-_KNOWN, _NAN, _UNSET = 0, 1, 2
 _LAST = 0x10FFFF  # the last code point
 
 
@@ -180,17 +175,17 @@ def _range(attribute: AttributeSchema, low: object, high: object) -> Condition:
     # An end may lie beyond the limits of a type of whole numbers.
     unbounded = replace(attribute, dtype=int) if whole else attribute
     ends = [None if end is None else rank(_value(unbounded, end)) for end in (low, high)]
-    if any(end is not None and end[0] == _NAN for end in ends):
+    if any(end is not None and end[0] == NAN for end in ends):
         raise _query_error(attribute, "a range that ends at NaN", "give a number, or None for no end")
-    return Condition(attribute, (RankSpan(ends[0] or (_KNOWN,), ends[1] or (_NAN,), closed=ends[1] is not None),))
+    return Condition(attribute, (RankSpan(ends[0] or (KNOWN,), ends[1] or (NAN,), closed=ends[1] is not None),))
 
 
 def _beginning(attribute: AttributeSchema, text: str) -> Condition:
     if attribute.dtype is not str:
         raise _query_error(attribute, "a prefix", "only text has one")
     after = text.rstrip(chr(_LAST))
-    high = (_KNOWN, after[:-1] + chr(ord(after[-1]) + 1)) if after else (_NAN,)
-    return Condition(attribute, (RankSpan((_KNOWN, text), high, closed=False),))
+    high = (KNOWN, after[:-1] + chr(ord(after[-1]) + 1)) if after else (NAN,)
+    return Condition(attribute, (RankSpan((KNOWN, text), high, closed=False),))
 
 
 def _value(attribute: AttributeSchema, wanted: object) -> object:
@@ -218,30 +213,3 @@ def _check_ordered(attribute: AttributeSchema, what: str) -> None:
 
 def _query_error(attribute: AttributeSchema, what: str, remedy: str) -> SchemaError:
     return SchemaError(f"a query for attribute {attribute.name!r}: {what}", remedy=remedy)
-
-
-# -- ranks --------------------------------------------------------------------------------------------------------
-
-
-def ranker(attribute: AttributeSchema) -> Callable[[Any], Rank]:
-    """Return the function that gives the rank of a value of the attribute."""
-    kind = attribute.dtype
-    if kind in (float, complex) or issubclass(kind, np.inexact):
-        return _rank_of_number
-    return _rank_of_tuple if kind is tuple else _rank
-
-
-def _rank(value: object) -> Rank:
-    return (_UNSET,) if value is None else (_KNOWN, value)
-
-
-def _rank_of_number(value: object) -> Rank:
-    if value is None:
-        return (_UNSET,)
-    if value != value:
-        return (_NAN,)
-    return (_KNOWN, (value.real, value.imag)) if isinstance(value, complex) else (_KNOWN, value)
-
-
-def _rank_of_tuple(value: object) -> Rank:
-    return (_UNSET,) if value is None else (_KNOWN, json.dumps(value_to_json(canonical_value(value))))

@@ -7,7 +7,7 @@ that was removed or changed meanwhile, so that it fits no more, is left out.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -25,6 +25,9 @@ from hyperslab.model.schemas.arrays import check_id, check_key
 # Whoever wants the first of a million hits waits for few records; whoever wants all, for few rounds of requests.
 FIRST_RECORDS, RECORDS_PER_READ = 16, 512
 """Records that are read together: few at first, then twice as many each time."""
+
+SPARE_IDS = 64
+"""Ids that are looked up besides those that a limit allows."""
 
 
 def find(
@@ -58,15 +61,21 @@ def hits(index: AttributeIndex, query: Query) -> Hits:
     store = index.store
     key = query.key(store.document.schema)
     if key is None:
-        return Hits(store, query, [row[0] for row in index.rows(query)])
+        limit = query.limit
+        if limit is None or limit == 0:
+            return Hits(store, query, [] if limit == 0 else index.ids(query))
+        # A few more than are wanted, since some may be gone, or changed, when they are read.
+        ids = index.ids(query, limit + SPARE_IDS)
+        has_more = len(ids) == limit + SPARE_IDS
+        return Hits(store, query, ids, partial(index.ids, query) if has_more else None)
     id = store.id_of(key)
     return Hits(store, query, [] if id is None else [id])
 
 
-def walk(index: AttributeIndex, *, backwards: bool = False) -> Iterator[Record]:
+def walk(index: AttributeIndex) -> Iterator[Record]:
     """Yield all records of a collection in the order of their keys; none of them is kept."""
-    query = Query(backwards=backwards)
-    ids = iter([row[0] for row in index.rows(query)])
+    query = Query()
+    ids = iter(index.ids(query))
     for size in _sizes():
         if not (batch := list(islice(ids, size))):
             return
@@ -91,13 +100,16 @@ class Hits(Sequence[Record]):
     """The records that a query found; those of the ids that are still there and still fit.
 
     They are read from the end that is asked for: from the last one where nothing but a limit at the front decides
-    which that is.
+    which that is. ``more``: looks all ids up, where ``ids`` are the first of them alone and turn out to be too few.
     """
 
-    def __init__(self, store: CollectionStore, query: Query, ids: Sequence[str]) -> None:
+    def __init__(
+        self, store: CollectionStore, query: Query, ids: Sequence[str], more: Callable[[], Sequence[str]] | None = None
+    ) -> None:
         self._store = store
         self._query = query
         self._ids = ids
+        self._more = more
         self._lock = threading.Lock()
         self._left = range(len(ids))
         self._found: list[Record] = []
@@ -115,8 +127,15 @@ class Hits(Sequence[Record]):
                     size = min(size, limit - len(self._found))
                 self._found += self._read_matching(self._left[:size])
                 self._left = self._left[size:]
+                if not self._left and self._more is not None and limit is not None and len(self._found) < limit:
+                    self._look_up_more(self._more)
             self._join()
             return self._found
+
+    def _look_up_more(self, more: Callable[[], Sequence[str]]) -> None:
+        before = set(self._ids)
+        self._ids, self._more = [*self._ids, *(id for id in more() if id not in before)], None
+        self._left = range(len(before), len(self._ids))
 
     def _read_last(self, count: int) -> list[Record]:
         """Find the last so many of them, or all; those are at the end of what is given."""

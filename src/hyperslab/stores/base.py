@@ -359,9 +359,14 @@ class Store(ABC):
                 self.put(key, value, durable=True)
         self.put_new(pairs, durable=durable)
 
-    def touch(self, key: str, *, durable: bool = False) -> None:
-        """Give the key a stamp that it never had, for little; whatever it holds then. A missing one is made."""
+    def touch(self, key: str, *, durable: bool = False) -> tuple[Stamp | None, Stamp] | None:
+        """Give the key a stamp that it never had, for little; whatever it holds then. A missing one is made.
+
+        Return the stamps before (None: it was missing) and after, where the store knows both and that nobody else gave
+        it one between them; else None.
+        """
         self.put(key, os.urandom(16), durable=durable)
+        return None
 
     def flush(self) -> None:
         """Bring everything that was written before to the medium."""

@@ -256,8 +256,9 @@ _SWAPS = 1 << 62
 _PATIENCE = 60.0
 # New values for which one flush of the file system takes less time than one of each.
 _MANY = 64
-# Bytes after which a value that is only touched begins anew.
-_LONGEST = 1 << 12
+# Bytes after which a value that is only touched begins anew. Whoever follows changes by their number cannot follow that
+# one: the index of a collection with 256 such values lists its arrays anew, once in sixteen million changes.
+_LONGEST = 1 << 16
 _TRAITS = StoreTraits(
     stamped=True,
     ranges=True,
@@ -338,22 +339,24 @@ class DirectoryStore(FolderReader):
                     self._prune(folder)
                 raise
 
-    def touch(self, key: str, *, durable: bool = False) -> None:
+    def touch(self, key: str, *, durable: bool = False) -> tuple[Stamp | None, Stamp] | None:
         """Give the key another stamp: it grows by a byte, and begins anew from time to time."""
         folder, _, name = check_key(key).rpartition("/")
         with self._writing(key):
             try:
-                length = append_byte(self._folders.make(folder) + name, durable=durable)
+                length, change = append_byte(self._folders.make(folder) + name, durable=durable)
             except OSError as error:  # the folder was removed meanwhile; a pipe or a link has the name
                 if error.errno not in (errno.ENOENT, errno.ENXIO, errno.ELOOP):
                     raise
                 self._folders.forget_all()
-                length = _LONGEST
+                length, change = _LONGEST, None
             if length >= _LONGEST:
                 self.put(key, b"", durable=durable)
-            elif length == 1 and durable:
+                return None
+            if length == 1 and durable:
                 with self._folders.durable([folder]):
                     pass
+            return change
 
     def flush(self) -> None:
         """Bring everything that was written before to the medium."""

@@ -274,14 +274,31 @@ def move_over(source: str, place: str, spare: str, *, flushed: bool) -> None:
     os.replace(source, place)
 
 
-def append_byte(path: str, *, durable: bool) -> int:
-    """Make a file longer by a byte, and perhaps flush it; its length then. A missing one is made."""
-    descriptor = os.open(path, _APPEND, 0o666)
+Change = tuple[tuple[int, int, int] | None, tuple[int, int, int]]
+"""The versions of a file before and after a change (:func:`version_of`); None where there was none."""
+
+
+def append_byte(path: str, *, durable: bool) -> tuple[int, Change | None]:
+    """Make a file longer by a byte, and perhaps flush it; its length then, and the change if nobody else made one at
+    the same time. A missing file is made."""
     try:
+        descriptor, is_new = os.open(path, _APPEND & ~os.O_CREAT, 0o666), False
+    except FileNotFoundError:
+        try:
+            descriptor, is_new = os.open(path, _APPEND | os.O_EXCL, 0o666), True
+        except FileExistsError:
+            descriptor, is_new = os.open(path, _APPEND, 0o666), False
+    try:
+        before = None if is_new else version_of(os.fstat(descriptor))
         os.write(descriptor, b"+")
+        length = os.lseek(descriptor, 0, os.SEEK_CUR)
+        after = version_of(os.fstat(descriptor))
         if durable:
             os.fsync(descriptor)
-        return os.lseek(descriptor, 0, os.SEEK_CUR)
+        # The system appends each byte whole, one behind the other: what was looked at right before and right after
+        # was not changed by others if the lengths follow one another.
+        is_alone = (before[0] if before else 0) + 1 == length == after[0]
+        return length, (before, after) if is_alone else None
     finally:
         os.close(descriptor)
 
@@ -379,6 +396,27 @@ def _errno() -> int:
 def exchange(first: str, second: str) -> bool:
     """Have two files or folders change names at one stroke; False where that cannot be done."""
     return not _rename(first, second, _EXCHANGE)
+
+
+# What statfs(2) of Linux calls file systems whose files are shared by the processes of one machine alone, so that all
+# see the same memory where they map one: ext2 to 4, xfs, btrfs, tmpfs, overlayfs, f2fs, zfs, bcachefs, jfs, ramfs.
+_LOCAL = frozenset(
+    {0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0x794C7630, 0xF2F52010, 0x2FC12FC1, 0xCA451A4E, 0x3153464A, 0x858458F6}
+)
+
+
+@lru_cache(64)
+def is_local(folder: str) -> bool:
+    """Return True if the file system of a folder is known to be on a disk, or in the memory, of this machine."""
+    libc = _libc()
+    if libc is None:
+        return False
+    import ctypes
+
+    found = ctypes.create_string_buffer(256)  # a struct statfs; its first word is the type
+    if libc.statfs(os.fsencode(folder), found):
+        return False
+    return int.from_bytes(found.raw[: ctypes.sizeof(ctypes.c_long)], sys.byteorder) in _LOCAL
 
 
 CAN_FLUSH_ALL = sys.platform == "linux"

@@ -10,3 +10,12 @@ def call_after_fork(function: Callable[[], object]) -> None:
     """Have ``function`` called in each process that is forked from this one; nothing where the system does not fork."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=function)
+
+
+def call_around_fork(
+    before: Callable[[], object], in_parent: Callable[[], object], in_child: Callable[[], object]
+) -> None:
+    """Have functions called before each fork, and after it in either process; nothing where the system does not fork.
+    Who was registered last is called first before a fork."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=before, after_in_parent=in_parent, after_in_child=in_child)

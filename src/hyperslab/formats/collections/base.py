@@ -21,7 +21,8 @@ from typing import Any, Literal, TypeVar
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import FormatError, Problem, SchemaError, Unsupported
+from hyperslab.errors import FormatError, Problem, SchemaError
+from hyperslab.formats.collections.index_database import IndexDatabase
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json import records
 from hyperslab.formats.rules import Finding
@@ -34,6 +35,13 @@ from hyperslab.stores.base import Stamp
 from hyperslab.stores.location import Location
 
 LayoutName = Literal["hyperslab", "deker"]
+
+
+IndexKind = Literal["stored", "memory"]
+"""Where a collection's index of attributes is kept; a collection document that names none means the first."""
+
+
+INDEX_KINDS: tuple[IndexKind, ...] = ("stored", "memory")
 
 
 VERSION = "0.2"
@@ -352,7 +360,8 @@ class CollectionStore(ABC):
 
     @abstractmethod
     def generations(self) -> Mapping[str, Stamp]:
-        """Return the parts that the arrays are listed by, with stamps that change when one of their arrays does."""
+        """Return the parts that the arrays are listed by, with stamps that change when one of their arrays does. A part
+        is named by what the ids of its arrays begin with; all names are of one length."""
 
     @abstractmethod
     def list_part(self, part: str) -> Mapping[str, Stamp]:
@@ -371,17 +380,9 @@ class CollectionStore(ABC):
         """Yield those of the records whose arrays exist: their creation was completed and they were not removed."""
 
     @property
-    def stores_index(self) -> bool:
-        """True if the collection's document asks for an index that is stored with it."""
-        return False
-
-    def read_index(self) -> bytes | None:
-        """Return the index that was stored last, a cache that is never to be trusted; None without one."""
+    def index_database(self) -> IndexDatabase | None:
+        """The file that the index is kept in; None where it is made in memory by whoever asks."""
         return None
-
-    def write_index(self, data: bytes) -> None:
-        """Store an index for whoever opens the collection next; ReadOnly, Unsupported."""
-        raise Unsupported(f"a stored index in the layout {self.document.layout!r}")
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 

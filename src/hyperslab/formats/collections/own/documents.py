@@ -23,6 +23,7 @@ import msgspec
 from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks
 from hyperslab.errors import FormatError, Invalid, Problem
 from hyperslab.formats.collections.base import CollectionDocument
+from hyperslab.formats.collections.index_database import FILE, FILES
 from hyperslab.formats.documents import check_limits, read_document, write_again, write_json
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.hdf5.filters import codecs_from_options
@@ -53,11 +54,12 @@ DOCUMENT = "collection.json"
 ARRAY = "zarr.json"
 
 
-INDEX = "index"
+OLD_INDEX = "index"
+"""A cache that older versions made; it is removed."""
 
 
-LARGEST_INDEX = 1 << 26
-"""Bytes of an index that is stored."""
+INDEX_FILES = (OLD_INDEX, *FILES)
+"""The names of what is a cache."""
 
 
 BATCH = 1024
@@ -104,8 +106,13 @@ class CollectionKeys:
 
     @property
     def index(self) -> str:
-        """A cache of what the documents say."""
-        return f"{COLLECTIONS}/{self.name}/{INDEX}"
+        """A cache of what the documents say: a file of SQLite, where values are files."""
+        return f"{COLLECTIONS}/{self.name}/{FILE}"
+
+    @property
+    def old_index(self) -> str:
+        """The cache of older versions."""
+        return f"{COLLECTIONS}/{self.name}/{OLD_INDEX}"
 
     def array(self, id: str) -> str:
         """Return the folder of an array."""

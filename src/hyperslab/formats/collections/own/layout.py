@@ -28,9 +28,8 @@ from hyperslab.formats.collections.base import CollectionDocument, CollectionSto
 from hyperslab.formats.collections.own.documents import (
     COLLECTIONS,
     FOLDERS,
-    INDEX,
+    INDEX_FILES,
     KEYS,
-    LARGEST_INDEX,
     CollectionKeys,
     part_of,
 )
@@ -94,7 +93,8 @@ class OwnLayout(Layout):
                 raise taken
             for folder in FOLDERS:  # of one that was not removed to the end
                 store.delete_prefix(keys.folder(folder))
-            store.delete(f"{keys.base}/{INDEX}")
+            for name in INDEX_FILES:
+                store.delete(f"{keys.base}/{name}")
             try:
                 store.put_new([(keys.document, data)], durable=settings.durable)
             except Conflict:
@@ -135,7 +135,7 @@ def _is_there(store: Store, name: str) -> bool:
 def _is_left_over(store: Store, name: str) -> bool:
     """Return True if a folder has parts of a collection, and nothing else."""
     names, folders = store.list_dir(CollectionKeys(name).base)
-    return bool(folders) and {*names, *folders} <= {*FOLDERS, INDEX}
+    return bool(folders) and {*names, *folders} <= {*FOLDERS, *INDEX_FILES}
 
 
 def _remove_rest(where: Location, name: str) -> None:
@@ -228,7 +228,7 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
             # In this order: who dies on the way leaves the array among the unsettled, which every index reads anew.
             self._unsettle(id)
             self.store.put(self.keys.array_document(id), new, durable=durable)
-            self.store.touch(self.keys.generation(part_of(id)), durable=durable)
+            self.tell_changes([part_of(id)], durable=durable, changed=[self.documents.parse_record(new, id)])
             self.store.delete(self.keys.unsettled(id))
 
     def remove(self, id: str) -> None:
@@ -237,9 +237,9 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
         if self._remove_if_there(id):
             self._mark_part_changed(part_of(id), [id])
 
-    def _mark_part_changed(self, part: str, removed: Iterable[str]) -> None:
+    def _mark_part_changed(self, part: str, removed: Sequence[str]) -> None:
         """Have whoever knows a part look at it anew; until then what was removed is among the unsettled."""
-        self.store.touch(self.keys.generation(part), durable=self.settings.durable)
+        self.tell_changes([part], durable=self.settings.durable, removed=removed)
         for id in removed:
             self.store.delete(self.keys.unsettled(id))
 
@@ -285,24 +285,6 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
                 # The document first: without it the collection is gone, and the rest is found as left over.
                 self.store.delete(self.keys.document, durable=self.settings.durable)
                 self.store.delete_prefix(self.keys.base, durable=self.settings.durable)
-
-    # -- what an index needs ----------------------------------------------------------------------------------------
-
-    @property
-    def stores_index(self) -> bool:
-        """Return True if the collection's document asks for a stored index."""
-        return self.document.extra.get("index") == "stored"
-
-    def read_index(self) -> bytes | None:
-        """Return the index that was stored last; None when there is nothing, or too much."""
-        size = self.store.size(self.keys.index)
-        return self.store.get(self.keys.index) if size is not None and size <= LARGEST_INDEX else None
-
-    def write_index(self, data: bytes) -> None:
-        """Store an index; ReadOnly."""
-        self.require_writable()
-        if len(data) <= LARGEST_INDEX and self.exists():
-            self.store.put(self.keys.index, data)
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from hyperslab.formats.collections.own.documents import (
     DOCUMENT,
     FOLDERS,
     GENERATIONS,
-    INDEX,
+    INDEX_FILES,
     JOURNAL,
     KEYS,
     STAGED,
@@ -487,7 +487,7 @@ class CollectionDamage:
     def _strays(self) -> Iterator[Finding]:
         """Yield keys that belong to no collection, and unfinished writes."""
         files, names = self._store.list_dir(self._keys.base)
-        for name in sorted({*files, *names} - {DOCUMENT, INDEX, *FOLDERS}):
+        for name in sorted({*files, *names} - {DOCUMENT, *INDEX_FILES, *FOLDERS}):
             key = f"{self._keys.base}/{name}"
             yield found_at(self._keys.name, "stray", "this is no part of a collection", key)
         folders = [self._keys.folder(name) for name in (KEYS, GENERATIONS, UNSETTLED, JOURNAL)]

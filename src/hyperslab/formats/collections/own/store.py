@@ -19,8 +19,10 @@ made no key leads to yet, and repairs leave it alone.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cached_property
 
 from hyperslab.chunks.plan import batched
 from hyperslab.chunks.settings import Settings
@@ -35,12 +37,14 @@ from hyperslab.errors import (
     ReadOnly,
     StorageError,
 )
-from hyperslab.formats.collections.base import CollectionDocument
+from hyperslab.formats.collections.base import INDEX_KINDS, CollectionDocument
+from hyperslab.formats.collections.index_database import UNSURE, IndexChange, IndexDatabase, stamp_digest
 from hyperslab.formats.collections.own.documents import (
     ARRAY,
     BATCH,
     CREATING,
     GENERATIONS,
+    INDEX_FILES,
     JOURNAL,
     PART,
     STAGED,
@@ -53,6 +57,7 @@ from hyperslab.formats.collections.own.tiles import open_shard, open_tiles
 from hyperslab.model.schemas.arrays import Record, is_id, new_id
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Stamp, Store, Unversioned
+from hyperslab.stores.files import is_local
 
 LOGGER = logging.getLogger("hyperslab.database")
 
@@ -195,6 +200,63 @@ class StoredCollection:
             remedy = "open it for writing"
             raise ReadOnly("the collection was opened for reading", url=self.store.url, remedy=remedy)
 
+    # -- the index ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def index_database(self) -> IndexDatabase | None:
+        """The file that the index is kept in: beside the document, on a file system of this machine."""
+        if self.document.extra.get("index", INDEX_KINDS[0]) != "stored":
+            return None
+        path = self.store.locate(self.keys.index)
+        if path is None or not is_local(os.path.dirname(path)):
+            return None
+        if not self.store.read_only:
+            with suppress(HyperslabError):
+                if self.store.size(self.keys.old_index) is not None:
+                    self.store.delete(self.keys.old_index)
+        return IndexDatabase(self.document.schema.attributes, path, writable=not self.store.read_only)
+
+    def tell_changes(
+        self,
+        parts: Collection[str],
+        *,
+        durable: bool,
+        made: Sequence[Record] = (),
+        changed: Sequence[Record] = (),
+        removed: Collection[str] = (),
+    ) -> None:
+        """Give the generations of parts other stamps, and have the index follow in the same step. ``made``: of arrays
+        that have documents, and whose key entries come next; ``changed``: that have other documents; ``removed``: ids
+        of arrays that are gone. All of them lie in these parts, and nothing else has changed there."""
+        database = self.index_database
+        keys = {part: self.keys.generation(part) for part in parts}
+        if database is None:
+            for key in keys.values():
+                self.store.touch(key, durable=durable)
+            return
+        change = IndexChange(pending=bool(made) and self.has_key)
+        for record in [*made, *changed]:
+            stamp = self.store.stamp(self.keys.array_document(record.id))
+            change.rows.append(database.row(record, UNSURE if stamp is None else stamp_digest(stamp)))
+        with database.following(change) as follows:
+            for part, key in keys.items():
+                # Others wait for this: what waits for the medium comes after it.
+                moved = self.store.touch(key, durable=durable and not follows)
+                if moved is not None and follows and self._is_known_alone(part, moved[0], made):
+                    before, after = moved
+                    change.moves[part] = None if before is None else stamp_digest(before), stamp_digest(after)
+            for id in removed:
+                if self.store.stamp(self.keys.array_document(id)) is None:
+                    change.gone.append(id)
+                else:  # it was made again meanwhile
+                    change.moves.pop(part_of(id), None)
+        if follows and durable:
+            self.store.put_last([], keys.values(), durable=True)
+
+    def _is_known_alone(self, part: str, before: Stamp | None, made: Sequence[Record]) -> bool:
+        """Return True unless a part that had no generation has other arrays than those that are made."""
+        return before is not None or self.list_part(part).keys() <= {record.id for record in made}
+
     # -- listings ----------------------------------------------------------------------------------------------------
 
     def generations(self) -> Mapping[str, Stamp]:
@@ -236,8 +298,9 @@ class StoredCollection:
         return self.store.stamp(self.keys.array_document(id)) if is_id(id) else None
 
     def nbytes_stored(self) -> int:
-        """Return bytes that all that belongs to the collection takes."""
-        return self.store.nbytes_below(self.keys.base)
+        """Return bytes that all that belongs to the collection takes, without the index, which is a cache."""
+        cached = sum(self.store.size(f"{self.keys.base}/{name}") or 0 for name in INDEX_FILES)
+        return self.store.nbytes_below(self.keys.base) - cached
 
 
 # -- creation of arrays -----------------------------------------------------------------------------------------------
@@ -330,8 +393,8 @@ class CollectionCreation:
             self._made += batch
 
     def _touch(self) -> None:
-        for part in sorted({part_of(record.id) for record in self._records}):
-            self._store.touch(self._keys.generation(part), durable=self._each)
+        parts = sorted({part_of(record.id) for record in self._records})
+        self._collection.tell_changes(parts, durable=self._each, made=self._records)
         if self._at_once and not self._waits:
             self._store.flush()
         if not self._has_key:
@@ -351,6 +414,9 @@ class CollectionCreation:
             raise CollectionNotFound("the collection was removed", url=self._store.url, node=self._keys.name)
         if self._batch is not None:
             self._collection.batches.commit(self._batch, durable=self._durable)
+        database = self._collection.index_database
+        if database is not None and self._has_key:
+            database.confirm([record.id for record in self._records])
 
     def _led_to(self, batch: Sequence[tuple[str, Record]]) -> Iterator[str]:
         """Yield the keys that must be on the medium before the key entries are; one at a time, as not all stores
