@@ -28,7 +28,7 @@ from hyperslab.database import (
     TimeDimensionSchema,
     VArraySchema,
 )
-from hyperslab.errors import Invalid, NodeNotFound, SchemaError, Unsupported
+from hyperslab.errors import Invalid, NodeNotFound, SchemaError
 from permissions import unreadable
 
 START = datetime(2023, 1, 1, tzinfo=UTC)
@@ -301,28 +301,53 @@ def test_among_four_times_as_many_a_query_costs_the_same(tmp_path):
     assert costs[0][0] <= 210 and costs[0][1] <= 3
 
 
-def test_an_index_that_is_stored_spares_the_next_client_the_documents(tmp_path):
+@pytest.mark.parametrize("options", [{}, {"index": "stored"}, {"index": "memory"}])
+def test_an_index_that_is_stored_spares_the_next_client_the_documents(tmp_path, options):
     with Client(f"file://{tmp_path}/store", durable=False) as client:
-        collection = client.create_collection("many", SCHEMA, index="stored")
+        collection = client.create_collection("many", SCHEMA, **options)
         collection.create_many(
             ({"dt": START + timedelta(hours=hour), "station": "Ulm"}, {"tm": hour}) for hour in range(400)
         )
-        assert len(collection) == 400
     with Client(f"file://{tmp_path}/store", mode="r") as client, hs.trace() as cost:
         assert len(client.get_collection("many").query(tm=7)) == 1
-    assert cost.requests < 20
-    folder = tmp_path / "store" / "collections" / "many"
-    stored = (folder / "index").read_bytes()
-    (folder / "index").write_bytes(stored[:-5])
-    with Client(f"file://{tmp_path}/store") as client:
-        assert len(client.get_collection("many").query(tm=(0, 9))) == 10
-        assert client.get_collection("many").first()[:].shape == SCHEMA.shape
+    is_stored = options.get("index") != "memory"
+    assert (cost.requests < 20) == is_stored
+    path = tmp_path / "store" / "collections" / "many" / "index.sqlite"
+    assert path.exists() == is_stored
+    if is_stored:
+        path.unlink()
+        with Client(f"file://{tmp_path}/store") as client:
+            assert len(client.get_collection("many").query(tm=(0, 9))) == 10
+            assert client.get_collection("many").first()[:].shape == SCHEMA.shape
+        assert path.exists()
     assert not hs.check(tmp_path / "store")
 
 
-def test_only_one_layout_keeps_an_index(client):
-    with pytest.raises(Unsupported, match=r"stored index.*deker"):
-        client.create_collection("many", SCHEMA, layout="deker", index="stored")
+@pytest.mark.parametrize("index", [None, "stored", "memory"])
+def test_the_index_of_dekers_layout_is_among_the_caches_of_the_user(tmp_path, monkeypatch, index):
+    caches = tmp_path / "caches"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(caches))
+
+    def find(**asked):
+        with Client(f"file://{tmp_path}/store", mode="r") as client, hs.trace() as cost:
+            return sorted(keys(client.get_collection("weather").query(**asked))), cost.requests
+
+    with Client(f"file://{tmp_path}/store", durable=False) as client:
+        weather = filled(client, "deker", index=index)
+        before = sorted(path for path in (tmp_path / "store").rglob("*"))
+        assert find(tm=(10, 12))[0] == [(1, name) for name in sorted(STATIONS)]
+        assert sorted(path for path in (tmp_path / "store").rglob("*")) == before
+        assert [path.name for path in caches.rglob("*.sqlite")] == (["index.sqlite"] if index == "stored" else [])
+        weather.query(station="Ulm", tm=12)[0].update_custom_attributes({"tm": 99})
+        weather.query(station="Aalen", dt=START)[0].delete()
+        assert find(tm=(10, 12))[0] == [(1, "Aalen"), (1, "Augsburg")] and find(tm=99)[0] == [(1, "Ulm")]
+        with Client(f"file://{tmp_path}/store", mode="r") as other:
+            assert len(other.get_collection("weather")) == 14
+        weather.delete()
+    assert not list(caches.rglob("index.sqlite"))
+
+
+def test_other_places_of_an_index_are_refused(client):
     with pytest.raises(SchemaError, match="index='kept'"):
         client.create_collection("many", SCHEMA, index="kept")
 

@@ -27,9 +27,11 @@ from hyperslab.errors import (
     Unsupported,
 )
 from hyperslab.formats.collections.base import (
+    INDEX_KINDS,
     VERSION,
     CollectionDocument,
     CollectionStore,
+    IndexKind,
     complete_document,
     parse_document,
 )
@@ -170,13 +172,15 @@ class Client:
         layout: LayoutName = "hyperslab",
         strict: bool = True,
         relative_links: bool = False,
-        index: Literal["stored"] | None = None,
+        index: IndexKind | None = None,
     ) -> Collection:
         """Make a new collection of arrays that follow ``schema``.
 
         ``layout``: our own, or DEKER's, whose options are ``collection_options`` and ``relative_links`` (links that
         stay right when the store moves; DEKER's own check wants absolute ones). ``strict=False`` lets datetime
-        attributes be None. ``index="stored"`` keeps the index of queries with the collection. SchemaError,
+        attributes be None. ``index``: where the index of queries is kept, ``"stored"`` in a file of SQLite beside the
+        collection (DEKER's layout: among the caches of each user), ``"memory"`` nowhere; None means stored for our own
+        layout on a disk, memory for all else. SchemaError,
         AlreadyExists, MemoryLimit where one array (or tile) is too large, Unsupported.
         """
         self._connection.require_writable()
@@ -308,10 +312,8 @@ def _extra(url: str, layout: object, relative_links: bool, index: object) -> dic
     """Return the keys of a document that one layout alone knows."""
     if relative_links and layout != "deker":
         raise Unsupported(f"links in the layout {layout!r}", url=url, remedy='they are those of layout="deker"')
-    if index not in (None, "stored"):
-        raise SchemaError(f"index={index!r}", url=url, remedy='give "stored", or None')
-    if index is not None and layout == "deker":
-        raise Unsupported("a stored index in the layout 'deker'", url=url, remedy='choose layout="hyperslab"')
+    if index is not None and index not in INDEX_KINDS:
+        raise SchemaError(f"index={index!r}", url=url, remedy='give "stored" or "memory", or None')
     return ({"relative_links": True} if relative_links else {}) | ({"index": index} if index is not None else {})
 
 

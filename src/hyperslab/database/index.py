@@ -46,12 +46,13 @@ Answer = TypeVar("Answer")
 @dataclass(slots=True)
 class _News:
     """The findings of one look: parts that were listed; by id the rows of documents that were read; of these, the
-    records of arrays that are not committed; ids that could not be read."""
+    records of arrays that are not committed; ids that could not be read. ``is_empty``: they tell nothing new."""
 
     parts: dict[str, PartNews] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
     pending: dict[str, Record] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)
+    is_empty: bool = True
 
 
 class AttributeIndex:
@@ -115,13 +116,14 @@ class AttributeIndex:
         faster."""
         known = self._database.stamps(stamps)
         self._database.forget(known.keys() - stamps.keys())
-        stale = [part for part, stamp in stamps.items() if known.get(part) != stamp]
+        stale = [part for part, stamp in stamps.items() if _has_changed(known.get(part), stamp)]
         unread, new, is_complete = 0, 0, True
         for parts in batched(stale, _LISTINGS):
             for news, made in self._look_at_parts({part: stamps[part] for part in parts}, known):
                 unread += len(news.unread)
                 new += made
-                is_complete &= self._database.refresh(news.parts, news.rows, news.pending, news.unread)
+                if not news.is_empty or news.rows or news.unread:
+                    is_complete &= self._database.refresh(news.parts, news.rows, news.pending, news.unread)
                 self._pending.update(news.pending)
         unread += self._read_loose()
         new += self._confirm_pending()
@@ -142,8 +144,9 @@ class AttributeIndex:
             marks = listings.pop(part)
             before = self._database.marks(part)
             news.parts[part] = PartNews(known.get(part), stamps[part], marks)
-            changed.update((id, mark) for id, mark in marks.items() if before.get(id) != mark)
+            changed.update((id, mark) for id, mark in marks.items() if _has_changed(before.get(id), mark))
             new += len(marks.keys() - before.keys())
+            news.is_empty &= stamps[part] == UNSURE and part in known and before.keys() == marks.keys()
             if len(changed) >= _ROWS_PER_CHANGE:
                 self._read(changed, news)
                 yield news, new
@@ -191,6 +194,11 @@ class AttributeIndex:
                 if record.id not in committed:
                     news.pending[record.id] = record
         news.unread |= left
+
+
+def _has_changed(before: int | None, now: int) -> bool:
+    """Return True unless a stamp or mark is known to be that of before."""
+    return before != now or now == UNSURE
 
 
 _indexes: WeakSet[AttributeIndex] = WeakSet()

@@ -38,7 +38,8 @@ LayoutName = Literal["hyperslab", "deker"]
 
 
 IndexKind = Literal["stored", "memory"]
-"""Where a collection's index of attributes is kept; a collection document that names none means the first."""
+"""Where the index of a collection's attributes is kept, by ``"index"`` in its document; without that in a file where
+our own layout is on a disk, else in memory."""
 
 
 INDEX_KINDS: tuple[IndexKind, ...] = ("stored", "memory")

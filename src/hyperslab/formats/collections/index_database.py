@@ -86,9 +86,10 @@ Result = TypeVar("Result")
 
 
 def stamp_digest(stamp: Stamp) -> int:
-    """Return a stamp in few bytes: equal ones have equal digests, in every process, and others as good as never."""
+    """Return a stamp in few bytes: equal ones have equal digests, in every process, and others as good as never;
+    ``UNSURE`` for one that equals none."""
     if isinstance(stamp, Unversioned):
-        return int.from_bytes(os.urandom(8), signed=True)
+        return UNSURE
     return int.from_bytes(blake2b(repr(stamp).encode(), digest_size=8).digest(), signed=True)
 
 
@@ -433,7 +434,9 @@ class IndexDatabase:
             # What another one has put there meanwhile is of a document that was not read here.
             is_sure = all(id in rows or now.get(id) == mark for id, mark in news.marks.items() if id not in unsure)
             is_sure = is_sure and unsure.isdisjoint(news.marks)
-            stamp = news.stamp if is_sure else UNSURE
+            # A part without a stamp of its own gets one that tells whether another process was here meanwhile.
+            present = news.stamp if news.stamp != UNSURE else int.from_bytes(os.urandom(7))
+            stamp = present if is_sure else UNSURE
             connection.execute(f"INSERT OR REPLACE INTO {schema}.parts VALUES (?, ?)", (part, stamp))
         return is_complete
 
@@ -454,9 +457,7 @@ class IndexDatabase:
                 known[id] = found
         # An array whose remover died is there, and is not committed any more.
         hidden = set(pending) - self._pending(connection)
-        changed = {
-            id: row for id, row in rows.items() if id in hidden or id not in known or known[id][2:] != row[2:]
-        }
+        changed = {id: row for id, row in rows.items() if id in hidden or id not in known or known[id][2:] != row[2:]}
         lost = [id for id in gone if id in known]
 
         def write(connection: sqlite3.Connection, schema: str) -> bool:

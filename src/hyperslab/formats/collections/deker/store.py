@@ -10,12 +10,14 @@ holds no key, and the next one to want that key replaces it. All arrays of a cre
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
+from hashlib import blake2b
 from math import prod
 
 from hyperslab.chunks.settings import Settings
@@ -63,12 +65,13 @@ from hyperslab.formats.collections.deker.folder import (
 )
 from hyperslab.formats.collections.deker.locks import lock_folder
 from hyperslab.formats.collections.deker.rules import RULES, CollectionSurvey, root_orphans
+from hyperslab.formats.collections.index_database import FILE, IndexDatabase
 from hyperslab.formats.metadata_json import records
 from hyperslab.formats.rules import Finding
 from hyperslab.model.schemas.arrays import Record, check_collection_name, check_id
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Stamp, Unversioned
-from hyperslab.stores.files import discard, read_error, remove_tree, write_errors
+from hyperslab.stores.files import discard, is_local, read_error, remove_tree, write_errors
 from hyperslab.stores.keys import temporary_name
 from hyperslab.stores.location import Location
 from hyperslab.stores.locks import hold_file, hold_folder
@@ -285,6 +288,8 @@ class DekerCollectionStore(StoredArrays, CollectionStore):
 
     def drop(self) -> None:
         """Remove the collection with its lock file; one that is gone is fine."""
+        with suppress(OSError):
+            remove_tree(self._cache_folder())
         with self.folder.modify(), suppress(FileNotFoundError):
             if not os.path.lexists(self.folder.lock):
                 self._discard(self.folder.path)
@@ -311,6 +316,26 @@ class DekerCollectionStore(StoredArrays, CollectionStore):
                 remove_tree(doomed)
 
     # -- what an index needs ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def index_database(self) -> IndexDatabase | None:
+        """The file that the index is kept in, where the collection's document asks for it: among the caches of this
+        user, for nobody but the peer may put files into its folders."""
+        if self.document.extra.get("index") != "stored":
+            return None
+        folder = self._cache_folder()
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        except OSError:
+            return None
+        return IndexDatabase(self.document.schema.attributes, f"{folder}/{FILE}") if is_local(folder) else None
+
+    def _cache_folder(self) -> str:
+        """Return the folder of a user's index, by the place of the collection and its document."""
+        place = [os.path.realpath(self.folder.path), self.document.as_dict]
+        name = blake2b(json.dumps(place).encode(), digest_size=16).hexdigest()
+        caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        return f"{caches}/hyperslab/indexes/{name}"
 
     def generations(self) -> Mapping[str, Stamp]:
         """Return one part that is listed anew each time: the peer leaves no mark of its changes."""

@@ -37,7 +37,7 @@ from hyperslab.errors import (
     ReadOnly,
     StorageError,
 )
-from hyperslab.formats.collections.base import INDEX_KINDS, CollectionDocument
+from hyperslab.formats.collections.base import CollectionDocument
 from hyperslab.formats.collections.index_database import UNSURE, IndexChange, IndexDatabase, stamp_digest
 from hyperslab.formats.collections.own.documents import (
     ARRAY,
@@ -205,7 +205,7 @@ class StoredCollection:
     @cached_property
     def index_database(self) -> IndexDatabase | None:
         """The file that the index is kept in: beside the document, on a file system of this machine."""
-        if self.document.extra.get("index", INDEX_KINDS[0]) != "stored":
+        if self.document.extra.get("index", "stored") != "stored":
             return None
         path = self.store.locate(self.keys.index)
         if path is None or not is_local(os.path.dirname(path)):
