@@ -114,7 +114,7 @@ class AttributeIndex:
     def _follow(self, stamps: Mapping[str, int]) -> bool:
         """Take over what changed. True when there are several arrays that were not there before, or another process was
         faster."""
-        known = self._database.stamps(stamps)
+        known = self._database.stamps()
         self._database.forget(known.keys() - stamps.keys())
         stale = [part for part, stamp in stamps.items() if _has_changed(known.get(part), stamp)]
         unread, new, is_complete = 0, 0, True

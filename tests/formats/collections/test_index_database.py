@@ -54,7 +54,7 @@ def is_fresh(holding: OwnCollectionStore) -> bool:
     present = {part: stamp_digest(stamp) for part, stamp in holding.generations().items()}
     database = holding.index_database
     assert database is not None
-    return database.stamps(present) == present
+    return database.stamps() == present
 
 
 def without_index(holding: OwnCollectionStore) -> OwnCollectionStore:

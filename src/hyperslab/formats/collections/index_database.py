@@ -8,7 +8,9 @@ Tables: ``meta``; ``parts`` with the stamp of each, a part being named by what i
 mark of each document and a column per attribute, whose bytes compare as the ranks of its values do
 (:func:`.ranks.encode_rank`); ``pending``, the ids of arrays whose creation may not be completed.
 
-Who may not write into the file keeps what it found anew in tables of the same form in memory, part by part (``fresh``).
+Who may not write into the file keeps what it found anew in tables of the same form in memory (``fresh``), which hide
+the rows of the file with the same ids, and those whose arrays are gone (``hides``). What is there of a part counts
+while the stamp of the part in the file is the one that it was found beside (``base``).
 """
 
 from __future__ import annotations
@@ -65,6 +67,10 @@ _PAGE = 1024
 
 # Pages that are written aside before they are put into the file, which is flushed then: those of some 500 creations.
 _CHECKPOINT = 4000
+
+# Attributes that have an index in the order of their values, those of the key first: each takes some 10 us of every
+# creation, and 70 bytes of an array. By others all rows are looked through, a million in half a second.
+_INDEXES = 8
 
 # Kibibytes of pages that are kept in memory: the upper levels of all trees of a million rows.
 _CACHE = 16 << 10
@@ -133,6 +139,7 @@ class IndexDatabase:
         self._rankers = [ranker(each) for each in attributes]
         self._columns = {each.name: f"a{place}" for place, each in enumerate(attributes)}
         self._key = [self._columns[each.name] for each in attributes if each.primary]
+        self._indexed = [*self._key, *(name for name in self._columns.values() if name not in self._key)][:_INDEXES]
         form = [_FORM, [each.as_dict for each in attributes]]
         self._form = blake2b(json.dumps(form).encode(), digest_size=16).hexdigest()
         self._begin()
@@ -257,20 +264,22 @@ class IndexDatabase:
         assert self._connection is not None
         self._connection.execute("ATTACH ':memory:' AS fresh")
         self._make_tables("fresh")
+        self._connection.execute("CREATE TABLE fresh.hides(id TEXT PRIMARY KEY) WITHOUT ROWID")
         self._connection.execute("CREATE TEMP TABLE hidden(id TEXT PRIMARY KEY) WITHOUT ROWID")
         self._has_fresh = False
 
     def _make_tables(self, schema: str) -> None:
         assert self._connection is not None
         columns = "".join(f", {name} BLOB NOT NULL" for name in self._columns.values())
+        base = ", base INTEGER" if schema == "fresh" else ""
         for statement in (
             "meta(form TEXT, inode INTEGER)",
-            "parts(name TEXT PRIMARY KEY, stamp INTEGER NOT NULL) WITHOUT ROWID",
+            f"parts(name TEXT PRIMARY KEY, stamp INTEGER NOT NULL{base}) WITHOUT ROWID",
             f"arrays(id TEXT PRIMARY KEY, mark INTEGER NOT NULL{columns}) WITHOUT ROWID",
             "pending(id TEXT PRIMARY KEY) WITHOUT ROWID",
         ):
             self._connection.execute(f"CREATE TABLE {schema}.{statement}")
-        for name in self._columns.values():
+        for name in self._indexed:
             order = ", ".join(self._order(name))
             self._connection.execute(f"CREATE INDEX {schema}.by_{name} ON arrays({order})")
 
@@ -340,38 +349,39 @@ class IndexDatabase:
 
     # -- what is known ----------------------------------------------------------------------------------------------
 
-    def stamps(self, present: Mapping[str, int]) -> dict[str, int]:
-        """Return the stamps of all parts that are known; of those that the file has by now as they are at ``present``
-        what is in memory is forgotten."""
+    def stamps(self) -> dict[str, int]:
+        """Return the stamps of all parts that are known."""
         with self.lock:
-            return self._run(lambda connection: self._stamps(connection, present))
+            return self._run(partial(self._stamps, forget=True))
 
-    def _stamps(self, connection: sqlite3.Connection, present: Mapping[str, int] | None = None) -> dict[str, int]:
-        found = dict(connection.execute("SELECT name, stamp FROM main.parts"))
+    def _stamps(self, connection: sqlite3.Connection, *, forget: bool = False) -> dict[str, int]:
+        """Return the stamps; ``forget`` what is in memory of parts of which the file tells other things by now, or
+        nothing sure."""
+        found: dict[str, int] = dict(connection.execute("SELECT name, stamp FROM main.parts"))
         if not self._has_fresh:
             return found
-        fresh = dict(connection.execute("SELECT name, stamp FROM fresh.parts"))
-        for part in [part for part in fresh if present and part in found and found[part] == present.get(part)]:
-            del fresh[part]
-            connection.execute("DELETE FROM fresh.parts WHERE name = ?", (part,))
-            for table in ("arrays", "pending"):
-                connection.execute(f"DELETE FROM fresh.{table} WHERE {_WITHIN}", _ends(part))
-        self._has_fresh = bool(fresh)
-        return found | fresh
+        for part, stamp, base in connection.execute("SELECT name, stamp, base FROM fresh.parts").fetchall():
+            if found.get(part) == base != UNSURE:
+                found[part] = stamp
+            elif forget:
+                connection.execute("DELETE FROM fresh.parts WHERE name = ?", (part,))
+                for table in ("arrays", "pending", "hides"):
+                    connection.execute(f"DELETE FROM fresh.{table} WHERE {_WITHIN}", _ends(part))
+        return found
 
     def marks(self, part: str) -> dict[str, int]:
         """Return the marks of the documents of a part, by id."""
         with self.lock:
-            return self._run(lambda connection: self._marks(connection, self._place(connection, part), part))
+            return self._run(lambda connection: self._marks(connection, part))
 
-    def _place(self, connection: sqlite3.Connection, part: str) -> str:
-        is_fresh = (
-            self._has_fresh and connection.execute("SELECT 1 FROM fresh.parts WHERE name = ?", (part,)).fetchone()
-        )
-        return "fresh" if is_fresh else "main"
-
-    def _marks(self, connection: sqlite3.Connection, schema: str, part: str) -> dict[str, int]:
-        return dict(connection.execute(f"SELECT id, mark FROM {schema}.arrays WHERE {_WITHIN}", _ends(part)))
+    def _marks(self, connection: sqlite3.Connection, part: str) -> dict[str, int]:
+        where = f"SELECT id, mark FROM {{}}.arrays WHERE {_WITHIN}"
+        found: dict[str, int] = dict(connection.execute(where.format("main"), _ends(part)))
+        if self._has_fresh:
+            for (id,) in connection.execute(f"SELECT id FROM fresh.hides WHERE {_WITHIN}", _ends(part)):
+                found.pop(id, None)
+            found.update(connection.execute(where.format("fresh"), _ends(part)))
+        return found
 
     def pending(self) -> set[str]:
         """Return the ids of arrays whose creation may not be completed, as far as it is not known that it was."""
@@ -381,22 +391,26 @@ class IndexDatabase:
     def _pending(self, connection: sqlite3.Connection) -> set[str]:
         found = {id for (id,) in connection.execute("SELECT id FROM main.pending")}
         if self._has_fresh:
-            length = self._length(connection)
-            fresh = {part for (part,) in connection.execute("SELECT name FROM fresh.parts")}
-            found = {id for id in found if id[:length] not in fresh}
+            if found:
+                found.difference_update(id for (id,) in connection.execute("SELECT id FROM fresh.hides"))
             found.update(id for (id,) in connection.execute("SELECT id FROM fresh.pending"))
         self._confirmed &= found
         return found - self._confirmed
 
-    def _part_of(self, connection: sqlite3.Connection, id: str) -> str:
-        return id[: self._length(connection)]
+    def _row(self, connection: sqlite3.Connection, id: str) -> Row | None:
+        """Return the row of an array."""
+        schema = "main"
+        if self._has_fresh and connection.execute("SELECT 1 FROM fresh.hides WHERE id = ?", (id,)).fetchone():
+            schema = "fresh"
+        found: Row | None = connection.execute(f"SELECT * FROM {schema}.arrays WHERE id = ?", (id,)).fetchone()
+        return found
 
-    def _length(self, connection: sqlite3.Connection) -> int:
-        """Return how many characters of an id name its part."""
-        for schema in ("fresh", "main"):
+    def _part_of(self, connection: sqlite3.Connection, id: str) -> str:
+        """Return the part of an id: all names are of one length."""
+        for schema in ("main", "fresh"):
             if found := connection.execute(f"SELECT length(name) FROM {schema}.parts LIMIT 1").fetchone():
-                return int(found[0])
-        return 0
+                return id[: found[0]]
+        return ""
 
     # -- changes by those who look ----------------------------------------------------------------------------------
 
@@ -425,10 +439,10 @@ class IndexDatabase:
             if known.get(part) != news.before:
                 is_complete = False
                 continue
-            self._take_over(connection, schema, part)
-            now = self._marks(connection, schema, part)
+            self._begin_part(connection, schema, part)
+            now = self._marks(connection, part)
             left = now.keys() - news.marks.keys()
-            _delete(connection, schema, left | (unsure & now.keys()))
+            self._delete(connection, schema, left | (unsure & now.keys()))
             read = [id for id in news.marks if id in rows]
             self._put(connection, schema, [rows[id] for id in read], {id for id in read if id in pending})
             # What another one has put there meanwhile is of a document that was not read here.
@@ -436,8 +450,7 @@ class IndexDatabase:
             is_sure = is_sure and unsure.isdisjoint(news.marks)
             # A part without a stamp of its own gets one that tells whether another process was here meanwhile.
             present = news.stamp if news.stamp != UNSURE else int.from_bytes(os.urandom(7))
-            stamp = present if is_sure else UNSURE
-            connection.execute(f"INSERT OR REPLACE INTO {schema}.parts VALUES (?, ?)", (part, stamp))
+            self._set_stamp(connection, schema, part, present if is_sure else UNSURE)
         return is_complete
 
     def put_loose(self, rows: Mapping[str, Row], pending: Collection[str], gone: Collection[str]) -> int:
@@ -449,12 +462,7 @@ class IndexDatabase:
     def _put_loose(
         self, connection: sqlite3.Connection, rows: Mapping[str, Row], pending: Collection[str], gone: Collection[str]
     ) -> int:
-        known: dict[str, Row] = {}
-        for id in {*rows, *gone}:
-            schema = self._place(connection, self._part_of(connection, id))
-            found = connection.execute(f"SELECT * FROM {schema}.arrays WHERE id = ?", (id,)).fetchone()
-            if found is not None:
-                known[id] = found
+        known = {id: row for id in {*rows, *gone} if (row := self._row(connection, id)) is not None}
         # An array whose remover died is there, and is not committed any more.
         hidden = set(pending) - self._pending(connection)
         changed = {id: row for id, row in rows.items() if id in hidden or id not in known or known[id][2:] != row[2:]}
@@ -463,12 +471,12 @@ class IndexDatabase:
         def write(connection: sqlite3.Connection, schema: str) -> bool:
             for id in [*changed, *lost]:
                 part = self._part_of(connection, id)
-                self._take_over(connection, schema, part)
+                self._begin_part(connection, schema, part)
                 if id in changed:
                     self._put(connection, schema, [changed[id]], {id}.intersection(pending))
                 else:
-                    _delete(connection, schema, [id])
-                    connection.execute(f"UPDATE {schema}.parts SET stamp = ? WHERE name = ?", (UNSURE, part))
+                    self._delete(connection, schema, [id])
+                    self._set_stamp(connection, schema, part, UNSURE)
             return True
 
         if changed or lost:
@@ -478,12 +486,11 @@ class IndexDatabase:
     def unsure_ids(self, ids: Iterable[str]) -> set[str]:
         """Return those of the ids of which no document is known with its mark."""
         with self.lock:
-            return {id for id in ids if self._run(partial(self._mark, id)) == UNSURE}
+            return {id for id in ids if self._run(partial(self._is_unsure, id))}
 
-    def _mark(self, id: str, connection: sqlite3.Connection) -> int:
-        schema = self._place(connection, self._part_of(connection, id))
-        found = connection.execute(f"SELECT mark FROM {schema}.arrays WHERE id = ?", (id,)).fetchone()
-        return int(found[0]) if found else UNSURE
+    def _is_unsure(self, id: str, connection: sqlite3.Connection) -> bool:
+        row = self._row(connection, id)
+        return row is None or row[1] == UNSURE
 
     def forget(self, parts: Iterable[str]) -> None:
         """Forget parts that are there no more."""
@@ -491,28 +498,36 @@ class IndexDatabase:
 
         def write(connection: sqlite3.Connection, schema: str) -> bool:
             for part in names:
-                if schema == "fresh":  # known to be empty, whatever the file says
-                    connection.execute("INSERT OR REPLACE INTO fresh.parts VALUES (?, ?)", (part, UNSURE))
-                else:
+                self._begin_part(connection, schema, part)
+                self._delete(connection, schema, self._marks(connection, part))
+                if schema == "main":
                     connection.execute("DELETE FROM main.parts WHERE name = ?", (part,))
-                for table in ("arrays", "pending"):
-                    connection.execute(f"DELETE FROM {schema}.{table} WHERE {_WITHIN}", _ends(part))
             return True
 
         with self.lock:
             if names:
                 self._write(write)
 
-    def _take_over(self, connection: sqlite3.Connection, schema: str, part: str) -> None:
-        """Have a part in ``fresh`` with all that the file says of it, if that is where it is to be changed."""
-        if schema == "main" or self._place(connection, part) == "fresh":
-            return
-        self._has_fresh = True
-        stamp = connection.execute("SELECT stamp FROM main.parts WHERE name = ?", (part,)).fetchone()
-        connection.execute("INSERT INTO fresh.parts VALUES (?, ?)", (part, stamp[0] if stamp else UNSURE))
+    def _begin_part(self, connection: sqlite3.Connection, schema: str, part: str) -> None:
+        """Have ``fresh`` know a part, if that is where it is to be changed."""
+        if schema == "fresh":
+            self._has_fresh = True
+            base = connection.execute("SELECT stamp FROM main.parts WHERE name = ?", (part,)).fetchone()
+            row = (part, *(base * 2 if base else (UNSURE, None)))
+            connection.execute("INSERT OR IGNORE INTO fresh.parts VALUES (?, ?, ?)", row)
+
+    def _set_stamp(self, connection: sqlite3.Connection, schema: str, part: str, stamp: int) -> None:
+        if schema == "fresh":
+            connection.execute("UPDATE fresh.parts SET stamp = ? WHERE name = ?", (stamp, part))
+        else:
+            connection.execute("INSERT OR REPLACE INTO main.parts VALUES (?, ?)", (part, stamp))
+
+    def _delete(self, connection: sqlite3.Connection, schema: str, ids: Iterable[str]) -> None:
+        gone = [(id,) for id in ids]
         for table in ("arrays", "pending"):
-            copy = f"INSERT OR REPLACE INTO fresh.{table} SELECT * FROM main.{table} WHERE {_WITHIN}"
-            connection.execute(copy, _ends(part))
+            connection.executemany(f"DELETE FROM {schema}.{table} WHERE id = ?", gone)
+        if schema == "fresh":
+            connection.executemany("INSERT OR IGNORE INTO fresh.hides VALUES (?)", gone)
 
     def _put(self, connection: sqlite3.Connection, schema: str, rows: Sequence[Row], pending: Collection[str]) -> None:
         places = ", ".join("?" * (2 + len(self._columns)))
@@ -524,6 +539,8 @@ class IndexDatabase:
             connection.executemany(f"DELETE FROM {schema}.pending WHERE id = ?", settled)
         if pending:
             connection.executemany(f"INSERT OR IGNORE INTO {schema}.pending VALUES (?)", [(id,) for id in pending])
+        if schema == "fresh":
+            connection.executemany("INSERT OR IGNORE INTO fresh.hides VALUES (?)", [(row[0],) for row in rows])
 
     def _write(self, work: Callable[[sqlite3.Connection, str], bool]) -> bool:
         """Do something in one transaction: in the file, or in memory where that takes no change."""
@@ -542,7 +559,7 @@ class IndexDatabase:
 
     def _write_to_file(self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection, str], bool]) -> bool:
         if self._has_fresh:  # of a time when the file took no change: look at these parts again
-            for table in ("parts", "arrays", "pending"):
+            for table in ("parts", "arrays", "pending", "hides"):
                 connection.execute(f"DELETE FROM fresh.{table}")
             self._has_fresh = False
             return work(connection, "main") and False
@@ -603,7 +620,7 @@ class IndexDatabase:
             if confirmed:
                 self._delete_confirmed(connection)
             if change.gone:
-                _delete(connection, "main", change.gone)
+                self._delete(connection, "main", change.gone)
             if change.rows:
                 self._put(connection, "main", change.rows, {row[0] for row in change.rows} if change.pending else ())
             for part, (before, after) in change.moves.items():
@@ -633,11 +650,12 @@ class IndexDatabase:
     def _count(self, connection: sqlite3.Connection) -> int:
         with _transaction(connection, "DEFERRED"):
             hidden = len(self._pending(connection))
-            counts = [
-                connection.execute(f"SELECT count(*) FROM {schema}.arrays{where}").fetchone()[0]
-                for schema, where in self._sources(connection)
-            ]
-        return int(sum(counts)) - hidden
+            count = connection.execute("SELECT count(*) FROM main.arrays").fetchone()[0] - hidden
+            if self._has_fresh:
+                count += connection.execute("SELECT count(*) FROM fresh.arrays").fetchone()[0]
+                both = "SELECT count(*) FROM fresh.hides WHERE id IN (SELECT id FROM main.arrays)"
+                count -= connection.execute(both).fetchone()[0]
+        return int(count)
 
     def ids(
         self,
@@ -671,25 +689,14 @@ class IndexDatabase:
                 self._columns[name]: _Spans(connection, place, each)
                 for place, (name, each) in enumerate(conditions.items())
             }
-            sources = self._sources(connection)
-            by = (
-                self._most_telling(connection, sources[0][0], spans) if spans else next(iter(self._order(column)), None)
-            )
+            by = self._most_telling(connection, spans) if spans else next(iter(columns))
             if not backwards or column is None:
-                return self._select(connection, sources, by, spans, columns, limit, backwards=backwards)
-            known = self._select(connection, sources, by, spans, columns, limit, f"{column} < x'02'", backwards=True)
+                return self._select(connection, by, spans, columns, limit, backwards=backwards)
+            known = self._select(connection, by, spans, columns, limit, f"{column} < x'02'", backwards=True)
             rest = None if limit is None else limit - len(known)
             if rest == 0:
                 return known
-            return known + self._select(connection, sources, by, spans, columns, rest, f"{column} >= x'02'")
-
-    def _sources(self, connection: sqlite3.Connection) -> list[tuple[str, str]]:
-        """Return the tables that rows are in, with what leaves out those that are not to be looked at there."""
-        if not self._has_fresh:
-            return [("main", "")]
-        if not (length := self._length(connection)):
-            return [("fresh", "")]
-        return [("main", f" WHERE substr(id, 1, {length}) NOT IN (SELECT name FROM fresh.parts)"), ("fresh", "")]
+            return known + self._select(connection, by, spans, columns, rest, f"{column} >= x'02'")
 
     def _hide(self, connection: sqlite3.Connection) -> None:
         if self._has_hidden:
@@ -698,25 +705,25 @@ class IndexDatabase:
         self._has_hidden = bool(pending)
         connection.executemany("INSERT INTO temp.hidden VALUES (?)", [(id,) for id in pending])
 
-    def _most_telling(self, connection: sqlite3.Connection, schema: str, spans: Mapping[str, _Spans]) -> str:
-        """Return the column whose condition the fewest rows fulfil, or about so few."""
-        if len(spans) == 1:
-            return next(iter(spans))
+    def _most_telling(self, connection: sqlite3.Connection, spans: Mapping[str, _Spans]) -> str:
+        """Return the column whose condition the fewest rows fulfil, or about so few; of those that have an index."""
+        known = {column: each for column, each in spans.items() if column in self._indexed}
+        if len(known) < 2:
+            return next(iter(known), "")
         for most in _STEPS:
             counts: dict[str, int] = {}
-            for column, each in spans.items():
-                rows = f"SELECT 1 FROM {schema}.arrays INDEXED BY by_{column} WHERE {each.text(column)} LIMIT {most}"
+            for column, each in known.items():
+                rows = f"SELECT 1 FROM main.arrays INDEXED BY by_{column} WHERE {each.text(column)} LIMIT {most}"
                 counts[column] = connection.execute(f"SELECT count(*) FROM ({rows})", each.values).fetchone()[0]
             best = min(counts, key=lambda column: counts[column])
             if counts[best] < most:
                 return best
-        return next(iter(spans))
+        return next(iter(known))
 
     def _select(
         self,
         connection: sqlite3.Connection,
-        sources: Sequence[tuple[str, str]],
-        by: str | None,
+        by: str,
         spans: Mapping[str, _Spans],
         columns: Sequence[str],
         limit: int | None,
@@ -724,16 +731,17 @@ class IndexDatabase:
         *,
         backwards: bool = False,
     ) -> list[str]:
-        """Return ids by the index of one column, in the order of columns; ``only``: one condition more."""
+        """Return ids by the index of one column, where it has one, in the order of columns; ``only``: one condition
+        more."""
         parts: list[str] = []
         values: list[bytes] = []
-        index = "" if by is None else f" INDEXED BY by_{by}"
+        index = f"INDEXED BY by_{by}" if by in self._indexed else "NOT INDEXED"
         tests = [only or "TRUE", *(["id NOT IN temp.hidden"] if self._has_hidden else [])]
         # A sign before a column has SQLite not look for another index than that which was chosen.
         tests += [each.text(column if column == by else f"+{column}") for column, each in spans.items()]
-        for schema, where in sources:
-            more = where.replace(" WHERE ", " AND ")
-            parts.append(f"SELECT {', '.join(columns)} FROM {schema}.arrays{index} WHERE {' AND '.join(tests)}{more}")
+        for schema in ("main", "fresh") if self._has_fresh else ("main",):
+            hides = " AND id NOT IN fresh.hides" if self._has_fresh and schema == "main" else ""
+            parts.append(f"SELECT {', '.join(columns)} FROM {schema}.arrays {index} WHERE {' AND '.join(tests)}{hides}")
             values += [value for each in spans.values() for value in each.values]
         order = ", ".join(f"{column} DESC" if backwards else column for column in columns)
         text = f"{' UNION ALL '.join(parts)} ORDER BY {order} LIMIT {-1 if limit is None else limit}"
@@ -808,11 +816,6 @@ def _transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Ite
             connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
-
-
-def _delete(connection: sqlite3.Connection, schema: str, ids: Iterable[str]) -> None:
-    for table in ("arrays", "pending"):
-        connection.executemany(f"DELETE FROM {schema}.{table} WHERE id = ?", [(id,) for id in ids])
 
 
 def _has_changes_aside(path: str | None) -> bool:
