@@ -25,8 +25,9 @@ import hyperslab as hs
 from hyperslab.database.conditions import parse
 from hyperslab.database.index import AttributeIndex
 from hyperslab.database.queries import hits
-from hyperslab.formats.collections import index_database
-from hyperslab.formats.collections.index_database import FILES, stamp_digest
+from hyperslab.formats.collections import index_file
+from hyperslab.formats.collections.index_database import stamp_digest
+from hyperslab.formats.collections.index_file import FILES
 from hyperslab.formats.collections.own.layout import OwnCollectionStore
 from hyperslab.model.schemas import Record
 from hyperslab.stores.location import Location
@@ -237,7 +238,7 @@ def test_a_file_that_is_damaged_while_it_is_open(tmp_path: Path, where: Location
 
 
 def test_a_locked_file_keeps_nobody_waiting(where: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_database, "_PATIENCE", 0.05)
+    monkeypatch.setattr(index_file, "_PATIENCE", 0.05)
     opened(where).create(some(50))
     holding, reader = opened(where), opened(where, writable=False)
     other = sqlite3.connect(file_of(tmp_path), isolation_level=None)
@@ -247,7 +248,7 @@ def test_a_locked_file_keeps_nobody_waiting(where: Location, tmp_path: Path, mon
     check(holding)
     check(reader)
     other.execute("ROLLBACK")
-    monkeypatch.setattr(index_database, "_PAUSE", 0)
+    monkeypatch.setattr(index_file, "_PAUSE", 0)
     last = opened(where)
     check(last)
     assert is_fresh(last)
@@ -397,7 +398,6 @@ sys.path[:0] = sys.argv[1], os.path.join(sys.argv[1], "..", "..")
 from dataclasses import replace
 from dying import killed_at
 from test_index_database import check, made, opened, some, without_index
-from hyperslab.formats.collections import index_database
 from hyperslab.stores.location import Location
 
 place, name, step = sys.argv[2], sys.argv[3], int(sys.argv[4])

@@ -65,7 +65,8 @@ from hyperslab.formats.collections.deker.folder import (
 )
 from hyperslab.formats.collections.deker.locks import lock_folder
 from hyperslab.formats.collections.deker.rules import RULES, CollectionSurvey, root_orphans
-from hyperslab.formats.collections.index_database import FILE, IndexDatabase
+from hyperslab.formats.collections.index_database import IndexDatabase
+from hyperslab.formats.collections.index_file import FILE
 from hyperslab.formats.metadata_json import records
 from hyperslab.formats.rules import Finding
 from hyperslab.model.schemas.arrays import Record, check_collection_name, check_id

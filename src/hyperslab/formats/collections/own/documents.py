@@ -23,7 +23,7 @@ import msgspec
 from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks
 from hyperslab.errors import FormatError, Invalid, Problem
 from hyperslab.formats.collections.base import CollectionDocument
-from hyperslab.formats.collections.index_database import FILE, FILES
+from hyperslab.formats.collections.index_file import FILE, FILES
 from hyperslab.formats.documents import check_limits, read_document, write_again, write_json
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.hdf5.filters import codecs_from_options
