@@ -107,6 +107,9 @@ class Shelf:
     def filter_committed(self, records: Iterable[Record]) -> Iterator[Record]:
         return (record for record in records if self.keys.get(self._key(record)) == record.id)
 
+    def stamp(self, id: str) -> int | None:
+        return self.documents[id][0] if id in self.documents else None
+
     def id_of(self, key: tuple[object, ...]) -> str | None:
         self._count("id_of")
         return self.keys.get(key)

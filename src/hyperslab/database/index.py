@@ -88,6 +88,14 @@ class AttributeIndex:
         }
         return self._look_up(lambda: self._database.ids(spans, query.order, backwards=query.backwards, limit=limit))
 
+    def tell_unread(self, ids: Iterable[str]) -> None:
+        """Take over that documents could not be read, of which the index knew when they could: those that are there
+        still are damaged, and are left out until they are read again."""
+        damaged = {id for id in ids if self.store.stamp(id) is not None}
+        if damaged:
+            with self._lock:
+                self.unread += self._database.put_loose({}, (), damaged)
+
     def _look_up(self, question: Callable[[], Answer]) -> Answer:
         """Ask the database when it is up to date, and still the one that was brought up to date."""
         with self._lock:
@@ -104,15 +112,18 @@ class AttributeIndex:
     def _refresh(self) -> None:
         """Look at what changed since the last time, until nothing does: of arrays that are made together a look while
         they are made may find those alone that it came to last."""
-        for _ in range(_LOOKS):
+        looks = 0.0
+        while looks < _LOOKS:
             stamps = self.store.generations()
-            has_more = self._follow({part: stamp_digest(stamp) for part, stamp in stamps.items()})
+            new, is_complete = self._follow({part: stamp_digest(stamp) for part, stamp in stamps.items()})
             unversioned = any(isinstance(stamp, Unversioned) for stamp in stamps.values())
-            if not has_more or unversioned or self.store.generations() == stamps:
+            if is_complete and (new < 2 or unversioned or self.store.generations() == stamps):
                 break
+            # Another process that was faster with a part may have listed it before we did: that counts for less.
+            looks += 1 if is_complete else 1 / _LOOKS
 
-    def _follow(self, stamps: Mapping[str, int]) -> bool:
-        """Take over what changed. True when there are several arrays that were not there before, or another process was
+    def _follow(self, stamps: Mapping[str, int]) -> tuple[int, bool]:
+        """Take over what changed. Return how many arrays were not there before, and False when another process was
         faster."""
         known = self._database.stamps()
         self._database.forget(known.keys() - stamps.keys())
@@ -128,7 +139,7 @@ class AttributeIndex:
         unread += self._read_loose()
         new += self._confirm_pending()
         self.unread = unread
-        return new > 1 or not is_complete
+        return new, is_complete
 
     def _look_at_parts(self, stamps: Mapping[str, int], known: Mapping[str, int]) -> Iterable[tuple[_News, int]]:
         """List parts, and read the documents that are new or changed: some parts at a time. Yield with the findings the

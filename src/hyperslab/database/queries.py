@@ -18,7 +18,6 @@ from hyperslab.database.conditions import Query, is_ordered, parse
 from hyperslab.database.connection import OpenCollection
 from hyperslab.database.index import AttributeIndex
 from hyperslab.errors import Invalid, NodeNotFound, SchemaError
-from hyperslab.formats.collections.base import CollectionStore
 from hyperslab.model.schemas import Record
 from hyperslab.model.schemas.arrays import check_id, check_key
 
@@ -63,13 +62,13 @@ def hits(index: AttributeIndex, query: Query) -> Hits:
     if key is None:
         limit = query.limit
         if limit is None or limit == 0:
-            return Hits(store, query, [] if limit == 0 else index.ids(query))
+            return Hits(index, query, [] if limit == 0 else index.ids(query))
         # A few more than are wanted, since some may be gone, or changed, when they are read.
         ids = index.ids(query, limit + SPARE_IDS)
         has_more = len(ids) == limit + SPARE_IDS
-        return Hits(store, query, ids, partial(index.ids, query) if has_more else None)
+        return Hits(index, query, ids, partial(index.ids, query) if has_more else None)
     id = store.id_of(key)
-    return Hits(store, query, [] if id is None else [id])
+    return Hits(index, query, [] if id is None else [id])
 
 
 def walk(index: AttributeIndex) -> Iterator[Record]:
@@ -79,7 +78,7 @@ def walk(index: AttributeIndex) -> Iterator[Record]:
     for size in _sizes():
         if not (batch := list(islice(ids, size))):
             return
-        yield from _read_matching(index.store, query, batch)
+        yield from _read_matching(index, query, batch)
 
 
 def _sizes(first: int = FIRST_RECORDS) -> Iterator[int]:
@@ -89,10 +88,13 @@ def _sizes(first: int = FIRST_RECORDS) -> Iterator[int]:
         size = min(2 * size, max(first, RECORDS_PER_READ))
 
 
-def _read_matching(store: CollectionStore, query: Query, ids: Sequence[str]) -> list[Record]:
+def _read_matching(index: AttributeIndex, query: Query, ids: Sequence[str]) -> list[Record]:
     """Return those of the records that are there and fulfil the query, in the order of their ids."""
-    records = (record for record in store.records(ids) if all(each.holds(record) for each in query.conditions))
-    found = {record.id: record for record in store.filter_committed(records)}
+    records = list(index.store.records(ids))
+    if len(records) < len(ids):
+        index.tell_unread(set(ids).difference(record.id for record in records))
+    fitting = [record for record in records if all(each.holds(record) for each in query.conditions)]
+    found = {record.id: record for record in index.store.filter_committed(fitting)}
     return [found[id] for id in ids if id in found]
 
 
@@ -104,9 +106,9 @@ class Hits(Sequence[Record]):
     """
 
     def __init__(
-        self, store: CollectionStore, query: Query, ids: Sequence[str], more: Callable[[], Sequence[str]] | None = None
+        self, index: AttributeIndex, query: Query, ids: Sequence[str], more: Callable[[], Sequence[str]] | None = None
     ) -> None:
-        self._store = store
+        self._index = index
         self._query = query
         self._ids = ids
         self._more = more
@@ -152,7 +154,7 @@ class Hits(Sequence[Record]):
             return self._ending or self._found
 
     def _read_matching(self, places: range) -> list[Record]:
-        return _read_matching(self._store, self._query, self._ids[places.start : places.stop])
+        return _read_matching(self._index, self._query, self._ids[places.start : places.stop])
 
     def _join(self) -> None:
         if not self._left:
