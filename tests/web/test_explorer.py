@@ -127,7 +127,7 @@ def test_a_node_in_full(client: httpx.Client, folder: Path) -> None:
     attributes = {each["name"]: each for each in found["attributes"]}
     assert attributes["long"]["cut"] == "the first 2,000 of 5,000 letters"
     assert (attributes["many"]["value"], attributes["many"]["cut"]) == ([*range(100)], "the first 100 of 1,000 items")
-    assert (attributes["units"], attributes["nan"]["value"]) == ({"name": "units", "value": "m"}, None)
+    assert (attributes["units"], attributes["nan"]["value"]) == ({"name": "units", "value": "m"}, "nan")
     group = get(client, f"node/{folder.name}/deeper/a.zarr")
     assert (group["kind"], group["path"], group["attributes"][0]["value"]) == ("group", "/", "a dataset")
     assert get(client, f"node/{folder.name}/deeper/a.zarr/one/x") == found
@@ -279,6 +279,15 @@ def test_tables_of_nwb(tmp_path: Path) -> None:
         assert listed["/units"]["type"] == "Units"
         found = get(client, "rows/a.nwb.zarr", node="/units")
         assert found["rows"] == [[0, [0.1, 0.2]], [1, []], [2, {"value": [0.5] * 50, "cut": True}]]
+
+
+def test_what_is_no_number_is_told_by_its_name(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("x", data=np.zeros(3), fill_value=np.nan, attrs={"most": np.inf, "missing": np.nan})
+    with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        facts = get(client, "node/a.zarr", node="/x")
+        assert facts["fill_value"] == "nan"
+        assert {each["name"]: each["value"] for each in facts["attributes"]} == {"most": "inf", "missing": "nan"}
 
 
 def test_words_of_an_enum(tmp_path: Path) -> None:

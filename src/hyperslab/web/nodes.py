@@ -9,6 +9,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from hyperslab.array import Array
 from hyperslab.array.html import is_quickly_sized
 from hyperslab.array.plain_values import codec_text
@@ -194,13 +196,18 @@ def _array_facts(array: Array) -> dict[str, object]:
         "chunks": _cut_facts(array.chunks),
         "shards": None if array.shards is None else _cut_facts(array.shards),
         "codec": cut_text(codec_text(array.codec))[0],
-        "fill_value": plain(spec.fill_value)[0],
+        "fill_value": plain(_named(spec.fill_value))[0],
         "sparse": spec.sparse,
         "nbytes_stored": stored,
         "storage": plain(storage)[0],
         "coordinates": [_coordinate_facts(array, axis) for axis in range(array.ndim)],
         "map": places and places.as_json(),
     }
+
+
+def _named(value: object) -> object:
+    """Return a value as it is told; NaN and infinities, of which JSON has none, by their names."""
+    return str(value) if isinstance(value, float | np.floating) and not np.isfinite(value) else value
 
 
 def _cut_facts(chunks: Chunks) -> list[object]:
@@ -225,7 +232,7 @@ def attribute_list(attrs: Mapping[str, Any]) -> tuple[list[dict[str, object]], b
     found: list[dict[str, object]] = []
     left = _ATTRIBUTE_BYTES
     for name, value in islice(attrs.items(), _MOST_ATTRIBUTES):
-        shown, cut = plain(value)
+        shown, cut = plain(_named(value))
         found.append({"name": cut_text(str(name))[0], "value": shown, **({"cut": cut} if cut else {})})
         left -= len(json.dumps(found[-1]))
         if left < 0:

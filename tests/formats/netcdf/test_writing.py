@@ -550,3 +550,9 @@ def test_a_dimension_whose_name_netcdf_does_not_take_is_refused_before_anything_
     with pytest.raises(Invalid, match="a/b"):
         hs.convert(tmp_path / "a.zarr", tmp_path / "b.nc")
     assert not (tmp_path / "b.nc").exists()
+
+
+def test_a_type_that_is_refused_is_refused_of_its_array(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "b.nc") as root, pytest.raises(Unsupported, match="complex128") as refused:
+        root.create_group("g").create_array("c", data=np.array([1j]), dims=["x"])
+    assert refused.value.node == "g/c"

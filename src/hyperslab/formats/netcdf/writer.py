@@ -227,7 +227,7 @@ class NetcdfWriter(Writer):
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """Return a user's wish with named dimensions and typed attributes; Unsupported names what this file cannot
         hold, Invalid a dimension whose name netCDF does not take."""
-        self._raise_if_unsupported(spec, "")
+        self._raise_if_unsupported(spec, None)  # the group knows its name
         for dim in spec.dims:
             if dim is not None and "/" in dim:
                 remedy = "a name holds no slash: name the dimension otherwise"
@@ -236,8 +236,8 @@ class NetcdfWriter(Writer):
             plan_storage(spec, (False,) * len(spec.shape))
         return spec.evolve(dims=data_model.to_netcdf_dims(spec), attrs=data_model.to_netcdf_attrs(spec, self._model))
 
-    def _raise_if_unsupported(self, spec: Spec, node: str) -> None:
-        problems = data_model.find_problems(spec, node, self._model)
+    def _raise_if_unsupported(self, spec: Spec, node: str | None) -> None:
+        problems = data_model.find_problems(spec, node or "", self._model)
         if problems:
             message = "; ".join(problem.message for problem in problems)
             raise Unsupported(message, url=self._url, node=node, remedy="convert the values, or use another format")
