@@ -83,6 +83,7 @@ def make_data(folder: Path) -> None:
     with hs.create(folder / "strange.zarr") as root:
         root.create_array("lat", data=np.linspace(-80, 80, 5), dims=("lat",), units="degrees_north")
         root.create_array("lon", data=np.arange(600) * 170.0, dims=("lon",), attrs={"standard_name": "longitude"})
+        root.create_array("tiny", data=np.arange(1, 31).reshape(5, 6) * 1e-47, dims=("row", "column"))
         root.create_array("far", data=np.arange(3000.0).reshape(5, 600), dims=("lat", "lon"))
     with hs.create(folder / "lab.nwb.zarr", "hdmf") as root:
         series = root.create_group("acquisition/probe", {"neurodata_type": "ElectricalSeries", "namespace": "core"})
@@ -197,6 +198,14 @@ def test_longitudes_of_a_stranger_draw_no_coast(page: Page, server: Any) -> None
     show(page, server, "strange.zarr", "/far")  # hundreds of times around the earth
     drawn = drawn_cells(page, np.arange(5, 600, 20) + 0.5, np.arange(5) + 0.5)
     assert np.abs(drawn - colors_of(np.arange(3000.0).reshape(5, 600))[:, 5::20]).max() <= 2
+
+
+def test_numbers_beyond_32_bits_are_drawn(page: Page, server: Any) -> None:
+    show(page, server, "strange.zarr", "/tiny", {"kind": "image"})
+    drawn = drawn_cells(page, np.arange(6) + 0.5, np.arange(5) + 0.5)
+    assert np.abs(drawn - colors_of(np.arange(30.0).reshape(5, 6))).max() <= 2
+    show(page, server, "strange.zarr", "/tiny", {"kind": "line", "x": "column", "at": {"row": 1}})
+    assert box_of(page)["y"] == pytest.approx([12.3e-47, 6.7e-47], rel=1e-3)
 
 
 def test_a_plot_has_the_colours_of_the_page(page: Page, server: Any) -> None:

@@ -91,7 +91,7 @@ def view(client: httpx.Client, node: str, place: str = "a.zarr", **query: Any) -
     assert length % 4 == 0
     head = json.loads(found.content[4 : 4 + length])
     cells = np.frombuffer(found.content[4 + length :], "<f4").reshape(head["shape"])
-    return head, cells.astype("f8") + head["offset"]
+    return head, cells.astype("f8") * head["factor"] + head["offset"]
 
 
 def blocks(cells: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -222,6 +222,21 @@ def test_numbers_that_are_close_together_for_their_size_are_told_apart(client: h
     head, cells = view(client, "/clock", x_range="500:600")
     np.testing.assert_allclose(cells[0] - 1.6e9, np.arange(500, 600) / 30, atol=1e-6)
     assert head["offset"] == 1.6e9 + 500 / 30
+
+
+def test_numbers_beyond_32_bits_are_told(client: httpx.Client, tmp_path: Path) -> None:
+    kinds = {"small": [1e-47, np.nan, 3e-47], "least": [5e-324, 0.0], "large": [1e300, -2e300, np.inf], "none": [0.0]}
+    with hs.create(tmp_path / "odd.zarr") as root:
+        for name, cells in kinds.items():
+            root.create_array(name, data=np.array([*cells, 0.0]))
+        root.create_array("near", data=1e300 * (1 + np.arange(3) * 2.0**-40))
+    with hs.serve(tmp_path / "odd.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        for name, cells in kinds.items():
+            head, found = view(client, f"/{name}", "odd.zarr")
+            np.testing.assert_allclose(found[0], [*cells, 0.0], rtol=1e-6)
+            assert (head["factor"] == 1) == (name == "none")
+        _, found = view(client, "/near", "odd.zarr")
+        np.testing.assert_allclose(np.diff(found[0]), 1e300 * 2.0**-40, rtol=1e-3)
 
 
 def test_dimensions_of_one_name_are_told_apart(client: httpx.Client) -> None:

@@ -86,6 +86,7 @@ def read_places(array: Array, query: ViewQuery) -> tuple[dict[str, object], Valu
         "layers": ["longitude", "latitude"],
         "shape": list(stack.shape),
         "offset": 0.0,
+        "factor": 1.0,
         "units": "degrees",
         "x": axis_facts(array, columns, labelled=False),
         "y": None if is_line else axis_facts(array, rows, labelled=False),

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from math import isfinite, prod
+from math import frexp, isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,9 @@ MOST_GAPS = 100
 # Floats of 32 bits tell 2**24 numbers apart: where cells are so close together for their size, they are sent without
 # what they have in common, so that 2**12 steps are left to see.
 _CLOSE = 2.0**-12
+# The largest number that is sent as it is, and the smallest one: floats of 32 bits make zeros of what is below 1e-45,
+# less exact ones below 1e-38, and infinities above 3e38.
+_SMALLEST, _LARGEST = 2.0**-100, 2.0**127
 Reads = Callable[[], bool]
 """Returns True while somebody waits for the view."""
 Taker = Callable[[int, int, Values], None]
@@ -164,18 +167,14 @@ def read_view(array: Array, query: ViewQuery, goes_on: Reads) -> tuple[dict[str,
     (first, *more) = layers.values()
     stack = np.stack([first, *more]) if more else first[np.newaxis]
     least, greatest = _ends(stack)
-    offset = 0.0
-    if least is not None and greatest is not None and greatest - least < max(abs(least), abs(greatest)) * _CLOSE:
-        offset = least
-        stack = stack - offset
-    with np.errstate(over="ignore"):
-        cells = stack.astype("<f4")
+    cells, offset, factor = as_floats(stack, least or 0.0, greatest or 0.0)
     head = {
         "path": f"/{array.path}",
         "kind": "line" if is_line else "image",
         "layers": list(layers),
         "shape": [len(layers), columns.count] if is_line else [len(layers), rows.count, columns.count],
         "offset": offset,
+        "factor": factor,
         "minimum": least,
         "maximum": greatest,
         "cell_minimum": finite_or_none(means.least),
@@ -192,6 +191,21 @@ def read_view(array: Array, query: ViewQuery, goes_on: Reads) -> tuple[dict[str,
         "gap_count": len(gaps),
     }
     return head, cells
+
+
+def as_floats(numbers: Values, least: float, greatest: float) -> tuple[Values, float, float]:
+    """Return numbers as floats of 32 bits, an offset that is to be added to them, and a factor by which they are
+    multiplied before; ``least`` and ``greatest`` are those of the finite ones."""
+    offset, factor = 0.0, 1.0
+    largest = max(abs(least), abs(greatest))
+    if greatest - least < largest * _CLOSE:
+        offset, largest = least, greatest - least
+        numbers = numbers - offset
+    if largest and not _SMALLEST <= largest <= _LARGEST:
+        factor = 2.0 ** (frexp(largest)[1] - 1)
+        numbers = numbers / factor
+    with np.errstate(over="ignore"):
+        return numbers.astype("<f4"), offset, factor
 
 
 def pack_view(head: Mapping[str, Any], cells: Values) -> bytes:

@@ -6,10 +6,11 @@ export const NOT_ALIKE = "the two were not reduced alike; zoom in to compare the
 
 /** The answer to a view. A line has one row. */
 export class Picture {
-  /** @param {{head: any, cells: Float32Array}} answer */
+  /** @param {{head: any, cells: Float32Array|Float64Array}} answer */
   constructor({ head, cells }) {
     this.head = head;
-    this.cells = cells;
+    /** Numbers of 64 bits where those that were sent are so many times too large or too small. */
+    this.cells = head.factor === 1 ? cells : Float64Array.from(cells, (cell) => cell * head.factor);
     this.x = new Scale(head.x);
     this.y = head.y ? new Scale(head.y) : null;
     this.columns = this.x.count;
@@ -48,7 +49,7 @@ export function subtract(first, second) {
   }
   const [a, b] = [first.layer(), second.layer()];
   const shift = first.offset - second.offset;
-  const cells = new Float32Array(a.length);
+  const cells = new a.constructor(a.length);
   let [minimum, maximum] = [Infinity, -Infinity];
   for (let i = 0; i < a.length; i++) {
     const cell = a[i] - b[i] + shift;
@@ -62,6 +63,7 @@ export function subtract(first, second) {
       ...first.head,
       layers: ["cells"],
       offset: 0,
+      factor: 1,
       minimum: isEmpty ? null : minimum,
       maximum: isEmpty ? null : maximum,
       gaps: [...first.head.gaps, ...second.head.gaps],
