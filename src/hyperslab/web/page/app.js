@@ -5,7 +5,7 @@ import { showCode } from "./code.js";
 import { showDetails } from "./details.js";
 import { hashOf, NOWHERE, stateOf } from "./state.js";
 import { Table } from "./table.js";
-import { copyText, formatBytes, formatNumber, formatShape, make, makeButton, say, visible } from "./texts.js";
+import { copyText, formatBytes, formatCount, formatShape, make, makeButton, say, visible } from "./texts.js";
 import { startTheme } from "./theme.js";
 import { Tree } from "./tree.js";
 
@@ -127,7 +127,7 @@ class App {
     this.tree.select(item);
     this.tree.unfold(item);
     const name = this.state.place.split("/").at(-1) || "Places";
-    this.#setHeading(name, `${formatNumber(item.children.length)} ${item.children.length === 1 ? "name" : "names"}`, []);
+    this.#setHeading(name, `${formatCount(item.children.length)} ${item.children.length === 1 ? "name" : "names"}`, []);
     const isDatabase = item.kind === "database";
     this.dataset = this.state.place;
     this.folder = item;
@@ -197,8 +197,8 @@ class App {
 
   /** @param {string} path */
   async #childrenOf(path) {
-    const told = await fetchJson("browse", this.dataset, { node: path, depth: 1 }, this.abort.signal);
-    const nodes = told.nodes.filter((node) => node.path !== told.group);
+    const answer = await fetchJson("browse", this.dataset, { node: path, depth: 1 }, this.abort.signal);
+    const nodes = answer.nodes.filter((node) => node.path !== answer.group);
     return nodes.map((node) => [node.path.split("/").at(-1), summaryOf(node), this.linkTo(node.path)]);
   }
 
@@ -317,19 +317,19 @@ function loneArray(item) {
 /** Return a shape with the names of its dimensions: time 6 x lat 10. @param {any} node */
 function shapeOf({ dims, shape }) {
   if (!dims?.some(Boolean)) return formatShape(shape);
-  return shape.map((size, axis) => [dims[axis], formatNumber(size)].filter(Boolean).join(" ")).join(" x ");
+  return shape.map((size, axis) => [dims[axis], formatCount(size)].filter(Boolean).join(" ")).join(" x ");
 }
 
 /** @param {any} node */
 function summaryOf(node) {
-  const told = node.attributes?.find(
+  const title = node.attributes?.find(
     ({ name, value }) => ["long_name", "title", "description"].includes(name) && typeof value === "string",
   );
   const facts =
     node.kind === "array"
       ? [shapeOf(node), node.dtype, node.units, formatBytes(Number(node.nbytes))]
       : [node.type ?? node.kind, node.target && `→ ${node.target}`, node.message];
-  const parts = [told?.value, ...facts];
+  const parts = [title?.value, ...facts];
   const text = parts.filter(Boolean).join(" · ");
   return text.length > 300 ? `${text.slice(0, 300).toWellFormed()}…` : text;
 }

@@ -1,7 +1,7 @@
 /** What is shown as Python, as a command, as files to download, and as an address of Zarr. */
 
 import { ApiError, fetchAnswer, zarrUrl } from "./api.js";
-import { formatNumber, make, makeButton, makeCopyButton, saveFile, say, visible } from "./texts.js";
+import { formatCount, make, makeButton, makeCopyButton, saveFile, say, visible } from "./texts.js";
 
 const FORMATS = [
   ["csv", "CSV", ".csv"],
@@ -199,8 +199,8 @@ function sizeText(chosen) {
   const sizes = chosen.filter((each) => each.index === null).map((each) => each.stop - each.start);
   const cells = sizes.reduce((product, size) => product * size, 1);
   return sizes.length > 1
-    ? `${sizes.map(formatNumber).join(" x ")} cells`
-    : `${formatNumber(cells)} cell${cells === 1 ? "" : "s"}`;
+    ? `${sizes.map(formatCount).join(" x ")} cells`
+    : `${formatCount(cells)} cell${cells === 1 ? "" : "s"}`;
 }
 
 /**
@@ -215,7 +215,7 @@ async function download(button, note, place, query, name) {
   try {
     const blob = await (await fetchAnswer("export", place, query)).blob();
     saveFile(blob, name);
-    note.textContent = `saved ${formatNumber(blob.size)} bytes`;
+    note.textContent = `saved ${formatCount(blob.size)} bytes`;
   } catch (error) {
     const remedy = error instanceof ApiError && error.remedy ? `; ${error.remedy}` : "";
     note.textContent = visible(`${error.message}${remedy}`);

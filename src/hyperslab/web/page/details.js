@@ -1,6 +1,6 @@
 /** One node in full: how it is stored, its dimensions with their coordinates, its links and attributes. */
 
-import { formatBytes, formatNumber, formatShape, make, makeButton, visible } from "./texts.js";
+import { formatBytes, formatCount, formatShape, make, makeButton, visible } from "./texts.js";
 
 // Letters and lines of an attribute that are shown before "more" is pressed.
 const MOST_LETTERS = 240;
@@ -64,7 +64,7 @@ function linkText(link, linkTo) {
 function chunkText(chunks) {
   if (!chunks?.length) return null;
   return chunks
-    .map((cut) => (typeof cut === "object" ? `${cut.count} of ${cut.least} to ${cut.most}` : formatNumber(cut)))
+    .map((cut) => (typeof cut === "object" ? `${cut.count} of ${cut.least} to ${cut.most}` : formatCount(cut)))
     .join(" x ");
 }
 
@@ -87,14 +87,14 @@ function dimensionTable(facts, linkTo) {
       "tr",
       {},
       make("th", { scope: "row" }, visible(dimension.dim)),
-      make("td", { class: "number" }, formatNumber(dimension.size)),
+      make("td", { class: "number" }, formatCount(dimension.size)),
       make("td", {}, dimension.problem ? visible(dimension.problem) : visible(ends.join(" … "))),
       make("td", {}, visible([dimension.units, dimension.calendar].filter(Boolean).join(", "))),
       make("td", {}, dimension.coordinate && make("a", { href: linkTo(dimension.coordinate) }, visible(dimension.coordinate))),
     );
   });
   const head = ["Name", "Size", "Labels", "Units", "Coordinate"].map((name) => make("th", { scope: "col" }, name));
-  return scrolled("Dimensions", make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)));
+  return scrollBox("Dimensions", make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)));
 }
 
 // -- attributes ---------------------------------------------------------------------------------------------------------
@@ -174,6 +174,6 @@ function regionText(region) {
 }
 
 /** Put a wide table into a box that scrolls, by keys too. @param {string} label @param {HTMLElement} table */
-export function scrolled(label, table) {
+export function scrollBox(label, table) {
   return make("div", { class: "scrolled", tabindex: 0, role: "region", "aria-label": label }, table);
 }

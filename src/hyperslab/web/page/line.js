@@ -89,14 +89,16 @@ export class LineDrawing {
   paint(pen, size, theme) {
     const heights = niceTicks(...this.heights(), Math.max(Math.floor((size.height - 60) / 45), 2));
     const box = boxOf(pen, size, heights);
-    const placed = this.projectionIn(box);
+    const projection = this.projectionIn(box);
     pen.rect(box.left, box.top, box.width, box.height, { fill: theme.panel });
-    for (const { at } of heights) pen.path([box.left, placed.y(at), box.left + box.width, placed.y(at)], { stroke: theme.line });
-    this.paintLine(pen, placed, theme);
+    for (const { at } of heights) {
+      pen.path([box.left, projection.y(at), box.left + box.width, projection.y(at)], { stroke: theme.line });
+    }
+    this.paintLine(pen, projection, theme);
     drawFrame(pen, theme, box);
-    drawX(pen, theme, box, this.ticks(box.width).map(({ at, text }) => ({ at: placed.x(at), text })), this.picture.x.title);
-    drawY(pen, theme, box, heights.map(({ at, text }) => ({ at: placed.y(at), text })), this.title());
-    return placed;
+    drawX(pen, theme, box, this.ticks(box.width).map(({ at, text }) => ({ at: projection.x(at), text })), this.picture.x.title);
+    drawY(pen, theme, box, heights.map(({ at, text }) => ({ at: projection.y(at), text })), this.title());
+    return projection;
   }
 
   /** Return how places and numbers lie in a box. @param {import("./drawing.js").Box} box */
@@ -105,12 +107,13 @@ export class LineDrawing {
   }
 
   /** Draw the line, what lies between its least and its greatest cells, and its gaps. */
-  paintLine(pen, placed, theme) {
-    const { box } = placed;
+  paintLine(pen, projection, theme) {
+    const { box } = projection;
     const [places, mean, least, greatest] = this.data();
-    const points = (row) => row.flatMap((value, i) => [placed.x(places[i]), value === null ? NaN : placed.y(value)]);
+    const points = (row) => row.flatMap((value, i) => [projection.x(places[i]), value === null ? NaN : projection.y(value)]);
     pen.clip(box.left, box.top, box.width, box.height);
-    if (least) for (const part of bands(places, least, greatest, placed)) pen.path(part, { fill: theme.accent, opacity: 0.25 });
+    const areas = least ? bands(places, least, greatest, projection) : [];
+    for (const area of areas) pen.path(area, { fill: theme.accent, opacity: 0.25 });
     pen.path(points(mean), { stroke: theme.accent, width: 1.5 });
     pen.unclip();
     drawGaps(pen, theme, this.gapProjection(box), this.picture.head.gaps);
@@ -125,13 +128,13 @@ export class LineDrawing {
 }
 
 /** Return the outlines of what lies between two rows of numbers. */
-function bands(places, least, greatest, placed) {
+function bands(places, least, greatest, projection) {
   const found = [];
   let [upper, lower] = [[], []];
   for (let i = 0; i <= places.length; i++) {
     if (i < places.length && least[i] !== null) {
-      upper.push(placed.x(places[i]), placed.y(greatest[i]));
-      lower.unshift(placed.x(places[i]), placed.y(least[i]));
+      upper.push(projection.x(places[i]), projection.y(greatest[i]));
+      lower.unshift(projection.x(places[i]), projection.y(least[i]));
     } else if (upper.length) {
       found.push([...upper, ...lower]);
       [upper, lower] = [[], []];
@@ -172,10 +175,10 @@ export class LineFrame extends BaseFrame {
     const widest = Math.max(...heights.map(({ text }) => pen.measure(text, 11)), 8);
     const style = { stroke: theme.fg, grid: { stroke: theme.line, width: 1 }, ticks: { stroke: theme.muted, width: 1, size: 4 } };
     const font = { font: `11px ${FONT}`, labelFont: `12px ${FONT}`, labelSize: 18, gap: 3 };
-    const listed = (list) => ({ splits: () => list.map(({ at }) => at), values: () => list.map(({ text }) => text) });
+    const fixedTicks = (list) => ({ splits: () => list.map(({ at }) => at), values: () => list.map(({ text }) => text) });
     const axes = [
-      { ...style, ...font, ...listed(ticks), label: visible(drawing.picture.x.title), size: 24 },
-      { ...style, ...font, ...listed(heights), label: visible(drawing.title()), size: Math.ceil(widest) + 10 },
+      { ...style, ...font, ...fixedTicks(ticks), label: visible(drawing.picture.x.title), size: 24 },
+      { ...style, ...font, ...fixedTicks(heights), label: visible(drawing.title()), size: Math.ceil(widest) + 10 },
     ];
     const line = { stroke: theme.accent, width: 1.5, spanGaps: false };
     const edge = { stroke: "transparent", width: 0, points: { show: false } };

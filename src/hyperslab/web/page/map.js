@@ -78,12 +78,12 @@ export class Places {
       [top, bottom] = [Math.min(top, row), Math.max(bottom, row)];
     }
     if (right < 0) return { x: null, y: null };
-    return { x: widened(this.head.x, left, right), y: this.isGrid ? widened(this.head.y, top, bottom) : null };
+    return { x: widenRange(this.head.x, left, right), y: this.isGrid ? widenRange(this.head.y, top, bottom) : null };
   }
 }
 
 /** Return the positions of some cells of a picture and of their neighbours; null where these are all. */
-function widened({ start, step, block, size }, first, last) {
+function widenRange({ start, step, block, size }, first, last) {
   const span = step * block;
   const range = [Math.max(start + (first - 1) * span, 0), Math.min(start + (last + 2) * span, size)];
   return range[0] === 0 && range[1] === size ? null : range;

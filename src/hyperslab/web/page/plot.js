@@ -162,7 +162,7 @@ export class Plot {
     if (settings.kind === "map") {
       const extent = [window.x[0], window.y[0], window.x[1], window.y[1]].map((degrees) => Number(degrees.toFixed(3)));
       const { x, y } = this.whole.bounds;
-      this.change({ extent: same(extent, rounded([x[0], y[0], x[1], y[1]])) ? null : extent }, REST.window);
+      this.change({ extent: same(extent, roundAll([x[0], y[0], x[1], y[1]])) ? null : extent }, REST.window);
       return;
     }
     const range = (ends, dim) => {
@@ -257,11 +257,11 @@ export class Plot {
     const passes = this.isLarge() && this.sliders.playing === null ? [true, false] : [false];
     for (const isCoarse of passes) {
       const nodes = [this.details.path, ...(settings.pane ? [settings.pane.node] : [])];
-      const asked = nodes.map((node) => fetchView(this.place, this.query(node, isCoarse), signal));
+      const fetches = nodes.map((node) => fetchView(this.place, this.query(node, isCoarse), signal));
       const ranges = this.ranges();
       const isPart = settings.kind === "map" && (isCoarse || ranges.x || ranges.y);
       const places = isPart ? this.fetchPlaces(ranges, signal, isCoarse) : this.whole;
-      const answers = await Promise.all([places, ...asked]);
+      const answers = await Promise.all([places, ...fetches]);
       if (signal.aborted) return;
       this.take(answers.slice(1).map((answer) => new Picture(answer)), answers[0], isCoarse);
     }
@@ -515,6 +515,6 @@ function paragraph(text) {
   return Object.assign(document.createElement("p"), { textContent: visible(text) });
 }
 
-function rounded(numbers) {
+function roundAll(numbers) {
   return numbers.map((number) => Number(number.toFixed(3)));
 }

@@ -17,8 +17,8 @@ export class Scale {
     this.count = facts.count;
     this.role = facts.role ?? null;
     const labels = facts.labels ?? null;
-    const told = facts.values ?? (labels && labels.every((label) => typeof label === "number") ? labels : null);
-    const numbers = told && this.role === "longitude" ? goAround(told) : told;
+    const values = facts.values ?? (labels && labels.every((label) => typeof label === "number") ? labels : null);
+    const numbers = values && this.role === "longitude" ? goAround(values) : values;
     /** Numbers of the cells where these rise or fall all along. */
     this.numbers = numbers && isMonotonic(numbers) ? numbers : null;
     const isText = typeof labels?.[0] === "string";

@@ -42,16 +42,16 @@ export function hashOf(state) {
  */
 export function stateOf(hash) {
   const [path, query = ""] = hash.replace(/^#?\/*/, "").split(/\?(.*)/s);
-  const told = new URLSearchParams(query.replaceAll("+", "%2B"));
+  const parameters = new URLSearchParams(query.replaceAll("+", "%2B"));
   const segments = path.split("/").filter(Boolean).map(decode);
-  const rows = told.get("rows");
+  const rows = parameters.get("rows");
   return {
     place: segments.join("/"),
-    node: told.get("node"),
-    view: parseView(told.get("view")),
+    node: parameters.get("node"),
+    view: parseView(parameters.get("view")),
     rows: rows !== null && /^\d{1,15}$/.test(rows) ? Number(rows) : null,
-    filter: told.get("filter"),
-    order: told.get("order"),
+    filter: parameters.get("filter"),
+    order: parameters.get("order"),
   };
 }
 

@@ -1,8 +1,8 @@
 /** Rows of a node as a table, page by page: arrays, structures, tables of HDMF, collections with conditions. */
 
 import { fetchJson } from "./api.js";
-import { isReference, referenceLink, scrolled, valueText } from "./details.js";
-import { formatNumber, make, makeButton, say, visible } from "./texts.js";
+import { isReference, referenceLink, scrollBox, valueText } from "./details.js";
+import { formatCount, make, makeButton, say, visible } from "./texts.js";
 import { Thumbnails } from "./thumbnails.js";
 
 const PAGE = 50;
@@ -62,10 +62,10 @@ export class Table {
     try {
       const { start, filter, order } = wanted;
       const query = { node: wanted.facts.path, start, count: PAGE, filter, order };
-      const told = await fetchJson("rows", wanted.place, query, signal);
-      this.conditions = told.conditions;
-      this.query = told.python ?? null;
-      this.#fill(told);
+      const answer = await fetchJson("rows", wanted.place, query, signal);
+      this.conditions = answer.conditions;
+      this.query = answer.python ?? null;
+      this.#fill(answer);
       this.element.dataset.state = "done";
       say(this.place.textContent);
     } catch (error) {
@@ -133,7 +133,7 @@ export class Table {
     return form;
   }
 
-  /** Return a condition that the first row meets, as an example. @param {any} told the answer of /api/rows */
+  /** Return a condition that the first row meets, as an example. @param {any} answer the answer of /api/rows */
   #hint({ columns, rows }) {
     const place = columns.findIndex(({ order }, column) => order && rows[0][column] !== null && isShort(rows[0][column]));
     return place < 0 ? "" : visible(`${columns[place].order}=${valueText(rows[0][place])}`);
@@ -146,30 +146,30 @@ export class Table {
     if (wanted !== this.shown.start) this.onChange({ rows: wanted });
   }
 
-  /** @param {any} told the answer of /api/rows */
-  #fill(told) {
-    this.total = told.total;
-    this.next = told.next ?? this.shown.start;
-    const stop = told.start + told.rows.length;
-    const total = told.total === null ? ", and more" : ` of ${formatNumber(told.total)}`;
-    const spread = spreadColumns(told);
+  /** @param {any} answer the answer of /api/rows */
+  #fill(answer) {
+    this.total = answer.total;
+    this.next = answer.next ?? this.shown.start;
+    const stop = answer.start + answer.rows.length;
+    const total = answer.total === null ? ", and more" : ` of ${formatCount(answer.total)}`;
+    const spread = spreadColumns(answer);
     const columns =
-      spread && spread.length < told.columns[0].shape[0]
-        ? `, columns 0 to ${spread.length - 1} of ${formatNumber(told.columns[0].shape[0])}`
+      spread && spread.length < answer.columns[0].shape[0]
+        ? `, columns 0 to ${spread.length - 1} of ${formatCount(answer.columns[0].shape[0])}`
         : "";
-    this.place.textContent = told.rows.length ? `rows ${told.start} to ${stop - 1}${total}${columns}` : `no rows${total}`;
-    for (const button of [this.first, this.before]) button.disabled = told.start === 0;
-    this.after.disabled = told.next === null;
-    this.last.disabled = told.next === null || told.total === null;
-    this.number.value = String(told.start);
-    if (this.shown.facts.kind === "collection" && told.rows.length) this.filter.placeholder = this.#hint(told);
-    const heads = spread ?? told.columns;
+    this.place.textContent = answer.rows.length ? `rows ${answer.start} to ${stop - 1}${total}${columns}` : `no rows${total}`;
+    for (const button of [this.first, this.before]) button.disabled = answer.start === 0;
+    this.after.disabled = answer.next === null;
+    this.last.disabled = answer.next === null || answer.total === null;
+    this.number.value = String(answer.start);
+    if (this.shown.facts.kind === "collection" && answer.rows.length) this.filter.placeholder = this.#hint(answer);
+    const heads = spread ?? answer.columns;
     this.thumbnails.clear();
-    const rows = told.rows.map((row, place) => this.#row(told, spread ? itemsOf(row[0]) : row, place, heads));
+    const rows = answer.rows.map((row, place) => this.#row(answer, spread ? itemsOf(row[0]) : row, place, heads));
     const labelled = make(
       "th",
       { scope: "col" },
-      told.labels ? visible(this.shown.facts.coordinates?.[0]?.dim ?? "label") : "row",
+      answer.labels ? visible(this.shown.facts.coordinates?.[0]?.dim ?? "label") : "row",
     );
     const pictured = this.#hasThumbnails() ? make("th", { scope: "col" }, "picture") : null;
     const head = make("tr", {}, labelled, pictured, ...heads.map((each) => this.#headCell(each)));
@@ -186,7 +186,7 @@ export class Table {
 
   /** @param {HTMLElement} table */
   #box(table) {
-    const box = scrolled("Rows", table);
+    const box = scrollBox("Rows", table);
     box.addEventListener("keydown", (event) => {
       const isAtEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 1;
       if (event.key === "PageDown" && isAtEnd && !this.after.disabled) this.after.click();
@@ -224,10 +224,10 @@ export class Table {
     return makeButton(`${visible(name)}${sign}`, () => this.onChange({ rows: 0, order: next }), { class: "sort" });
   }
 
-  /** @param {any} told @param {any[]} row @param {number} place @param {any[]} heads */
-  #row(told, row, place, heads) {
-    const label = told.labels?.[place];
-    const number = told.start + place;
+  /** @param {any} answer @param {any[]} row @param {number} place @param {any[]} heads */
+  #row(answer, row, place, heads) {
+    const label = answer.labels?.[place];
+    const number = answer.start + place;
     const name = label === undefined || label === null ? String(number) : valueText(label);
     const cells = heads.map((head, column) => this.#cell(row[column], head));
     const picture = this.#hasThumbnails() ? make("td", { class: "picture" }, this.#thumbnail(row, heads)) : null;
@@ -302,7 +302,7 @@ function shortFloats(value, dtype) {
   return Number(value.toPrecision(digits));
 }
 
-/** Return a column for each item of a row of a 2-D array; null for what is no such array. @param {any} told */
+/** Return a column for each item of a row of a 2-D array; null for what is no such array. @param {any} answer */
 function spreadColumns({ columns, rows }) {
   const [head] = columns;
   if (columns.length !== 1 || head.is_ragged || head.shape?.length !== 1 || !rows.length) return null;

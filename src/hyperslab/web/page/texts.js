@@ -92,8 +92,8 @@ export function say(text) {
   document.getElementById("status").textContent = visible(text);
 }
 
-/** @param {number|bigint} number */
-export function formatNumber(number) {
+/** Return a count with commas: 4,096. @param {number|bigint} number */
+export function formatCount(number) {
   return number.toLocaleString("en-US");
 }
 
@@ -112,5 +112,5 @@ export function formatBytes(bytes) {
 
 /** Return a shape in words: 4 x 600 x 800. @param {number[]} shape */
 export function formatShape(shape) {
-  return shape.length ? shape.map(formatNumber).join(" x ") : "one cell";
+  return shape.length ? shape.map(formatCount).join(" x ") : "one cell";
 }

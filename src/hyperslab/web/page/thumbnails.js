@@ -98,13 +98,14 @@ function paint({ canvas, picture, error, name }) {
   context.scale(scale, scale);
   const pen = new CanvasPen(context);
   const theme = themeOf(canvas);
-  const told = error ?? picture.head.gaps[0]?.error;
+  const problem = error ?? picture.head.gaps[0]?.error;
   if (picture) paintPicture(pen, picture, theme);
   // What cannot be drawn at all, such as words, is no damage: its box stays empty.
   else if (error.errorClass !== "Invalid") hatch(pen, 0, 0, WIDTH, HEIGHT, theme.error, { gap: 7, thickness: 1.5 });
-  canvas.title = told ? visible(`${told.errorClass ?? told.class}: ${told.message}`) : "";
-  canvas.setAttribute("aria-label", visible(`Picture of ${name}: ${told ? `not read, ${told.message}` : rangeOf(picture.head)}`));
-  canvas.dataset.state = told ? "error" : "done";
+  canvas.title = problem ? visible(`${problem.errorClass ?? problem.class}: ${problem.message}`) : "";
+  const words = problem ? `not read, ${problem.message}` : rangeOf(picture.head);
+  canvas.setAttribute("aria-label", visible(`Picture of ${name}: ${words}`));
+  canvas.dataset.state = problem ? "error" : "done";
 }
 
 /** @param {CanvasPen} pen @param {Picture} picture @param {Record<string, string>} theme */

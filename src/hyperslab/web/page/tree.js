@@ -11,7 +11,7 @@ import { formatBytes, formatShape, make, say, visible } from "./texts.js";
  * @property {string} label
  * @property {string} place
  * @property {string|null} node path in the dataset; null for places and folders
- * @property {any} facts what the server told of it
+ * @property {any} facts what the server tells of it
  * @property {Item|null} parent
  * @property {Item[]|null} children null before they were fetched
  * @property {string|null} next behind which node the list of children goes on
@@ -66,7 +66,7 @@ export class Tree {
     const parts = place ? place.split("/") : [];
     for (const [depth, name] of parts.entries()) {
       const child =
-        findChild(item, name) ?? this.#addChild(item, newItem("name", name, joined(item.place, name), null, item, {}));
+        findChild(item, name) ?? this.#addChild(item, newItem("name", name, joinPath(item.place, name), null, item, {}));
       try {
         await this.#fetchChildren(child);
       } catch (error) {
@@ -96,7 +96,7 @@ export class Tree {
     for (const [depth, name] of parts.entries()) {
       if (item.kind !== "collection") await this.#fetchChildren(item).catch(() => undefined);
       const isLast = depth === parts.length - 1;
-      const below = joined(item.node ?? "/", name);
+      const below = joinPath(item.node ?? "/", name);
       const known = findChild(item, name);
       item =
         known ??
@@ -147,16 +147,16 @@ export class Tree {
     item.row?.setAttribute("aria-busy", "true");
     try {
       const query = item.kind === "group" ? { node: item.node, depth: 1, after } : { depth: 1, after };
-      const told = await fetchJson("browse", item.place, query);
-      const isDataset = told.kind === "dataset";
-      if (item.kind === "name") this.#setKind(item, told.kind, told);
+      const answer = await fetchJson("browse", item.place, query);
+      const isDataset = answer.kind === "dataset";
+      if (item.kind === "name") this.#setKind(item, answer.kind, answer);
       item.children ??= [];
       const known = new Set(item.children.map((child) => child.label));
       const found = isDataset
-        ? told.nodes.map((node) => nodeItem(item, node)).filter((child) => child !== null)
-        : told.names.map((name) => newItem("name", name, joined(item.place, name), null, item, {}));
+        ? answer.nodes.map((node) => nodeItem(item, node)).filter((child) => child !== null)
+        : answer.names.map((name) => newItem("name", name, joinPath(item.place, name), null, item, {}));
       item.children.push(...found.filter((child) => !known.has(child.label)));
-      item.next = told.next ?? null;
+      item.next = answer.next ?? null;
       this.#draw(item);
     } finally {
       item.row?.removeAttribute("aria-busy");
@@ -321,7 +321,7 @@ function findChild(item, name) {
 }
 
 /** @param {string} path @param {string} name */
-function joined(path, name) {
+function joinPath(path, name) {
   return path === "/" ? `/${name}` : path ? `${path}/${name}` : name;
 }
 
