@@ -247,6 +247,10 @@ def test_zoom_of_a_map_fetches_its_part(page: Page, server: Any) -> None:
     left, top = place_of(box_of(page), (x - y / 10)[4, 3], (y + x / 10)[4, 3])
     page.get_by_test_id("pane-0").hover(position={"x": float(left), "y": float(top)})
     assert told(page, "4,3")[0] == str(4 * 16 + 3)
+    names: dict[str, Any] = {}
+    exec(page.get_by_test_id("python").inner_text(), names)
+    rows, columns = (slice(*map(int, parts[0][f"{axis}_range"][0].split(":"))) for axis in "yx")
+    np.testing.assert_array_equal(names["cells"], np.arange(192.0).reshape(12, 16)[rows, columns])
 
 
 def test_cells_of_no_grid_are_points(page: Page, server: Any) -> None:

@@ -109,7 +109,7 @@ def test_r18_nothing_else_is_a_scale(scale: Any) -> None:
 @pytest.mark.parametrize("word", ["start_value", "step"])
 @pytest.mark.parametrize("number", [1, True, "1.0", None, 1j, np.int64(1)])
 def test_r19_scale_values_are_floats(word: str, number: Any) -> None:
-    with pytest.raises(SchemaError, match=r"give a float: 0\.0 instead of 0"):
+    with pytest.raises(SchemaError, match=r"give a float: (.)\.0 instead of \1"):
         DimensionSchema("x", 3, scale={"start_value": 1.0, "step": 0.5, word: number})
 
 
@@ -386,3 +386,8 @@ def test_r3_dimension_schemas_are_values(schema: Any) -> None:
         assert hash(twin) == hash(schema)
     assert len({*EACH, schema}) == len(EACH)
     assert repr(schema).startswith(f"{type(schema).__name__}(name='{schema.name}', size=3")
+
+
+def test_a_whole_number_in_a_scale_is_told_as_a_float() -> None:
+    with pytest.raises(SchemaError, match=r"give a float: -1\.0 instead of -1"):
+        DimensionSchema("lat", 3, scale=Scale(60.0, -1))

@@ -212,8 +212,9 @@ def _check_scale(scale: object, name: str, size: int | None) -> Scale:
         )
     for word, number in (("start_value", scale.start_value), ("step", scale.step)):
         if not isinstance(number, float | np.floating):
+            instead = f"{number}.0 instead of {number}" if type(number) is int else "0.0 instead of 0"
             raise SchemaError(
-                f"dimension {name!r}: {word} of the scale is {number!r}", remedy="give a float: 0.0 instead of 0"
+                f"dimension {name!r}: {word} of the scale is {number!r}", remedy=f"give a float: {instead}"
             )
         if not isfinite(number):
             raise SchemaError(f"dimension {name!r}: {word} of the scale is {number!r}", remedy="give a finite float")

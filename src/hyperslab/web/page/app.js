@@ -165,7 +165,7 @@ class App {
     const { facts, state } = this;
     const isPlotted = !byId("plot-section").hidden;
     if (isPlotted) this.plot.show(facts, state.view);
-    this.#showCode(isPlotted ? this.plot.view : null);
+    this.#showCode(isPlotted ? this.plot.part : null);
     if (byId("table-section").hidden) return;
     if (isPlotted && state.rows === null) this.#offerTable();
     else await this.#showTable();
@@ -273,7 +273,7 @@ class App {
   #changeView(view) {
     if (!this.facts) return;
     this.state = { ...this.state, view };
-    this.#showCode(view);
+    this.#showCode(this.plot.part);
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.#writeAddress(), ADDRESS_DELAY);
   }

@@ -93,6 +93,14 @@ export class Plot {
     return this.settings ? viewOf(this.details, this.settings) : null;
   }
 
+  /** Return the same with the positions of the cells that a part of a map shows, once it is known where they lie. */
+  get part() {
+    const isPart = this.settings?.kind === "map" && this.settings.extent && this.whole;
+    if (!isPart) return this.view;
+    const { x, y } = this.ranges();
+    return { ...this.view, x_range: x, y_range: y };
+  }
+
   /** Show an array. @param {any} details the answer of /api/node @param {object|null} view its state */
   show(details, view) {
     const settings = settingsOf(details, view);
@@ -290,6 +298,7 @@ export class Plot {
     if (this.whole && same(this.whole.size, size)) return;
     const whole = await this.fetchPlaces({ x: null, y: null }, signal);
     this.whole = Object.assign(whole, { size });
+    if (this.settings.extent) this.onChange(this.view);
   }
 
   fetchPlaces(ranges, signal, isCoarse = false) {
