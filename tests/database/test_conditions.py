@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.database.conditions import Prefix, Query, parse
+from hyperslab.database.conditions import Like, Not, Prefix, Query, parse
 from hyperslab.errors import SchemaError
 from hyperslab.formats.collections.ranks import ranker
 from hyperslab.model.schemas import ArraySchema, AttributeSchema, DimensionSchema, Record
@@ -38,8 +38,11 @@ NAN = float("nan")
 
 def fits(value, wanted, name) -> bool:
     record = Record("", {"key": 1}, {**dict.fromkeys(KINDS), name: value})
-    (condition,) = parse(SCHEMA, {name: wanted}, {}).conditions
-    return condition.holds(record)
+    found = parse(SCHEMA, {name: wanted}, {}).holds(record)
+    assert parse(SCHEMA, {name: Not(wanted)}, {}).holds(record) is not found
+    assert parse(SCHEMA, [{"key": 2}, {name: wanted}], {}).holds(record) is found
+    assert parse(SCHEMA, [{"key": 1}, {name: wanted}], {}).holds(record)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -73,6 +76,9 @@ def fits(value, wanted, name) -> bool:
         ("s", "Ulm", "Ulm"),
         ("s", "Ulm", Prefix("U")),
         ("s", "Ulm", Prefix("")),
+        ("s", "Ulm", Like("U*")),
+        ("s", "Ulm", Like("[T-V]?m")),
+        ("s", "[x", Like("[x")),
         ("s", "Ulm", ("Ul", "Um")),
         ("s", "x\U0010ffffy", Prefix("x\U0010ffff")),
         ("t", (1, "a"), (1, "a")),

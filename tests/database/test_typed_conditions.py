@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema
 from hyperslab.database.typed_conditions import parse_conditions, parse_equalities, split_conditions
-from hyperslab.errors import Invalid
+from hyperslab.errors import HyperslabError, Invalid
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,8 @@ from hyperslab.errors import Invalid
         ('place:=["x and y=1", 2] and depth>=2', ['place:=["x and y=1", 2]', "depth>=2"]),
         ('name="a and b=c"', ['name="a', 'b=c"']),
         ("nonsense and depth>=2", ["nonsense", "depth>=2"]),
+        ("depth>=2 or name~=n* OR depth!=1", ["depth>=2", "or", "name~=n*", "or", "depth!=1"]),
+        ("name=one or two and depth=1", ["name=one or two", "depth=1"]),
         ("sand=andes and band=1", ["sand=andes", "band=1"]),
         ('name:="never ends and depth>=2', ['name:="never ends and depth>=2']),
     ],
@@ -54,6 +56,30 @@ def test_conditions_of_one_attribute(tmp_path: Path) -> None:
         for texts in (["depth>=3", "depth>=1"], ["depth<=1", "depth>=0", "depth<=3"], ["name^=n", "name^=n3"]):
             with pytest.raises(Invalid, match="two conditions"):
                 parse_conditions(runs, texts)
+
+
+def test_unequal_patterns_and_alternatives(tmp_path: Path) -> None:
+    attributes = [AttributeSchema("name", str, True), AttributeSchema("depth", float, False)]
+    with Client(f"file://{tmp_path}/store", durable=False) as store:
+        runs = store.create_collection("runs", ArraySchema([DimensionSchema("x", 1)], float, attributes))
+        for number in range(5):
+            runs.create({"name": f"n{number}"}, {"depth": float(number) if number else None})
+
+        def names(*texts: str) -> list[str]:
+            return [each.primary_attributes["name"] for each in runs.query(parse_conditions(runs, texts))]
+
+        assert names("name!=n1") == ["n0", "n2", "n3", "n4"]
+        assert names("name!=n1", "name!=n3", "depth!=null") == ["n2", "n4"]
+        assert names("depth!=2") == ["n0", "n1", "n3", "n4"]
+        assert names("name~=?[0-2]", "depth>=1") == ["n1", "n2"]
+        assert names("depth>=4", "or", "name=n1", "OR", "depth=null") == ["n0", "n1", "n4"]
+        assert names("depth>=2", "depth<=3", "or", "name~=*1") == ["n1", "n2", "n3"]
+        for texts in (["or"], ["depth=1", "or"], ["or", "depth=1"], ["depth=1", "or", "or", "depth=2"]):
+            with pytest.raises(Invalid, match="both sides"):
+                parse_conditions(runs, texts)
+        for texts in (["name~=a", "name~=b"], ["depth!=1", "depth>=1"], ["depth~=1"]):
+            with pytest.raises(HyperslabError):
+                names(*texts)
 
 
 def test_equalities() -> None:

@@ -3,7 +3,7 @@
 from hyperslab.database.arrays import Array, Subset, VArray, VSubset
 from hyperslab.database.client import Client
 from hyperslab.database.collection import Collection
-from hyperslab.database.conditions import Prefix
+from hyperslab.database.conditions import Like, Not, Prefix
 from hyperslab.database.dimensions import Dimension, TimeDimension
 from hyperslab.database.queries import FilteredManager
 from hyperslab.model.schemas import (
@@ -29,6 +29,8 @@ __all__ = [
     "FilteredManager",
     "HDF5CompressionOpts",
     "HDF5Options",
+    "Like",
+    "Not",
     "Prefix",
     "Scale",
     "Subset",

@@ -155,8 +155,10 @@ class Collection:
         """Return the arrays whose attributes, primary or custom, meet all conditions, as a list.
 
         A value is met by its equal; ``(low, high)`` or a slice by what lies between, both included, None open; a list
-        or set by its members; ``Prefix("A")`` by text that begins so. ``order`` names an attribute (``"-dt"``:
-        descending); else they come in the order of keys. ``limit``: so many at the most.
+        or set by its members; ``Prefix("A")`` by text that begins so, ``Like("A*7")`` by text of a pattern, and
+        ``Not(...)`` by all else. ``where`` may be a list of mappings: sets of conditions of which one must be met.
+        ``order`` names an attribute (``"-dt"``: descending); else they come in the order of keys. ``limit``: so many at
+        the most.
         """
         with self._collection.locate_errors():
             self._collection.required_store()

@@ -1,13 +1,16 @@
-"""Conditions of queries on attributes, checked against the schema: equality, ranges, membership, prefixes of text.
+"""Conditions of queries on attributes, checked against the schema: equality, ranges, membership, beginnings and
+patterns of text, the opposite of these, and several sets of conditions of which one must hold.
 
 Values are compared by their ranks (:mod:`hyperslab.formats.collections.ranks`).
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from operator import attrgetter
 from typing import Any
 
@@ -35,6 +38,25 @@ class Prefix:
 
 
 @dataclass(frozen=True, slots=True)
+class Like:
+    """Text that matches a pattern: ``collection.query(station=Like("K?F*"))``. ``*`` stands for any characters, ``?``
+    for one, ``[a-c]`` for one of these, ``[!a-c]`` for one that is none of them; case matters."""
+
+    pattern: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.pattern, str):
+            raise SchemaError(f"a pattern {self.pattern!r}", remedy="give text")
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The opposite of a condition, of unset values too: ``collection.query(station=Not("KEF"), level=Not(None))``."""
+
+    wanted: Any
+
+
+@dataclass(frozen=True, slots=True)
 class RankSpan:
     """Ranks from ``low`` to ``high``, which belongs to them when ``closed``."""
 
@@ -53,12 +75,15 @@ _low = attrgetter("low")
 class Condition:
     """A condition on one attribute: its rank lies within one of the ``spans``, which are sorted and do not overlap.
 
-    ``only``: the one value that fits, where the condition is equality; in a tuple.
+    ``only``: the one value that fits, where the condition is equality; in a tuple. ``pattern``: what text must match
+    besides. ``negated``: the condition must not hold.
     """
 
     attribute: AttributeSchema
     spans: tuple[RankSpan, ...]
     only: tuple[Any, ...] = ()
+    pattern: str | None = None
+    negated: bool = False
 
     def holds(self, record: Record) -> bool:
         """Return True if a record fulfils it."""
@@ -69,30 +94,45 @@ class Condition:
     def fits(self, rank: Rank) -> bool:
         """Return True if a value of this rank fulfils it."""
         place = bisect_right(self.spans, rank, key=_low)
-        return place > 0 and rank in self.spans[place - 1]
+        is_in = place > 0 and rank in self.spans[place - 1]
+        if is_in and self.pattern is not None:
+            is_in = fnmatchcase(rank[1], self.pattern)
+        return is_in is not self.negated
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Conditions that all must hold; the attribute to order by (None: the key), backwards or not; how many at most."""
+    """Sets of conditions: all of one of the ``alternatives`` must hold, where there are some; the attribute to order by
+    (None: the key), backwards or not; how many at most."""
 
-    conditions: tuple[Condition, ...] = ()
+    alternatives: tuple[tuple[Condition, ...], ...] = ()
     order: str | None = None
     backwards: bool = False
     limit: int | None = None
 
     def key(self, schema: AnyArraySchema) -> tuple[Any, ...] | None:
         """Return the values of all primary attributes, in their order, where each is asked to be equal to one."""
-        wanted = {condition.attribute.name: condition.only for condition in self.conditions if condition.only}
+        if len(self.alternatives) != 1:
+            return None
+        wanted = {condition.attribute.name: condition.only for condition in self.alternatives[0] if condition.only}
         names = [attribute.name for attribute in schema.primary_attributes]
         if not names or not all(name in wanted for name in names):
             return None
         return tuple(canonical_value(wanted[name][0]) for name in names)
 
+    def holds(self, record: Record) -> bool:
+        """Return True if a record fulfils it."""
+        found = (all(condition.holds(record) for condition in some) for some in self.alternatives)
+        return not self.alternatives or any(found)
+
+
+Where = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+"""Conditions by name of attribute; several such mappings, of which one must hold."""
+
 
 def parse(
     schema: AnyArraySchema,
-    where: Mapping[str, Any] | None,
+    where: Where,
     conditions: Mapping[str, Any],
     order: str | None = None,
     limit: int | None = None,
@@ -101,25 +141,33 @@ def parse(
     would do.
 
     A value means equality, ``(low, high)`` or a slice a range with both ends in it (None: no end; where the attribute
-    is a tuple a tuple is a value), a list, set or NumPy array any of its members, :class:`Prefix` a beginning; None
-    means unset. Times may be datetimes, dates, ISO texts or datetime64. ``order``: an attribute, ``"-name"`` from its
-    largest value down; unset ones and NaN come last either way.
+    is a tuple a tuple is a value), a list, set or NumPy array any of its members, :class:`Prefix` a beginning,
+    :class:`Like` a pattern, :class:`Not` the opposite of any of these; None means unset. ``where`` may be a list of
+    mappings: all conditions of one of them must hold, and those of ``conditions`` besides. Times may be datetimes,
+    dates, ISO texts or datetime64. ``order``: an attribute, ``"-name"`` from its largest value down; unset ones and NaN
+    come last either way.
     """
-    if where is not None and not isinstance(where, Mapping):
-        remedy = "give a mapping of attributes to values, or name=value"
-        raise SchemaError(f"a query for {where!r}", remedy=remedy)
-    both = sorted(set(where or {}) & set(conditions))
-    if both:
-        raise SchemaError(f"two conditions for attribute {both[0]!r}", remedy="give one, such as a range")
+    several = [where or {}] if where is None or isinstance(where, Mapping) else where
+    if isinstance(several, str) or not isinstance(several, Sequence):
+        several = [several]  # which is refused below
     known = {attribute.name: attribute for attribute in schema.attributes}
-    found = tuple(
-        _parse_condition(_require_attribute(known, name), wanted)
-        for name, wanted in {**(where or {}), **conditions}.items()
-    )
+    found = []
+    for some in several:
+        if not isinstance(some, Mapping):
+            remedy = "give a mapping of attributes to values, several in a list, or name=value"
+            raise SchemaError(f"a query for {where!r}", remedy=remedy)
+        both = sorted(set(some) & set(conditions))
+        if both:
+            raise SchemaError(f"two conditions for attribute {both[0]!r}", remedy="give one, such as a range")
+        wanted = {**some, **conditions}
+        found.append(tuple(_parse_condition(_require_attribute(known, name), each) for name, each in wanted.items()))
+    if not found:
+        raise SchemaError("a query for one of no conditions", remedy="give one mapping of conditions at least")
+    alternatives = () if () in found else tuple(found)
     if limit is not None and (not is_whole_number(limit) or limit < 0):
         raise SchemaError(f"limit={limit!r}", remedy="give a whole number from 0 on, or None for all")
     name, backwards = _parse_order(known, order)
-    return Query(found, name, backwards, None if limit is None else int(limit))
+    return Query(alternatives, name, backwards, None if limit is None else int(limit))
 
 
 def _require_attribute(known: Mapping[str, AttributeSchema], name: Any) -> AttributeSchema:
@@ -141,8 +189,15 @@ def _parse_order(known: Mapping[str, AttributeSchema], order: object) -> tuple[s
 
 def _parse_condition(attribute: AttributeSchema, wanted: object) -> Condition:
     match wanted:
+        case Not(wanted=inner):
+            found = _parse_condition(attribute, inner)
+            return replace(found, only=(), negated=not found.negated)
         case Prefix(text=text):
             return _beginning(attribute, text)
+        case Like(pattern=pattern):
+            start = re.match(r"[^*?\[]*", pattern)
+            found = _beginning(attribute, "" if start is None else start[0])
+            return replace(found, pattern=pattern)
         case slice():
             if wanted.step is not None:
                 raise _query_error(attribute, f"a range with a step, {wanted!r}", "leave the step out")
@@ -182,7 +237,7 @@ def _range(attribute: AttributeSchema, low: object, high: object) -> Condition:
 
 def _beginning(attribute: AttributeSchema, text: str) -> Condition:
     if attribute.dtype is not str:
-        raise _query_error(attribute, "a prefix", "only text has one")
+        raise _query_error(attribute, "a prefix or pattern", "only text has one")
     after = text.rstrip(chr(_LAST))
     high = (KNOWN, after[:-1] + chr(ord(after[-1]) + 1)) if after else (NAN,)
     return Condition(attribute, (RankSpan((KNOWN, text), high, closed=False),))

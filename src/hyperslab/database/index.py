@@ -14,9 +14,10 @@ from weakref import WeakSet
 
 from hyperslab.chunks.plan import batched
 from hyperslab.chunks.pool import each_if_many
-from hyperslab.database.conditions import Query
+from hyperslab.database.conditions import Condition, Query
 from hyperslab.formats.collections.base import CollectionStore
 from hyperslab.formats.collections.index_database import UNSURE, IndexDatabase, PartNews, Row, stamp_digest
+from hyperslab.formats.collections.index_queries import ColumnTest
 from hyperslab.formats.collections.ranks import encode_rank
 from hyperslab.model.schemas import Record
 from hyperslab.stores.base import Unversioned
@@ -55,6 +56,11 @@ class _News:
     is_empty: bool = True
 
 
+def _column_test(condition: Condition) -> ColumnTest:
+    spans = [(encode_rank(span.low), encode_rank(span.high), span.closed) for span in condition.spans]
+    return ColumnTest(spans, condition.pattern, condition.negated)
+
+
 class AttributeIndex:
     """The attributes of a collection's arrays, for queries from any thread.
 
@@ -80,13 +86,8 @@ class AttributeIndex:
 
     def ids(self, query: Query, limit: int | None = None) -> list[str]:
         """Return the ids of the arrays that fulfil a query, in its order: so many of them, whatever its own limit."""
-        spans = {
-            condition.attribute.name: [
-                (encode_rank(span.low), encode_rank(span.high), span.closed) for span in condition.spans
-            ]
-            for condition in query.conditions
-        }
-        return self._look_up(lambda: self._database.ids(spans, query.order, backwards=query.backwards, limit=limit))
+        tests = [{each.attribute.name: _column_test(each) for each in some} for some in query.alternatives]
+        return self._look_up(lambda: self._database.ids(tests, query.order, backwards=query.backwards, limit=limit))
 
     def tell_unread(self, ids: Iterable[str]) -> None:
         """Take over that documents could not be read, of which the index knew when they could: those that are there

@@ -93,7 +93,7 @@ def _read_matching(index: AttributeIndex, query: Query, ids: Sequence[str]) -> l
     records = list(index.store.records(ids))
     if len(records) < len(ids):
         index.tell_unread(set(ids).difference(record.id for record in records))
-    fitting = [record for record in records if all(each.holds(record) for each in query.conditions)]
+    fitting = [record for record in records if query.holds(record)]
     found = {record.id: record for record in index.store.filter_committed(fitting)}
     return [found[id] for id in ids if id in found]
 
@@ -331,5 +331,5 @@ class FilteredManager:
             record = None if id is None else store.record(id)
         except NodeNotFound:
             record = None
-        fits = record is not None and all(each.holds(record) for each in query.conditions)
+        fits = record is not None and query.holds(record)
         return [array_of(collection, record)] if record is not None and fits else []

@@ -1,4 +1,5 @@
-"""Conditions of queries as people type them: ``depth>=2``, ``station=K``, each value of its attribute's type."""
+"""Conditions of queries as people type them: ``depth>=2``, ``station=K``, each value of its attribute's type; ``or``
+between two sets of them."""
 
 from __future__ import annotations
 
@@ -7,15 +8,17 @@ import re
 from collections.abc import Iterable
 
 from hyperslab.database.collection import Collection
-from hyperslab.database.conditions import Prefix
+from hyperslab.database.conditions import Like, Not, Prefix
 from hyperslab.errors import Invalid
 from hyperslab.model.guessing import meant
 from hyperslab.model.schemas import AttributeSchema
 from hyperslab.model.schemas.attributes import type_name
 
-_CONDITION = re.compile(r"(.*?)(:=|>=|<=|\^=|=)(.*)", re.DOTALL)
-_AND = re.compile(r"(\sand\s)", re.IGNORECASE)
-_SYNTAX = "write ATTR=VALUE, ATTR>=VALUE, ATTR<=VALUE, ATTR^=BEGINNING or ATTR:=JSON"
+_CONDITION = re.compile(r"(.*?)(:=|!=|~=|>=|<=|\^=|=)(.*)", re.DOTALL)
+_WORD = re.compile(r"(\s(?:and|or)\s)", re.IGNORECASE)
+OR = "or"
+"""Stands between conditions of which those before it, or those behind it, must hold."""
+_SYNTAX = "write ATTR=VALUE, ATTR!=VALUE, ATTR>=VALUE, ATTR<=VALUE, ATTR^=BEGINNING, ATTR~=PATTERN or ATTR:=JSON"
 _NUMBERS = {int: int, float: float, complex: complex}
 
 
@@ -25,16 +28,17 @@ def is_condition(text: str) -> bool:
 
 
 def split_conditions(text: str) -> list[str]:
-    """Return the conditions in a text that has ``and`` between them: ``depth>=2 and name^=n1``; none of a blank one.
+    """Return the conditions in a text that has ``and`` or ``or`` between them: ``depth>=2 and name^=n1 or depth=0``,
+    with :data:`OR` in place of each ``or``; none of a blank one.
 
-    An ``and`` before what is no condition belongs to the value, as in ``name=bread and butter``, and so does any within
-    the quotes of JSON: ``name:="salt and pepper=2"``.
+    Such a word before what is no condition belongs to the value, as in ``name=bread and butter``, and so does any
+    within the quotes of JSON: ``name:="salt and pepper=2"``.
     """
-    first, *rest = _AND.split(text)
+    first, *rest = _WORD.split(text)
     found = [first]
     for separator, part in zip(rest[::2], rest[1::2], strict=True):
         if is_condition(part) and _is_whole(found[-1]):
-            found.append(part)
+            found += [OR, part] if separator.strip().lower() == OR else [part]
         else:
             found[-1] += separator + part
     return [part.strip() for part in found if part.strip()]
@@ -52,13 +56,30 @@ def _is_whole(condition: str) -> bool:
     return True
 
 
-def parse_conditions(collection: Collection, texts: Iterable[str]) -> dict[str, object]:
-    """Return what a query asks of attributes; several equalities of one attribute mean any of them, and of other
-    conditions each kind stands once. Invalid."""
+def parse_conditions(collection: Collection, texts: Iterable[str]) -> dict[str, object] | list[dict[str, object]]:
+    """Return what a query asks of attributes: a mapping, or several where :data:`OR` stands between the texts.
+
+    Several equalities of one attribute mean any of them, several ``!=`` none of them; of other conditions each kind
+    stands once. Invalid.
+    """
+    sets: list[list[str]] = [[]]
+    for text in texts:
+        if text.strip().lower() == OR:
+            sets.append([])
+        else:
+            sets[-1].append(text)
+    if len(sets) > 1 and not all(sets):
+        raise Invalid(f"{OR!r} without conditions on both sides", remedy="write CONDITION or CONDITION")
+    found = [_parse_set(collection, some) for some in sets]
+    return found[0] if len(found) == 1 else found
+
+
+def _parse_set(collection: Collection, texts: Iterable[str]) -> dict[str, object]:
+    """Return the conditions that must all hold, by name of attribute."""
     known = {attribute.name: attribute for attribute in collection.schema.attributes}
-    equal: dict[str, list[object]] = {}
+    lists: dict[str, dict[str, list[object]]] = {"=": {}, "!=": {}}
     ranges: dict[str, dict[str, object]] = {}
-    prefixes: dict[str, Prefix] = {}
+    texts_by_mark: dict[str, dict[str, object]] = {"^=": {}, "~=": {}}
     for text in texts:
         match = _CONDITION.fullmatch(text)
         if match is None or not match[1].strip():
@@ -66,22 +87,29 @@ def parse_conditions(collection: Collection, texts: Iterable[str]) -> dict[str, 
         name, mark, value = match[1].strip(), match[2], match[3]
         if name not in known:
             raise Invalid(f"no attribute {name!r}", remedy=meant(name, known))
-        if (mark == "^=" and name in prefixes) or mark in ranges.get(name, {}):
+        if name in texts_by_mark.get(mark, {}) or mark in ranges.get(name, {}):
             raise Invalid(f"two conditions {name}{mark}", remedy="give the stricter one alone")
         match mark:
-            case "=" | ":=":
-                equal.setdefault(name, []).append(_value(known[name], value, as_json=mark == ":="))
-            case "^=":
-                prefixes[name] = Prefix(value)
+            case "=" | ":=" | "!=":
+                values = lists["!=" if mark == "!=" else "="].setdefault(name, [])
+                values.append(_value(known[name], value, as_json=mark == ":="))
+            case "^=" | "~=":
+                texts_by_mark[mark][name] = Prefix(value) if mark == "^=" else Like(value)
             case _:
                 ranges.setdefault(name, {})[mark] = _value(known[name], value, as_json=False)
-    names = [*equal, *ranges, *prefixes]
+    single = {
+        mark: {name: values[0] if len(values) == 1 else values for name, values in some.items()}
+        for mark, some in lists.items()
+    }
+    unequal: dict[str, object] = {name: Not(value) for name, value in single["!="].items()}
+    between: dict[str, object] = {name: slice(ends.get(">="), ends.get("<=")) for name, ends in ranges.items()}
+    parts: tuple[dict[str, object], ...] = (single["="], unequal, between, *texts_by_mark.values())
+    names = [name for part in parts for name in part]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise Invalid(f"conditions of several kinds for {twice!r}", remedy="give equal values, a range, or a beginning")
-    single = {name: values[0] if len(values) == 1 else values for name, values in equal.items()}
-    between = {name: slice(ends.get(">="), ends.get("<=")) for name, ends in ranges.items()}
-    return single | between | prefixes
+        remedy = "give equal values, unequal ones, a range, a beginning, or a pattern"
+        raise Invalid(f"conditions of several kinds for {twice!r}", remedy=remedy)
+    return {name: value for part in parts for name, value in part.items()}
 
 
 def parse_equalities(texts: Iterable[str]) -> dict[str, str]:

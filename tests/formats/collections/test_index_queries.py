@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hyperslab.database.conditions import Prefix, Query, parse
+from hyperslab.database.conditions import Like, Not, Prefix, Query, parse
 from hyperslab.formats.collections.index_database import IndexDatabase, PartNews
+from hyperslab.formats.collections.index_queries import ColumnTest
 from hyperslab.formats.collections.ranks import encode_rank, ranker
 from hyperslab.model.schemas import ArraySchema, AttributeSchema, DimensionSchema, Record
 
@@ -39,8 +40,11 @@ ORDERED = [name for name in VALUES if name not in ("pair", "several")]
 ROWS = st.fixed_dictionaries({name: st.sampled_from(values) for name, (_, values) in VALUES.items()})
 
 
+PATTERNS = ["*", "a*", "?", "*b", "[!a]", "[a-z]*", "", "[", "a[", "*\0"]
+
+
 @st.composite
-def queries(draw: st.DrawFn) -> Query:
+def conditions(draw: st.DrawFn) -> dict[str, Any]:
     asked: dict[str, Any] = {}
     for name in draw(st.sets(st.sampled_from(list(VALUES)), max_size=3)):
         values = [value for value in VALUES[name][1] if value is not None]
@@ -52,12 +56,19 @@ def queries(draw: st.DrawFn) -> Query:
             end = st.none() | st.sampled_from([value for value in values if value == value])
             choices.append(st.tuples(end, end))
         if name == "text":
-            choices.append(one.map(Prefix))
-        asked[name] = draw(st.one_of(choices))
+            choices.append(one.map(Prefix) | st.sampled_from(PATTERNS).map(Like))
+        wanted = draw(st.one_of(choices))
+        asked[name] = Not(wanted) if draw(st.booleans()) else wanted
+    return asked
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> Query:
+    asked = draw(conditions() | st.lists(conditions(), min_size=1, max_size=3))
     order = draw(st.none() | st.sampled_from([*ORDERED, *(f"-{name}" for name in ORDERED)]))
     limit = draw(st.none() | st.integers(0, 6))
     found = parse(SCHEMA, asked, {}, order, limit)
-    return found if order else Query(found.conditions, None, draw(st.booleans()), limit)
+    return found if order else Query(found.alternatives, None, draw(st.booleans()), limit)
 
 
 def expected(records: list[Record], query: Query) -> list[str]:
@@ -67,7 +78,7 @@ def expected(records: list[Record], query: Query) -> list[str]:
         names = [*([] if name is None else [name]), *KEY]
         return lambda record: (*[RANKS[each](record.values[each]) for each in names], record.id)
 
-    rows = [record for record in records if all(each.holds(record) for each in query.conditions)]
+    rows = [record for record in records if query.holds(record)]
     rows.sort(key=sort_key(query.order))
     if query.backwards:
         known = [
@@ -78,11 +89,18 @@ def expected(records: list[Record], query: Query) -> list[str]:
 
 
 def asked(database: IndexDatabase, query: Query) -> list[str]:
-    spans = {
-        each.attribute.name: [(encode_rank(span.low), encode_rank(span.high), span.closed) for span in each.spans]
-        for each in query.conditions
-    }
-    return database.ids(spans, query.order, backwards=query.backwards, limit=query.limit)
+    tests = [
+        {
+            each.attribute.name: ColumnTest(
+                [(encode_rank(span.low), encode_rank(span.high), span.closed) for span in each.spans],
+                each.pattern,
+                each.negated,
+            )
+            for each in some
+        }
+        for some in query.alternatives
+    ]
+    return database.ids(tests, query.order, backwards=query.backwards, limit=query.limit)
 
 
 def record_of(number: int, values: dict[str, Any]) -> Record:

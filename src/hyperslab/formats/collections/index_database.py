@@ -27,7 +27,7 @@ from hashlib import blake2b
 from typing import Any
 
 from hyperslab.formats.collections.index_file import IndexFile, transaction
-from hyperslab.formats.collections.index_queries import IndexColumns, IndexQuery, Span
+from hyperslab.formats.collections.index_queries import ColumnTest, IndexColumns, IndexQuery
 from hyperslab.formats.collections.ranks import encode_rank, ranker
 from hyperslab.model.schemas import AttributeSchema, Record
 from hyperslab.stores.base import Stamp, Unversioned
@@ -443,16 +443,16 @@ class IndexDatabase(IndexFile):
 
     def ids(
         self,
-        conditions: Mapping[str, Sequence[Span]],
+        alternatives: Sequence[Mapping[str, ColumnTest]] = (),
         order: str | None = None,
         *,
         backwards: bool = False,
         limit: int | None = None,
     ) -> list[str]:
-        """Return the ids of arrays, at most ``limit``: those whose attributes lie in one of the spans of each
-        condition, in the order of an attribute, then of the key, then of ids. Backwards those without a value stay
-        last."""
-        if not all(conditions.values()) or limit == 0:
+        """Return the ids of arrays, at most ``limit``: those whose attributes pass all tests of one of the
+        ``alternatives`` (none: all), in the order of an attribute, then of the key, then of ids. Backwards those
+        without a value stay last."""
+        if limit == 0:
             return []
 
         def ask(connection: sqlite3.Connection) -> list[str]:
@@ -460,7 +460,7 @@ class IndexDatabase(IndexFile):
                 connection.execute("DELETE FROM temp.hidden")
                 hidden = [(id,) for id in self._pending(connection)]
                 connection.executemany("INSERT INTO temp.hidden VALUES (?)", hidden)
-                query = IndexQuery(connection, self._columns, conditions, has_fresh=self._has_fresh)
+                query = IndexQuery(connection, self._columns, alternatives, has_fresh=self._has_fresh)
                 return query.ids(order, limit, backwards=backwards)
 
         with self.lock:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from hyperslab.model.schemas import AttributeSchema
 
@@ -22,6 +24,16 @@ _INLINE = 64
 _STEPS = (1 << 10, 1 << 15, 1 << 62)
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnTest:
+    """A test of one attribute: its encoded rank lies in one of the ``spans``, and its text matches the ``pattern`` of
+    ``fnmatch``, where there is one; ``negated``: the opposite."""
+
+    spans: Sequence[Span]
+    pattern: str | None = None
+    negated: bool = False
+
+
 class IndexColumns:
     """The columns of attributes, and their indexes."""
 
@@ -36,7 +48,7 @@ class IndexColumns:
 
 
 class IndexQuery:
-    """One question: ``conditions``, by attribute the spans that its rank may lie in.
+    """One question: ``alternatives``, of which one must hold, each by attribute the tests that must all hold.
 
     The database has a table ``temp.hidden`` of ids that no answer has, and where ``has_fresh`` rows in ``fresh``, which
     hide some in ``main``.
@@ -46,24 +58,27 @@ class IndexQuery:
         self,
         connection: sqlite3.Connection,
         columns: IndexColumns,
-        conditions: Mapping[str, Sequence[Span]],
+        alternatives: Sequence[Mapping[str, ColumnTest]],
         *,
         has_fresh: bool,
     ) -> None:
         self._connection = connection
         self._columns = columns
         self._has_fresh = has_fresh
-        self._spans = {
-            columns.names[name]: _Spans(connection, place, spans)
-            for place, (name, spans) in enumerate(conditions.items())
-        }
+        self._alternatives = [
+            {
+                columns.names[name]: _Test(connection, f"{number}_{place}", test)
+                for place, (name, test) in enumerate(tests.items())
+            }
+            for number, tests in enumerate(alternatives)
+        ]
 
     def ids(self, order: str | None, limit: int | None, *, backwards: bool) -> list[str]:
         """Return the ids in the order of an attribute, then of the key, then of ids; backwards those without a value
         stay last."""
         column = None if order is None else self._columns.names[order]
         columns = [*self._columns.order(column), "id"]
-        by = self._most_telling() if self._spans else columns[0]
+        by = self._most_telling(columns[0])
         if not backwards or column is None:
             return self._select(by, columns, limit, backwards=backwards)
         known = self._select(by, columns, limit, f"{column} < x'02'", backwards=True)
@@ -72,9 +87,13 @@ class IndexQuery:
             return known
         return known + self._select(by, columns, rest, f"{column} >= x'02'")
 
-    def _most_telling(self) -> str:
-        """Return the column whose condition the fewest rows fulfil, or about so few; of those that have an index."""
-        known = {column: each for column, each in self._spans.items() if column in self._columns.indexed}
+    def _most_telling(self, first: str) -> str:
+        """Return the column whose test the fewest rows pass, or about so few; of those that have an index. ``first``:
+        the one that rows are sorted by, where no test narrows them down."""
+        if len(self._alternatives) != 1 or all(each.negated for each in self._alternatives[0].values()):
+            return first
+        tests = {column: each for column, each in self._alternatives[0].items() if not each.negated}
+        known = {column: each for column, each in tests.items() if column in self._columns.indexed}
         if len(known) < 2:
             return next(iter(known), "")
         for most in _STEPS:
@@ -99,31 +118,43 @@ class IndexQuery:
         """Return ids by the index of one column, where it has one, in the order of columns; ``only``: one condition
         more."""
         parts: list[str] = []
-        values: list[bytes] = []
+        values: list[bytes | str] = []
         index = f"INDEXED BY by_{by}" if by in self._columns.indexed else "NOT INDEXED"
         tests = [only or "TRUE", "id NOT IN temp.hidden"]
         # A sign before a column has SQLite not look for another index than that which was chosen.
-        tests += [each.text(column if column == by else f"+{column}") for column, each in self._spans.items()]
+        many = [
+            [each.text(column if column == by else f"+{column}") for column, each in alternative.items()]
+            for alternative in self._alternatives
+        ]
+        if many:
+            tests.append(" OR ".join(f"({' AND '.join(each) or 'TRUE'})" for each in many))
         for schema in ("main", "fresh") if self._has_fresh else ("main",):
             hides = " AND id NOT IN fresh.hides" if self._has_fresh and schema == "main" else ""
-            parts.append(f"SELECT {', '.join(columns)} FROM {schema}.arrays {index} WHERE {' AND '.join(tests)}{hides}")
-            values += [value for each in self._spans.values() for value in each.values]
+            where = " AND ".join(f"({test})" for test in tests)
+            parts.append(f"SELECT {', '.join(columns)} FROM {schema}.arrays {index} WHERE {where}{hides}")
+            values += [value for each in self._alternatives for test in each.values() for value in test.values]
         order = ", ".join(f"{column} DESC" if backwards else column for column in columns)
         text = f"{' UNION ALL '.join(parts)} ORDER BY {order} LIMIT {-1 if limit is None else limit}"
         return [row[-1] for row in self._connection.execute(text, values)]
 
 
-class _Spans:
-    """The spans of one condition, in a statement."""
+def _matches(rank: bytes, pattern: str) -> bool:
+    """Return True if the text in an encoded rank, which stands behind its first byte, matches a pattern."""
+    return fnmatchcase(rank[1:].decode("utf-8", "surrogatepass"), pattern)
 
-    def __init__(self, connection: sqlite3.Connection, place: int, spans: Sequence[Span]) -> None:
-        self._spans = spans
+
+class _Test:
+    """The test of one column, in a statement."""
+
+    def __init__(self, connection: sqlite3.Connection, place: str, test: ColumnTest) -> None:
+        self.negated = test.negated
+        self._spans, self._pattern = test.spans, test.pattern
         self._table = ""
-        self._are_values = all(low == high and closed for low, high, closed in spans)
-        self.values: list[bytes] = []
+        self._are_values = all(low == high and closed for low, high, closed in test.spans)
+        self.values: list[bytes | str] = []
         if self._are_values:
-            self.values = [low for low, _, _ in spans]
-            if len(spans) > _INLINE:
+            self.values += [low for low, _, _ in test.spans]
+            if len(test.spans) > _INLINE:
                 self._table = f"temp.wanted{place}"
                 connection.execute(
                     f"CREATE TEMP TABLE IF NOT EXISTS wanted{place}(value BLOB PRIMARY KEY) WITHOUT ROWID"
@@ -134,13 +165,21 @@ class _Spans:
                 )
                 self.values = []
         else:
-            self.values = [end for low, high, _ in spans for end in (low, high)]
+            self.values += [end for low, high, _ in test.spans for end in (low, high)]
+        if test.pattern is not None:
+            # By the function that looks at records: SQLite's own patterns differ from it in brackets and at NUL.
+            connection.create_function("matches", 2, _matches, deterministic=True)
+            self.values.append(test.pattern)
 
     def text(self, column: str) -> str:
-        """Return the condition on a column; its parameters are ``values``."""
+        """Return the test of a column; its parameters are ``values``."""
         if self._table:
-            return f"{column} IN {self._table}"
-        if self._are_values:
-            return f"{column} IN ({', '.join('?' * len(self.values))})"
-        tests = (f"{column} >= ? AND {column} <{'=' if closed else ''} ?" for _, _, closed in self._spans)
-        return f"({' OR '.join(tests)})"
+            found = f"{column} IN {self._table}"
+        elif self._are_values:
+            found = f"{column} IN ({', '.join('?' * len(self._spans))})"
+        else:
+            tests = (f"{column} >= ? AND {column} <{'=' if closed else ''} ?" for _, _, closed in self._spans)
+            found = f"({' OR '.join(tests)})"
+        if self._pattern is not None:
+            found = f"({found} AND matches({column}, ?))"
+        return f"NOT {found}" if self.negated else found
