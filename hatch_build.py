@@ -11,6 +11,7 @@ from typing import Any
 from zlib import crc32
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from packaging.tags import sys_tags
 
 SOURCE = "src/hyperslab/chunks/_engine.c"
 
@@ -27,7 +28,7 @@ class EngineHook(BuildHookInterface):
             return
         build_data["artifacts"].append(str(target.relative_to(self.root)))
         build_data["pure_python"] = False
-        build_data["infer_tag"] = True
+        build_data["tag"] = _wheel_tag()
 
 
 def build(source: Path, target: Path) -> str | None:
@@ -46,3 +47,10 @@ def build(source: Path, target: Path) -> str | None:
         lines = done.stderr.strip().splitlines() or ["it does not compile"]
         reason = next((line for line in lines if "error" in line), lines[-1])  # the first says what is missing
     return reason
+
+
+def _wheel_tag() -> str:
+    """Return the tag of a wheel for this Python that names the C library which the engine is linked with
+    (``manylinux_2_36_x86_64``): package indexes refuse what hatchling would infer, ``linux_x86_64``."""
+    tags = list(sys_tags())
+    return str(next((tag for tag in tags if tag.platform.startswith(("manylinux_", "musllinux_"))), tags[0]))
