@@ -102,8 +102,9 @@ class AttributeIndex:
         with self._lock:
             for _ in range(_LOOKS):
                 epoch = self._database.epoch
-                self._refresh()
-                answer = question()
+                with self._database.snapshot():
+                    self._refresh()
+                    answer = question()
                 if self._database.epoch == epoch:
                     break
             return answer
@@ -118,7 +119,7 @@ class AttributeIndex:
             stamps = self.store.generations()
             new, is_complete = self._follow({part: stamp_digest(stamp) for part, stamp in stamps.items()})
             unversioned = any(isinstance(stamp, Unversioned) for stamp in stamps.values())
-            if is_complete and (new < 2 or unversioned or self.store.generations() == stamps):
+            if is_complete and (not new or unversioned or self.store.generations() == stamps):
                 break
             # Another process that was faster with a part may have listed it before we did: that counts for less.
             looks += 1 if is_complete else 1 / _LOOKS

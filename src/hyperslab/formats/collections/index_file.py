@@ -220,6 +220,27 @@ class IndexFile(ABC):
         self._busy_until = time.monotonic() + _PAUSE
         return work(self._open())
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Have who may only read see one state of the file during the block, whatever others write meanwhile: what was
+        found beside it counts for that state alone."""
+        with self.lock:
+            connection = self._open()
+            begun = False
+            if self._is_file and not self._writable and not connection.in_transaction:
+                try:
+                    connection.execute("BEGIN")
+                    connection.execute("SELECT 1 FROM main.meta").fetchone()  # the state is that of the first look
+                    begun = True
+                except sqlite3.Error as error:
+                    self._leave_out(error)
+            try:
+                yield
+            finally:
+                # Another connection has taken its place where the file was replaced, or failed.
+                if begun and self._connection is connection and connection.in_transaction:
+                    connection.execute("COMMIT")
+
     def _give_way(self, error: sqlite3.Error) -> None:
         """Write nothing into a file for a while that is locked, or full; go on without one that is damaged."""
         if is_damage(error):
@@ -263,6 +284,10 @@ def _connect(uri: str) -> sqlite3.Connection:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """Do the block in one transaction, within that of a snapshot where there is one."""
+    if connection.in_transaction:
+        yield
+        return
     connection.execute(f"BEGIN {kind}")
     try:
         yield
