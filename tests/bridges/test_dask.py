@@ -197,8 +197,12 @@ def test_a_task_reads_by_its_own_thread(root):
 
     cells = np.arange(1 << 22, dtype="f8")
     array = hs.create(Plain(Watched())).create_array("a", data=cells, chunks=1 << 17)
-    array[...]
-    assert any(name.startswith("hyperslab") for name in seen)
+    for _ in range(50):  # on a busy machine this thread may have read all before another one woke up
+        array[...]
+        if any(name.startswith("hyperslab") for name in seen):
+            break
+    else:
+        pytest.fail("no thread of the pool has read anything")
     seen.clear()
     np.testing.assert_array_equal(array.to_dask(-1), cells)
     assert len(seen) == 1

@@ -37,8 +37,8 @@ _THREADS, _LISTINGS = 8, 32
 
 
 # Times that a refresh looks again while others make arrays; then it takes what it has: with writers that never rest it
-# would look for ever.
-_LOOKS = 8
+# would look for ever. With 8 looks a reader beside a writer of 40 arrays at a time saw parts of them on a busy machine.
+_LOOKS = 64
 
 
 Answer = TypeVar("Answer")
@@ -101,11 +101,12 @@ class AttributeIndex:
         """Ask the database when it is up to date, and still the one that was brought up to date."""
         with self._lock:
             for _ in range(_LOOKS):
-                epoch = self._database.epoch
+                state = self._database.state()
                 with self._database.snapshot():
                     self._refresh()
                     answer = question()
-                if self._database.epoch == epoch:
+                # What others have put into the file meanwhile may hide what was found a moment ago.
+                if self._database.state() == state:
                     break
             return answer
 
@@ -122,7 +123,7 @@ class AttributeIndex:
             if is_complete and (not new or unversioned or self.store.generations() == stamps):
                 break
             # Another process that was faster with a part may have listed it before we did: that counts for less.
-            looks += 1 if is_complete else 1 / _LOOKS
+            looks += 1 if is_complete else 1 / 8
 
     def _follow(self, stamps: Mapping[str, int]) -> tuple[int, bool]:
         """Take over what changed. Return how many arrays were not there before, and False when another process was

@@ -220,6 +220,19 @@ class IndexFile(ABC):
         self._busy_until = time.monotonic() + _PAUSE
         return work(self._open())
 
+    def state(self) -> tuple[int, int]:
+        """Return what changes when another file takes the place of this one, and, for who may write, when another
+        connection writes into it; who may only read has snapshots."""
+        with self.lock:
+            connection = self._open()
+            if not self._is_file or not self._writable:
+                return self.epoch, 0
+            try:
+                return self.epoch, int(connection.execute("PRAGMA main.data_version").fetchone()[0])
+            except sqlite3.Error as error:
+                self._leave_out(error)
+                return self.epoch, 0
+
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Have who may only read see one state of the file during the block, whatever others write meanwhile: what was
