@@ -28,7 +28,7 @@ from hyperslab.errors import FormatError, HyperslabError, Invalid, WrongType
 from hyperslab.stores.location import Location
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
     from hyperslab.group import Group
 

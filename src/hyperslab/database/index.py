@@ -122,7 +122,7 @@ class AttributeIndex:
             unversioned = any(isinstance(stamp, Unversioned) for stamp in stamps.values())
             if is_complete and (not new or unversioned or self.store.generations() == stamps):
                 break
-            # Another process that was faster with a part may have listed it before we did: that counts for less.
+            # Another process that was faster with a part may have listed it before we did: that counts for an eighth.
             looks += 1 if is_complete else 1 / 8
 
     def _follow(self, stamps: Mapping[str, int]) -> tuple[int, bool]:

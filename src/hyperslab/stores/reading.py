@@ -24,6 +24,7 @@ from hyperslab.stores.files import (
     read_whole,
     readv,
     real_path,
+    version_of,
 )
 from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import below, check_key, check_prefix, is_key
@@ -143,10 +144,6 @@ def sizes(folders: Folders, folder: str) -> Iterator[int]:
 
 _PAGE = 4096
 """Bytes that a system reads at one stroke, and most documents are shorter than."""
-
-
-def _stamp_of(status: os.stat_result) -> Stamp:
-    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 class FolderReader(Store):
@@ -280,7 +277,7 @@ class FolderReader(Store):
                 return None
             try:
                 status = os.fstat(descriptor)
-                size, stamp = status.st_size, _stamp_of(status)
+                size, stamp = status.st_size, version_of(status)
                 if not stat.S_ISREG(status.st_mode):
                     return None
                 if stamp == unless:
@@ -291,7 +288,7 @@ class FolderReader(Store):
                 data = read_at(descriptor, stop - start, start)
                 if counting.traces:
                     counting.count(read=len(data))
-                if _stamp_of(os.fstat(descriptor)) == stamp:  # else something wrote into the file itself
+                if version_of(os.fstat(descriptor)) == stamp:  # else something wrote into the file itself
                     return Version(data, size, stamp)
             except (OSError, MemoryError) as error:
                 self._unread(error, key)
@@ -399,7 +396,7 @@ class FolderReader(Store):
     def stamp(self, key: str) -> Stamp | None:
         """Return ``(size, mtime in ns, inode)`` of the present version, None when missing."""
         status = self._status(key)
-        # what _stamp_of gives, without its call: this is asked with nearly every read
+        # what version_of gives, without its call: this is asked with nearly every read
         return None if status is None else (status.st_size, status.st_mtime_ns, status.st_ino)
 
     def list(self, prefix: str = "") -> Iterator[str]:

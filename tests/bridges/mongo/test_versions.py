@@ -84,6 +84,18 @@ def test_each_version_is_found_by_its_time(keeping: XarrayMongoDB, database: Dat
     assert keeping.check() == []
 
 
+def test_a_version_that_was_removed_is_not_taken_for_the_next(keeping: XarrayMongoDB, database: Database[Any]) -> None:
+    put(keeping, days(0, 5), "a")
+    moments = []
+    for scale in (2.0, 3.0):
+        keeping.replace("a", days(0, 5, scale))
+        moments.append(now(database))
+    keeping.delete(keeping.versions("a")[1].id)
+    with pytest.raises(NotFound, match="not kept any more"):
+        keeping.get("a", at=moments[0])
+    assert_identical(keeping.get("a", load=True, at=moments[1]), days(0, 5, 3))
+
+
 def test_whoever_reads_a_version_reads_on(keeping: XarrayMongoDB) -> None:
     put(keeping, days(0, 5).chunk({"time": 2}), "a")
     lazy = keeping.get("a")

@@ -11,14 +11,13 @@ from typing import Any
 
 from bson import ObjectId
 
-from hyperslab.array.lazy_cells import is_dask_array
 from hyperslab.bridges.mongo.origin import ObjectOrigin
 from hyperslab.bridges.mongo.put_plan import PutOptions, PutPlan, options_for
 from hyperslab.bridges.mongo.put_tasks import put_in_place
 from hyperslab.bridges.mongo.reads import lazy_variables
 from hyperslab.bridges.mongo.updates import PATIENCE
 from hyperslab.errors import Invalid
-from hyperslab.formats.mongo.bson_values import Collections, Sizes
+from hyperslab.formats.mongo.bson_values import Collections
 from hyperslab.formats.mongo.chunk_documents import DerivedIds, SaltedIds
 from hyperslab.formats.mongo.document import Meta, Variable
 from hyperslab.formats.mongo.edit_document import with_variables
@@ -59,18 +58,17 @@ def join_chunks(variable: Variable, chunk_bytes: int) -> Variable:
     """Return the variable with neighbouring chunks joined, along the axis of most chunks first."""
     if variable.chunks is None or not variable.has_known_sizes:
         return variable
-    chunks = list(variable.chunks)
+    chunks = [tuple(size or 0 for size in sizes) for sizes in variable.chunks]  # all of them are known
     for axis in sorted(range(len(chunks)), key=lambda axis: -len(chunks[axis])):
-        others = prod(max(map(int, sizes), default=1) for at, sizes in enumerate(chunks) if at != axis)  # type: ignore[arg-type]
-        most = chunk_bytes // max(others * variable.dtype.itemsize, 1)
-        chunks[axis] = _join_sizes(chunks[axis], most)
+        others = prod(max(sizes, default=1) for at, sizes in enumerate(chunks) if at != axis)
+        chunks[axis] = _join_sizes(chunks[axis], chunk_bytes // max(others * variable.dtype.itemsize, 1))
     return replace(variable, chunks=tuple(chunks))
 
 
-def _join_sizes(sizes: Sizes, most: int) -> Sizes:
+def _join_sizes(sizes: tuple[int, ...], most: int) -> tuple[int, ...]:
     """Return sizes of neighbours added up as long as the sum is no more than ``most``; no size is cut."""
     joined: list[int] = []
-    for size in map(int, sizes):  # type: ignore[arg-type]  # all of them are known
+    for size in sizes:
         if joined and joined[-1] + size <= most:
             joined[-1] += size
         else:
@@ -85,15 +83,9 @@ def _plan_joined(origin: ObjectOrigin, here: Collections, joined: Meta, meta: Me
     lazy = [name for name in names if meta.variables[name].chunks is not None]
     whole = [name for name in names if name not in lazy]
     cells = {name: each.cells for name, each in read_variables(here, meta, whole).items()}
-    arrays = {
-        name: _rechunk(each.cells, joined.variables[name])
-        for name, each in lazy_variables(origin, here, meta, lazy).items()
-    }
+    arrays = {name: each.cells for name, each in lazy_variables(origin, here, meta, lazy).items()}
+    for name in (name for name in lazy if meta.variables[name].has_known_sizes):
+        arrays[name] = arrays[name].rechunk(joined.variables[name].chunks)
     extension = {field: value for field, value in meta.extension.items() if field not in OF_ONE_OBJECT}
     ids = DerivedIds(id) if meta.has_derived_ids else SaltedIds()
     return PutPlan(replace(joined, id=id, extension=extension), cells, arrays, ids)
-
-
-def _rechunk(cells: Any, variable: Variable) -> Any:
-    assert is_dask_array(cells)
-    return cells if not variable.has_known_sizes else cells.rechunk(variable.chunks)

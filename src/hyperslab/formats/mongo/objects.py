@@ -40,6 +40,7 @@ from hyperslab.formats.mongo.document import (
     REPLACES,
     RETIRED,
     RETIRED_AT,
+    SINCE,
     STATUS,
     TOUCHED,
     UNDO,
@@ -400,7 +401,10 @@ def _inherit_lineage(meta: DocumentCollection, newer: ObjectId, old: ObjectId, *
     before = meta.find_one({"_id": old}, {LINEAGE: 1}) or {}
     lineage = _extension(before).get("lineage", old if begin else None)
     if lineage is not None:
-        meta.update_one({"_id": newer}, {"$set": {LINEAGE: lineage}, "$inc": {VERSION: 1}})
+        # Once more, by whoever finishes for one that died, leaves the moment as it is.
+        since = {"$ifNull": [f"${SINCE}", "$$NOW"]}
+        version = {"$add": [{"$ifNull": [f"${VERSION}", 0]}, 1]}
+        meta.update_one({"_id": newer}, [{"$set": {LINEAGE: lineage, SINCE: since, VERSION: version}}])
     return lineage
 
 
@@ -443,7 +447,7 @@ def _format_ids(ids: list[ObjectId]) -> str:
 
 OF_ONE_OBJECT = (
     *("status", "replaces", "claims", "touched", "version", "lease", "undo", "putting"),
-    *("keeps", "lineage", "retired_at", "kept_until"),
+    *("keeps", "lineage", "since", "retired_at", "kept_until"),
 )
 """Fields of an object's document that are about one stored object, and not about what it holds."""
 

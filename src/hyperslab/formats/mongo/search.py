@@ -31,7 +31,7 @@ from hyperslab.formats.mongo.bson_values import (
     parse_sizes,
 )
 from hyperslab.formats.mongo.chunk_queries import CHUNKS_PER_QUERY
-from hyperslab.formats.mongo.document import ARRAY, EXTENSION, LINEAGE, RETIRED, RETIRED_AT, STATUS
+from hyperslab.formats.mongo.document import ARRAY, EXTENSION, LINEAGE, RETIRED, RETIRED_AT, SINCE, STATUS
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.indexes import BINARY, is_plain_word
 from hyperslab.formats.mongo.objects import find_replaced
@@ -407,7 +407,7 @@ def find_versions(meta: DocumentCollection, id: ObjectId) -> list[ObjectInfo]:
 
 
 def find_version(meta: DocumentCollection, id: ObjectId, moment: object) -> ObjectId:
-    """Return the version of an object that was the present one at a moment. NotFound, Invalid."""
+    """Return the version of an object that was the present one at a moment. NotFound if it is not kept; Invalid."""
     at = parse_moment(moment, "at")
     versions = find_versions(meta, id)
     begun = versions[0].created
@@ -415,6 +415,11 @@ def find_version(meta: DocumentCollection, id: ObjectId, moment: object) -> Obje
         message = f"no version of {id} is as old as {at:%Y-%m-%d %H:%M:%S}"
         raise NotFound(message, remedy=f"the oldest one that is kept was made {begun:%Y-%m-%d %H:%M:%S}")
     found: ObjectId = next((info.id for info in versions if info.retired is None or at < info.retired), versions[-1].id)
+    own = meta.find_one({"_id": found}, {SINCE: 1}) or {}
+    since = _utc(own.get(EXTENSION, {}).get("since"))
+    if since is not None and at < since:
+        message = f"the version of {at:%Y-%m-%d %H:%M:%S} is not kept any more"
+        raise NotFound(message, remedy=f"the next one took its place {since:%Y-%m-%d %H:%M:%S}; versions() lists them")
     return found
 
 

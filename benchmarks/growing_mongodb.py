@@ -1,7 +1,8 @@
 """Databases that grow: what look-ups in MongoDB take among 10^3, 10^4 and 10^5 small objects. Called by hand:
 
-``python -m benchmarks.growing [--sizes 1000,10000,100000] [--before SRC]``: a table in Markdown. ``SRC``: the folder
-``src`` of an earlier state of hyperslab, which looks up the same objects, without the indexes that it did not make.
+``python -m benchmarks.growing_mongodb [--sizes 1000,10000,100000] [--before SRC]``: a table in Markdown. ``SRC``: the
+folder ``src`` of an earlier state of hyperslab, which looks up the same objects, without the indexes that it did not
+make.
 
 Objects are copies of one that hyperslab has put, under other names and ids: a Dataset with a chunk in a document of its
 own. Each look-up is made by a process of its own upon a server that was just started: first once (cold: nothing in the
@@ -153,7 +154,7 @@ def measure(folder: Path, kind: str, who: str, ids: list[str], before: Path | No
     paths = [str(source), str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
     with running_server(folder) as url:
         request = json.dumps([kind, who, url, chosen, [ids[number] for number in chosen]])
-        command = [sys.executable, "-m", "benchmarks.growing", "--look-up"]
+        command = [sys.executable, "-m", "benchmarks.growing_mongodb", "--look-up"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
         answer = subprocess.run(command, input=request, env=environment, check=True, capture_output=True, text=True)
     first, *others = json.loads(answer.stdout)

@@ -1,10 +1,10 @@
 """What queries cost as a collection grows, from a thousand arrays to a million; called by hand.
 
-``python -m benchmarks.growth build FOLDER COUNT`` writes a collection of so many arrays, without their cells, straight
-into its files, which takes a tenth of the time of making them one by one. ``python -m benchmarks.growth measure
-FOLDER`` asks it by fresh processes, and prints a line for each question: milliseconds, the best of three. The first
-query by a client that may write comes first: where the collection has an index of its own, it makes it.
-``python -m benchmarks.growth create FOLDER`` makes 200 more arrays there, one by one and durable, 5 times.
+``python -m benchmarks.growing_collections build FOLDER COUNT`` writes a collection of so many arrays, without their
+cells, straight into its files, which takes a tenth of the time of making them one by one. ``measure FOLDER`` asks it by
+fresh processes, and prints a line for each question: milliseconds, the best of three. The first query by a client that
+may write comes first: where the collection has an index of its own, it makes it. ``create FOLDER`` makes 200 more
+arrays there, one by one and durable, 5 times.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def measure(folder: str) -> None:
     """Print what each question takes."""
     for what in ("first", "range", "wide", "key", "newest", "count", "warm", "memory"):
         times = 1 if what == "first" else 3
-        call = [sys.executable, "-m", "benchmarks.growth", "ask", folder, what]
+        call = [sys.executable, "-m", "benchmarks.growing_collections", "ask", folder, what]
         best = min(float(subprocess.run(call, check=True, capture_output=True, text=True).stdout) for _ in range(times))
         print(f"{what:8} {best:12.1f}", flush=True)
 
