@@ -141,8 +141,12 @@ class Noted:
         return block + 1
 
     def lazy(self) -> xr.Dataset:
-        """Three variables of one array: itself, what is made of it, and itself once more."""
-        shared = da.ones((4, 4), chunks=(2, 4)).map_blocks(self, dtype=float, meta=np.empty((0, 0)))
+        """Three variables of one array: itself, what is made of it, and itself once more.
+
+        Each call names its blocks anew: a cluster may still hold blocks of that name from the computation before.
+        """
+        ones = da.ones((4, 4), chunks=(2, 4))
+        shared = ones.map_blocks(self, dtype=float, meta=np.empty((0, 0)), token=uuid4().hex)
         dims = ("t", "x")
         return xr.Dataset({"a": (dims, shared), "b": (dims, shared * 2), "c": (dims, shared)})
 

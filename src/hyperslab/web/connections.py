@@ -8,6 +8,7 @@ Nothing is logged of requests: an address may hold the token.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import resource
 import socket
@@ -34,6 +35,8 @@ _MOST_CONNECTIONS = 1024
 _WAITING, _ACCEPTED_AT_ONCE = 256, 8
 # Seconds that requests have to end when the server is closed.
 _CLOSING_SECONDS = 3
+# Counts the moments at which connections became idle: the clock of uvloop is the same for all that come at once.
+_IDLE_MOMENTS = itertools.count()
 # Whoever sends what is no HTTP could fill a log, where uvicorn has a line for each; defects are logged by the guard.
 _NOBODY = logging.getLogger("hyperslab.web.connections")
 _NOBODY.setLevel(logging.CRITICAL)
@@ -60,7 +63,7 @@ class BoundedConnection(HttpToolsProtocol):
     _head_bytes = 0
     _deadline: asyncio.TimerHandle | None = None
     _stuck: asyncio.TimerHandle | None = None
-    _idle_since = 0.0
+    _idle_since = 0
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -69,7 +72,7 @@ class BoundedConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Begin; where there are too many, another one ends that does nothing."""
         super().connection_made(transport)
-        self._idle_since = self.loop.time()
+        self._idle_since = next(_IDLE_MOMENTS)
         if len(self.connections) > most_connections():
             idle = (each for each in self.connections if isinstance(each, BoundedConnection) and each.is_idle())
             longest = min(idle, key=lambda each: each._idle_since)
@@ -117,7 +120,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Go on with the next request, of which a part may be here already."""
-        self._idle_since = self.loop.time()
+        self._idle_since = next(_IDLE_MOMENTS)
         super().on_response_complete()
         if self._awaited is not _Awaited.NOTHING:
             self._set_deadline()
