@@ -16,9 +16,9 @@ from hyperslab.array.session import open_chosen
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats import format_for_new, get_format, names
-from hyperslab.formats.base import FormatInfo, Variant
+from hyperslab.formats.base import FormatInfo, Moment, Variant
 from hyperslab.formats.enclosing import EnclosingDataset, find_enclosing
-from hyperslab.formats.opening import FormatChoice, UserMode, check_free, check_mode, choose_format
+from hyperslab.formats.opening import FormatChoice, UserMode, check_free, check_mode, choose_format, locate_version
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.group import Group
 from hyperslab.group.links import follow
@@ -38,6 +38,7 @@ def open(
     format: str | None = None,
     path: str = "",
     storage_options: Mapping[str, Any] | None = None,
+    at: Moment | None = None,
     workers: int | None = None,
     cache_bytes: int = DEFAULTS.cache_bytes,
     durable: bool = True,
@@ -49,14 +50,17 @@ def open(
 
     ``mode``: ``r`` read, ``r+`` change, ``a`` change or make, ``w`` replace, ``x`` make. ``format`` is found out
     unless given. ``path``: the node to give in place of the root. The place of an array in a tree of Zarr gives that
-    array with its labels, as one of the tree. ``workers`` threads; a cache of ``cache_bytes`` of
-    decoded chunks; ``durable`` writes survive a power cut; ``lock_timeout`` in seconds; ``memory_limit`` in bytes for
-    one result; ``options`` are those of the format, such as ``allow_external``: places that links may lead to, a list
-    of folders and URLs or True. Raises NotFound, FormatError (says what the bytes look like), ReadOnly.
+    array with its labels, as one of the tree. ``at``: the version that was the present one at a moment (a datetime, UTC
+    unless it says otherwise, or ISO text), where the format keeps versions. ``workers`` threads; a cache of
+    ``cache_bytes`` of decoded chunks; ``durable`` writes survive a power cut; ``lock_timeout`` in seconds;
+    ``memory_limit`` in bytes for one result; ``options`` are those of the format, such as ``allow_external``: places
+    that links may lead to, a list of folders and URLs or True. Raises NotFound, FormatError (says what the bytes look
+    like), ReadOnly, Unsupported.
     """
     settings = Settings(workers, cache_bytes, durable, lock_timeout, memory_limit)
     where = Location.of(url, storage_options)
     check_mode(mode)
+    where = locate_version(where, at, mode, format)
     choice = choose_format(where, mode, format)
     node = normalize(path)
     if not node:

@@ -218,13 +218,15 @@ def open_dataset(
     storage: Mapping[str, object] | None,
     format: str | None = None,
     allow: Sequence[str] | bool = (),
+    at: str | None = None,
 ) -> Group | Array:
     """Open the whole dataset at `url`, read-only; of the place of a node in a file, or in a root of collections, that
-    node. `storage`: its storage options; `allow`: places that links may lead to.
+    node. `storage`: its storage options; `allow`: places that links may lead to; `at`: the moment of which it is the
+    version.
 
     NodeNotFound for the place of a node that a dataset has not, NotFound where no dataset is.
     """
-    options: dict[str, Any] = {"allow_external": allow} if allow else {}
+    options: dict[str, Any] = {"at": at, **({"allow_external": allow} if allow else {})}
     where = Location.of(url, storage)
     found = find_above(where) or find_tree_above(where)
     if found is not None:
@@ -259,13 +261,15 @@ def find_array(root: Group | Array, path: str) -> Array:
 
 
 @contextmanager
-def suggest_path_on_error(path: str, url: str, storage: Mapping[str, object] | None) -> Iterator[None]:
+def suggest_path_on_error(
+    path: str, url: str, storage: Mapping[str, object] | None, at: str | None = None
+) -> Iterator[None]:
     """Add to an error that nothing is at `path` what may have been meant."""
     try:
         yield
     except NodeNotFound as error:
         if path.strip("/") and error.node is not None and error.node.strip("/") == path.strip("/"):
-            root = open_dataset(url, storage)
+            root = open_dataset(url, storage, at=at)
             error.remedy = suggest_path(root, path.strip("/")) if isinstance(root, Group) else error.remedy
         raise
 
@@ -392,4 +396,11 @@ def storage_option(flag: str = "--storage-option", whose: str = "the place") -> 
         metavar="NAME=VALUE",
         callback=lambda context, parameter, texts: parse_options(texts),
         help=f"A storage option of {whose}, such as region=eu-west-1 or allow_external=FOLDER; repeatable.",
+    )
+
+
+def at_option(whose: str = "the dataset") -> Callable[[Any], Any]:
+    """Return the moment of which a dataset is the version, as text or None."""
+    return click.option(
+        "--at", metavar="MOMENT", help=f"The version of {whose} that was the present one then: 2026-11-01T00:00 (UTC)."
     )

@@ -135,6 +135,9 @@ class DatabaseObjects:
     """The objects of two collections in MongoDB; ``object``: the one that the URL names, None for all."""
 
     def __init__(self, place: Any) -> None:
+        if place.at is not None:
+            remedy = "hyperslab info, get and convert take a moment; db versions lists the ids of versions"
+            raise Invalid("hyperslab db knows objects by name or id", url=place.url, remedy=remedy)
         database = place.open()
         self.place = place
         self.url: str = place.url

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from hyperslab import api
 from hyperslab.array import Array
@@ -36,9 +36,9 @@ from hyperslab.conversion.source_nodes import (
 from hyperslab.conversion.staging import Head, StagedTarget, stage_target
 from hyperslab.conversion.verify import verify_target
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
-from hyperslab.formats import format_for_new, get_format
-from hyperslab.formats.base import Format
-from hyperslab.formats.opening import check_room
+from hyperslab.formats import SCHEMES, format_for_new, get_format
+from hyperslab.formats.base import Format, Moment
+from hyperslab.formats.opening import check_room, locate_version
 from hyperslab.group import Group
 from hyperslab.model.amounts import parse_size
 from hyperslab.model.paths import split
@@ -72,6 +72,7 @@ def convert(
     scheduler: object = None,
     storage_options: Options | tuple[Options, Options] = None,
     allow_external: Sequence[str] | bool = (),
+    at: Moment | None = None,
     **layout: Any,
 ) -> ConversionReport:
     """Copy the dataset ``src`` to ``dst`` in another format, or cut and encoded anew.
@@ -85,8 +86,8 @@ def convert(
     go on where an interrupted call stopped. ``skip_damaged``: read the source before, and leave out what cannot be
     read. ``memory``: bytes for cells in flight (per process), or text such as ``"1GB"``. ``scheduler``: a Client of
     dask.distributed (or address) whose workers copy. ``progress``: True for a bar, or a function of ``Progress``.
-    ``storage_options``: for sides in the network, or a pair of them. ``allow_external``: of the source, as for
-    ``open``: links to there are led there from the target. ``layout``: options of the target's format.
+    ``storage_options``: for sides in the network, or a pair of them. ``allow_external``, ``at``: of the source, as for
+    ``open``; links to there are led there from the target. ``layout``: options of the target's format.
 
     Raises Unsupported with all losses before anything is touched, unless ``allow_loss`` (then they are logged before);
     AlreadyExists unless ``overwrite``, which replaces the target once the new one is complete; errors of damage list
@@ -94,11 +95,10 @@ def convert(
     was to be replaced). Invalid when one side lies in the other, or when it cannot be resumed.
     """
     source, target = two_sides(src, dst, storage_options)
-    settings = {"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged}
-    more = {name: value for name, value in settings.items() if value}
+    more = {"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged}
     flags = {"resume": resume, "overwrite": overwrite, "skip_damaged": skip_damaged, "verify": verify}
     request = _Request(
-        source=source,
+        source=locate_version(source, at),
         target=target,
         encoding=Encoding(chunks, shards, codec),
         select=Select.of(select),
@@ -106,12 +106,12 @@ def convert(
         format=format or format_for_new(target.url),
         path=path,
         layout=api.add_consolidated(target, format, layout),
-        options={"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more},
+        options={"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **_only_set(more)},
         allow_loss=allow_loss,
         **flags,
     )
     report = _run(request, progress, scheduler)
-    return replace(report, source=_display_place(src, source), target=_display_place(dst, target))
+    return replace(report, source=_display_place(src, request.source, at), target=_display_place(dst, target))
 
 
 @dataclass(frozen=True)
@@ -299,9 +299,14 @@ def _write_target(
     return progress.current, copies
 
 
-def _display_place(side: api.Target, where: Location) -> str:
-    """Return a side as the caller gave it, without secrets."""
-    return redact(os.fspath(side)) if isinstance(side, str | os.PathLike) else where.url
+def _display_place(side: api.Target, where: Location, at: Moment | None = None) -> str:
+    """Return a side as the caller gave it, without secrets; that of a moment as the URL that says so."""
+    return redact(os.fspath(side)) if at is None and isinstance(side, str | os.PathLike) else where.url
+
+
+def _only_set(options: Mapping[str, object]) -> dict[str, object]:
+    """Return the options that are set."""
+    return {name: value for name, value in options.items() if value}
 
 
 # -- source and target in one place ------------------------------------------------------------------------------------
@@ -344,5 +349,6 @@ def _place_parts(where: Location) -> tuple[str, ...]:
     return (
         *server,
         *(part for part in unquote(url.path).split("/") if part),
+        *([dict(parse_qsl(url.query)).get("collection", "xarray")] if where.scheme in SCHEMES else []),
         *([url.fragment] if url.fragment else []),
     )

@@ -11,10 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 from functools import cache
 from inspect import Parameter, signature
 from typing import Any, Literal
+
+import numpy as np
 
 from hyperslab.chunks.auto import auto_chunks
 from hyperslab.chunks.source import ChunkSource
@@ -365,6 +368,8 @@ class Writer(Reader):
 Mode = Literal["r", "r+", "w", "x"]
 """How a format opens a dataset: ``r`` reads, ``r+`` changes, ``w`` replaces, ``x`` makes. Which of them a user's ``a``
 is has been decided before (:func:`hyperslab.formats.opening.choose_format`)."""
+Moment = str | date | np.datetime64
+"""A moment (UTC unless it says otherwise): ISO text, a datetime, a date, whose midnight it is, or a datetime64."""
 
 
 class Format(ABC):
@@ -424,6 +429,11 @@ class Format(ABC):
     def allowing(self, places: Sequence[str] | bool) -> Format:
         """Return the format that follows links to these folders and URLs too, True for all; Invalid."""
         raise Invalid(f"format {self.name} has no option 'allow_external'", remedy="leave it out")
+
+    def place_at(self, where: Location, moment: Moment) -> Location:
+        """Return the place of the version of a dataset that was the present one at a moment. Unsupported where the
+        format keeps no versions, Invalid."""
+        raise Unsupported(f"format {self.name} keeps no versions", url=where.url, remedy="leave at= (--at) out")
 
     def placed(self, where: Location) -> None:
         """Correct what a dataset says of its place, after it was made elsewhere and moved to ``where``."""

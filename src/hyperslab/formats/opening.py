@@ -20,9 +20,9 @@ from dataclasses import fields
 from typing import Literal
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import Invalid, NotFound, Unsupported
+from hyperslab.errors import Invalid, NotFound, ReadOnly, Unsupported
 from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
-from hyperslab.formats.base import Format, Mode
+from hyperslab.formats.base import Format, Mode, Moment
 from hyperslab.formats.signatures import (
     DOCUMENT_3,
     array_around,
@@ -69,6 +69,19 @@ def choose_format(where: Location, mode: UserMode, name: str | None) -> FormatCh
     if occupied and not is_unfinished(where):
         detect_format(Probe(where))  # raises for what is no dataset
     return get_format(name or format_for_new(where.url)), ("w" if occupied or mode == "w" else "x"), Probe(where)
+
+
+def locate_version(where: Location, at: Moment | None, mode: UserMode = "r", name: str | None = None) -> Location:
+    """Return the place of the version of a dataset that was the present one at a moment; the place itself for None.
+
+    ``name``: of the format, None where it is to be found out. ReadOnly unless it is to be read, Unsupported where the
+    format keeps no versions, NotFound, Invalid.
+    """
+    if at is None:
+        return where
+    if mode != "r":
+        raise ReadOnly("an older version is only read", url=where.url, remedy="leave at= out, or open it with mode='r'")
+    return choose_format(where, mode, name)[0].place_at(where, at)
 
 
 def probe_place(where: Location, mode: UserMode = "r") -> Probe:
@@ -177,7 +190,7 @@ def replace_folder(
 # -- options of a format ----------------------------------------------------------------------------------------------
 
 
-_COMMON_OPTIONS = ("mode", "format", "path", "storage_options", *(field.name for field in fields(Settings)))
+_COMMON_OPTIONS = ("mode", "format", "path", "storage_options", "at", *(field.name for field in fields(Settings)))
 """What ``open`` takes for every format."""
 
 

@@ -21,9 +21,10 @@ from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, NodeNotFound, NotFound, Problem
-from hyperslab.formats.base import Feature
+from hyperslab.formats.base import Feature, Moment
 from hyperslab.formats.enclosing import find_above
 from hyperslab.formats.netcdf.data_model import default_fill
+from hyperslab.formats.opening import locate_version
 from hyperslab.integrity.cells import parts, read_box
 from hyperslab.integrity.report import Report
 from hyperslab.model.attrs import FILL_VALUE
@@ -207,6 +208,7 @@ def diff(
     cells: bool = True,
     memory: int = MEMORY,
     storage_options: Options | tuple[Options, Options] = None,
+    at: Moment | tuple[Moment | None, Moment | None] | None = None,
     workers: int | None = None,
 ) -> Differences:
     """Find what differs between datasets ``a`` and ``b``: nodes, attributes, types, dimensions, fill values, cells.
@@ -214,18 +216,20 @@ def diff(
     Each problem says how B differs from A. Cells are compared by their bits (by their values where the types differ),
     chunk by chunk within ``memory`` bytes; ``cells=False`` leaves them out. How arrays are cut and encoded, and the
     order of names, mean nothing. A node or chunk that cannot be read is a difference and ends
-    nothing. ``storage_options``: for places in the network, or a pair of them: those of A and of B.
+    nothing. ``storage_options``: for places in the network, or a pair of them: those of A and of B. ``at``: a moment of
+    which A is the version, as for ``open``, or a pair of them.
     """
     settings = Settings(workers=workers, cache_bytes=0)
     with ExitStack() as stack:
         sides = []
-        for place in two_sides(a, b, storage_options):
+        moments = at if isinstance(at, tuple) else (at, None)
+        for place, moment in zip(two_sides(a, b, storage_options), moments, strict=True):
             if (found := find_above(place)) is not None:
                 remedy = (
                     "compare the whole, or convert the node to a dataset of its own (path=, --path) and compare that"
                 )
                 raise NotFound("diff takes whole datasets", url=found[0].url, node=found[1], remedy=remedy)
-            session = open_session(place, "r", None, settings, {})
+            session = open_session(locate_version(place, moment), "r", None, settings, {})
             stack.callback(session.reader.close)
             sides.append(session)
         job = _Diff(sides[0], sides[1], settings, memory if cells else 0)

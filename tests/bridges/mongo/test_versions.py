@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import pickle
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from xarray.testing import assert_identical
 
 import hyperslab as hs
 from hyperslab.cli import main
-from hyperslab.errors import Conflict, Invalid, NotFound
+from hyperslab.errors import Conflict, Invalid, NotFound, ReadOnly, Unsupported
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
 
 if TYPE_CHECKING:
@@ -256,3 +258,135 @@ def test_commands(keeping: XarrayMongoDB, mongo: Mongo) -> None:
     found = json.loads(CliRunner().invoke(main, ["db", "versions", url, "--json"]).stdout)["objects"]
     assert [each["status"] for each in found] == ["retired", None]
     assert_identical(keeping.get("a", load=True), days(0, 20))
+
+
+# -- a moment where a place is named -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def place(mongo: Mongo, database: Database[Any]) -> str:
+    return f"{mongo.url}/{database.name}"
+
+
+@pytest.fixture
+def moments(keeping: XarrayMongoDB, database: Database[Any]) -> list[datetime]:
+    """When an object had the scale 1, 2 and 3."""
+    found = []
+    for scale in (1.0, 2.0, 3.0):
+        wait_for_next_second()
+        put(keeping, days(0, 5), "a") if scale == 1 else keeping.replace("a", days(0, 5, scale))
+        found.append(now(database))
+    return found
+
+
+def scale_of(root: Any) -> float:
+    """Of the cells and the attribute, which belong together."""
+    assert root["t"][3, 2] == 5 * root.attrs["scale"]
+    return float(root.attrs["scale"])
+
+
+def test_a_moment_is_opened(place: str, moments: list[datetime], keeping: XarrayMongoDB) -> None:
+    for scale, moment in enumerate(moments, 1):
+        zoned = moment.astimezone(timezone(timedelta(hours=2))).isoformat()
+        plain = moment.replace(tzinfo=None)
+        for at in (moment, plain, plain.isoformat(), zoned, np.datetime64(plain)):
+            with hs.open(f"{place}#a", at=at) as root:
+                assert scale_of(root) == scale
+        for at in (plain.isoformat(), zoned, plain.isoformat(" ")):
+            with hs.open(f"{place}?collection=xarray&at={at}#a") as root:
+                assert (scale_of(root), at in root.url) == (scale, True)
+        with xr.open_dataset(f"{place}#a", engine="hyperslab", at=moment) as found:
+            assert scale_of(found) == scale
+    with hs.open(f"{place}#a", at="2100-01-01") as root:
+        assert scale_of(root) == 3
+    assert hs.check(f"{place}?at={plain.isoformat()}#a", deep=True) == []
+
+
+def test_a_moment_stays_what_it_was(place: str, moments: list[datetime], keeping: XarrayMongoDB) -> None:
+    root = hs.open_group(f"{place}#a", at=moments[-1])
+    lazy = root["t"].to_dask()
+    sent = pickle.dumps((root, lazy))
+    keeping.replace("a", days(0, 5, 7))
+    root["t"].refresh()
+    again, lazy_again = pickle.loads(sent)
+    assert [scale_of(each) for each in (root, again)] == [3, 3]
+    assert [each[3, 2].compute() for each in (lazy, lazy_again)] == [15, 15]
+
+
+def test_a_moment_is_converted_and_compared(place: str, moments: list[datetime], tmp_path: Path) -> None:
+    url, old = f"{place}#a", tmp_path / "old.zarr"
+    report = hs.convert(url, old, at=moments[0], verify=True)
+    assert moments[0].replace(tzinfo=None).isoformat() in report.source
+    assert scale_of(hs.open(old)) == 1
+    assert hs.diff(url, old, at=moments[0]) == hs.diff(old, url, at=(None, moments[0])) == []
+    assert hs.diff(url, old) != []
+    assert hs.diff(url, url, at=(moments[0], moments[1])) != []
+    hs.convert(url, f"{place}#b", at=moments[1])
+    assert scale_of(hs.open(f"{place}#b")) == 2
+    hs.convert(url, f"{place}?collection=other#a", at=moments[1])  # another collection is another place
+    assert scale_of(hs.open(f"{place}?collection=other#a")) == 2
+
+
+def test_a_moment_is_only_read(place: str, moments: list[datetime], keeping: XarrayMongoDB, tmp_path: Path) -> None:
+    at = moments[0].replace(tzinfo=None).isoformat()
+    hs.save(tmp_path / "other.zarr", days(0, 5, 9))
+    for mode in ("r+", "a", "w", "x"):
+        with pytest.raises(ReadOnly, match="only read"):
+            hs.open(f"{place}#a", mode, at=at)
+        with pytest.raises(ReadOnly, match="only read"):
+            hs.open(f"{place}?at={at}#a", mode)
+    with pytest.raises(ReadOnly, match="only read"):
+        hs.convert(tmp_path / "other.zarr", f"{place}?at={at}#a", overwrite=True)
+    with pytest.raises(ReadOnly, match="only read"):
+        hs.save(f"{place}?at={at}#c", days(0, 5, 9))
+    with pytest.raises(ReadOnly, match="only read"):
+        hs.repair(f"{place}?at={at}#a", dry_run=False)
+    told = CliRunner().invoke(main, ["db", "delete", f"{place}?at={at}#a", "--yes"])
+    assert (told.exit_code, "by name or id" in told.stderr) == (2, True)
+    assert scale_of(hs.open(f"{place}#a")) == 3
+    assert [info.name for info in keeping.list()] == ["a"]
+
+
+def test_moments_that_lead_nowhere(place: str, moments: list[datetime], tmp_path: Path) -> None:
+    at = moments[0].replace(tzinfo=None).isoformat()
+    with pytest.raises(NotFound, match="no version"):
+        hs.open(f"{place}#a", at=moments[0] - timedelta(days=1))
+    for wrong in ("yesterday", "", 5):
+        with pytest.raises(Invalid, match="no moment"):
+            hs.open(f"{place}#a", at=wrong)  # type: ignore[arg-type]
+    with pytest.raises(Invalid, match="no moment"):
+        hs.open(f"{place}?at=yesterday#a")
+    with pytest.raises(Invalid, match="already"):
+        hs.open(f"{place}?at={at}#a", at=at)
+    with pytest.raises(Invalid, match="one object"):
+        hs.open(place, at=at)
+    hs.save(tmp_path / "new.zarr", days(0, 5))
+    with pytest.raises(Unsupported, match="keeps no versions"):
+        hs.open(tmp_path / "new.zarr", at=at)
+    with pytest.raises(Unsupported, match="keeps no versions"):
+        hs.convert(tmp_path / "new.zarr", tmp_path / "copy.zarr", at=at)
+    with pytest.raises(Unsupported, match="keeps no versions"):
+        hs.diff(f"{place}#a", tmp_path / "new.zarr", at=(None, at))
+    with pytest.raises(NotFound, match="nothing"):
+        hs.open(tmp_path / "none.zarr", at=at)
+
+
+def test_commands_take_a_moment(place: str, moments: list[datetime], tmp_path: Path) -> None:
+    url, at = f"{place}#a", moments[0].replace(tzinfo=None).isoformat()
+
+    def told(*arguments: str) -> str:
+        done = CliRunner().invoke(main, list(arguments))
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    assert told("get", url, "t", "-s", "time=3", "-s", "x=2", "--at", at) == "5.0\n"
+    assert told("get", f"{place}?at={at}#a", "t", "-s", "time=3", "-s", "x=2") == "5.0\n"
+    assert told("get", url, "t", "-s", "time=3", "-s", "x=2") == "15.0\n"
+    assert json.loads(told("info", url, "--at", at, "--json"))["attrs"] == {"scale": 1.0}
+    told("convert", url, str(tmp_path / "old.zarr"), "--at", at, "-s", "time=0..3")
+    assert hs.open(tmp_path / "old.zarr").attrs["scale"] == 1
+    told("convert", url, str(tmp_path / "whole.zarr"), "--at", at)
+    assert told("diff", url, str(tmp_path / "whole.zarr"), "--at", at) == ""
+    assert CliRunner().invoke(main, ["diff", url, str(tmp_path / "whole.zarr")]).exit_code == 1
+    refused = CliRunner().invoke(main, ["info", str(tmp_path / "old.zarr"), "--at", at])
+    assert (refused.exit_code, "keeps no versions" in refused.stderr) == (8, True)

@@ -59,7 +59,7 @@ _DECODERS = (
 
 class HyperslabBackendEntrypoint(BackendEntrypoint):
     """Opens every dataset that hyperslab knows, lazily. ``group``: the path of a group; ``format``, ``workers``,
-    ``cache_bytes``, ``memory_limit`` and ``storage_options`` as in ``hyperslab.open``.
+    ``cache_bytes``, ``memory_limit``, ``storage_options`` and ``at`` as in ``hyperslab.open``.
     """
 
     description = "Open datasets of every format that hyperslab speaks (Zarr, netCDF, …)"
@@ -72,6 +72,7 @@ class HyperslabBackendEntrypoint(BackendEntrypoint):
         "group",
         "format",
         "storage_options",
+        "at",
         "workers",
         "cache_bytes",
         "memory_limit",

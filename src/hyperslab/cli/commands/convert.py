@@ -14,6 +14,7 @@ from hyperslab.chunks.auto import SHARD_WORDS
 from hyperslab.cli.arguments import (
     TypedSelection,
     allow_option,
+    at_option,
     check_selection,
     labels_as_words,
     open_dataset,
@@ -65,6 +66,7 @@ from hyperslab.model.cells import Values
 @storage_option("--src-option", "SRC")
 @storage_option("--dst-option", "DST")
 @allow_option("SRC")
+@at_option("SRC")
 @json_option
 def convert_command(
     src: str,
@@ -72,6 +74,7 @@ def convert_command(
     chunks: str | None,
     shards: str | None,
     selections: tuple[str, ...],
+    at: str | None,
     src_option: dict[str, object] | None,
     dst_option: dict[str, object] | None,
     layout: dict[str, object] | None,
@@ -81,13 +84,13 @@ def convert_command(
     """Copy the dataset SRC to DST; what DST cannot hold is said first. The format follows from DST's name."""
     chosen = parse_selections(selections)
     if chosen.isel:
-        chosen = check_selection(open_dataset(src, src_option), chosen)
+        chosen = check_selection(open_dataset(src, src_option, at=at), chosen)
     own = {name for name, one in signature(convert).parameters.items() if one.kind is not one.VAR_KEYWORD}
     for name in layout or {}:
         if name in own:
             raise Invalid(f"no format has an option {name!r}", remedy="hyperslab convert --help lists what has its own")
     memory = parse_size(options.pop("memory"), "--memory")
-    with suggest_path_on_error(options["path"], src, src_option):
+    with suggest_path_on_error(options["path"], src, src_option, at):
         report = _convert(
             src,
             dst,
@@ -96,6 +99,7 @@ def convert_command(
             shards=lengths(shards, "--shards", SHARD_WORDS),
             progress=not as_json and not is_quiet(),
             memory=memory,
+            at=at,
             storage_options=(src_option, dst_option),
             **options,
             **(layout or {}),
@@ -196,6 +200,7 @@ def _load(path: str) -> Values:
 @click.argument("b")
 @click.option("--no-cells", is_flag=True, help="Compare documents alone: attributes, types, dimensions, fill values.")
 @click.option("--memory", default="256MiB", show_default=True, metavar="SIZE", help="Memory for cells in flight.")
+@at_option("A")
 @storage_option("--a-option", "A")
 @storage_option("--b-option", "B")
 @json_option
@@ -204,6 +209,7 @@ def diff_command(
     b: str,
     no_cells: bool,
     memory: str,
+    at: str | None,
     a_option: dict[str, object] | None,
     b_option: dict[str, object] | None,
     as_json: bool,
@@ -213,7 +219,8 @@ def diff_command(
     Attributes, types, dimensions, shapes, fill values and every cell are compared; how arrays are cut and encoded means
     nothing. The exit code is 1 when something differs.
     """
-    found = diff(a, b, cells=not no_cells, memory=parse_size(memory, "--memory"), storage_options=(a_option, b_option))
+    sides = a_option, b_option
+    found = diff(a, b, cells=not no_cells, memory=parse_size(memory, "--memory"), storage_options=sides, at=at)
     if as_json:
         differences = [asdict(problem) for problem in found]
         print_json("diff", a=a, b=b, equal=not found, arrays=found.arrays, cells=found.cells, differences=differences)

@@ -12,6 +12,7 @@ from hyperslab.array.decoded import is_packed
 from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
     allow_option,
+    at_option,
     find_array,
     open_dataset,
     parse_selections,
@@ -39,6 +40,7 @@ _FILES = (".npy", ".csv", ".json", ".nc", ".zarr")
 @click.option("--nearest", is_flag=True, help="Take the neighbour of a label that no cell has.")
 @click.option("--decoded", is_flag=True, help="Apply CF scale, offset, missing values and time.")
 @click.option("-o", "--output", help="A new file: .npy, .csv, .json, .nc or .zarr.")
+@at_option()
 @storage_option()
 @allow_option()
 @json_option
@@ -49,6 +51,7 @@ def get_command(
     nearest: bool,
     decoded: bool,
     output: str | None,
+    at: str | None,
     storage_option: dict[str, object] | None,
     allow_external: tuple[str, ...] | bool,
     as_json: bool,
@@ -59,7 +62,7 @@ def get_command(
     their stop, ranges by position do not.
     """
     check_ending(output)
-    root = open_dataset(url, storage_option, allow=allow_external)
+    root = open_dataset(url, storage_option, allow=allow_external, at=at)
     array = find_array(root, path)
     chosen = parse_selections(selections)
     key = selection_key(array, chosen, nearest)

@@ -15,6 +15,7 @@ from hyperslab.chunks.plan import batched
 from hyperslab.cli.arguments import (
     allow_option,
     arrays_of,
+    at_option,
     find_array,
     open_dataset,
     parse_selections,
@@ -143,11 +144,14 @@ def _links(group: Group) -> Generator[Any]:
 @click.command("info", epilog="Example: hyperslab info air.zarr --json")
 @url_argument
 @click.option("--format", help="The format, where it is not to be found out.")
+@at_option()
 @storage_option()
 @json_option
-def info_command(url: str, format: str | None, storage_option: dict[str, object] | None, as_json: bool) -> None:
+def info_command(
+    url: str, format: str | None, at: str | None, storage_option: dict[str, object] | None, as_json: bool
+) -> None:
     """Format, sizes, dimensions and arrays of the dataset at URL."""
-    root = open_dataset(url, storage_option, format)
+    root = open_dataset(url, storage_option, format, at=at)
     errors: dict[str, HyperslabError] = {}
     found = list(arrays_of(root, errors))  # once: an array of consolidated metadata may turn out to be gone
     facts = gather(root, found, errors)

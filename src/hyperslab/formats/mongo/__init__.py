@@ -11,9 +11,10 @@ is one document of ``<collection>.meta`` and documents of ``<collection>.chunks`
     {"_id": …, "meta_id": ObjectId("…"), "name": "t2m", "chunk": [1, 0], "n": 0, "dtype": "<f4", "shape": [120, 25],
      "type": "ndarray", "data": …}
 
-``mongodb://host/database?collection=xarray#name`` is one object, by its name or id; without ``#`` it is the collection,
-a group of objects. A new object is found once it is whole. What is ours beyond the specification stands in one field of
-the first document, which others pass over.
+``mongodb://host/database?collection=xarray#name`` is one object, by its name or id; with ``at=`` behind ``?`` it is the
+version of it that was the present one at a moment; without ``#`` it is the collection, a group of objects. A new object
+is found once it is whole. What is ours beyond the specification stands in one field of the first document, which others
+pass over.
 
 Documents, pure or nearly so:
 
@@ -47,7 +48,7 @@ from typing import TYPE_CHECKING, Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid
-from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mode, Reader, Variant
+from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mode, Moment, Reader, Variant
 from hyperslab.model.amounts import is_whole_number
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location, Probe
@@ -136,9 +137,19 @@ class MongoFormat(Format):
         from hyperslab.formats.mongo.reader import CollectionPair
 
         place = ServerPlace.of(where)
+        place.refuse_moment()
         if place.object is None:
             return False
         return CollectionPair.of(place, DEFAULTS).find_id(place.object) is not None
+
+    def place_at(self, where: Location, moment: Moment) -> Location:
+        """Return the place of the version of an object that was the present one at a moment. Invalid."""
+        from hyperslab.formats.mongo.server import import_pymongo, place_at
+
+        import_pymongo()
+        from hyperslab.formats.mongo.search import parse_moment
+
+        return place_at(where, parse_moment(moment, "at"))
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """Return the spec of a new array as documents hold it, or Unsupported; no request is sent."""

@@ -95,6 +95,14 @@ class CollectionPair:
                 if key == gone:
                     raise
 
+    def find_version(self, wanted: str, at: str) -> Document:
+        """Return the document of the version of an object that was the present one at a moment. NotFound, Invalid."""
+        try:
+            with storage_errors(self.url):
+                return self.document(search.find_version(self.meta, self.resolve(wanted), at))
+        except HyperslabError as error:
+            raise error.locate(url=self.url) from error.__cause__
+
     def document(self, key: object) -> Document:
         """Return the document of an object. NotFound."""
         with storage_errors(self.url):
@@ -349,6 +357,8 @@ def open_reader(pair: CollectionPair) -> ObjectReader | CollectionReader:
     wanted = pair.place.object
     if wanted is None:
         return CollectionReader(pair)
+    if pair.place.at is not None:  # found by its id from now on: it stays the version of that moment
+        return ObjectReader(pair, pair.find_version(wanted, pair.place.at))
     return ObjectReader(pair, pair.find_document(wanted), wanted)
 
 

@@ -1,8 +1,9 @@
 """Servers: what a URL names, one client per process and server, and the driver's errors as ours.
 
 ``mongodb://host/db?collection=xarray#name``: a database, the collections ``<collection>.meta`` and ``.chunks``, and an
-object by name or id. Whatever else stands behind ``?`` is for the driver. The storage option ``uri_env`` names an
-environment variable that holds the connection string with its secrets, which each process reads for itself.
+object by name or id; ``at=2026-11-01T00:00`` behind ``?``: the version of it that was the present one then (UTC unless
+it says otherwise). Whatever else stands there is for the driver. The storage option ``uri_env`` names an environment
+variable that holds the connection string with its secrets, which each process reads for itself.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from pymongo.database import Database
 
 URI_ENV = "uri_env"
+# What stands behind ``?`` and is not for the driver.
+_OURS = ("collection", "at")
 # Longer than a replica set takes as a rule to elect a new primary (12 s, manual of MongoDB); the driver waits 30 s.
 _SELECTION_TIMEOUT_MS = 20_000
 # Codes of the server: for what a user may not do (Unauthorized; AtlasError), for a user or password that it does not
@@ -37,7 +40,8 @@ _REFUSED, _UNKNOWN, _MISNAMED = (13, 8000), 18, 73
 @dataclass(frozen=True, slots=True)
 class ServerPlace:
     """Where objects are: the connection string (with secrets, not shown), database, prefix of the two collections, and
-    one object by name or id (None: all of them). ``url`` is all of it without secrets."""
+    one object by name or id (None: all of them), as it was at a moment (None: as it is). ``url`` is all of it without
+    secrets."""
 
     uri: str = field(repr=False)
     database: str
@@ -45,10 +49,12 @@ class ServerPlace:
     object: str | None
     url: str
     options: tuple[tuple[str, Any], ...] = field(default=(), repr=False)
+    at: str | None = None
 
     @classmethod
     def of(cls, where: Location) -> ServerPlace:
-        """Return the place that a ``mongodb://`` URL names. Invalid when it names no database."""
+        """Return the place that a ``mongodb://`` URL names. Invalid when it names no database, or the moment of no
+        object."""
         text, _, fragment = str(where.target).partition("#")
         text, _, query = text.partition("?")
         scheme, _, rest = text.partition("://")
@@ -57,7 +63,10 @@ class ServerPlace:
             remedy = "name it behind the host: mongodb://host/database#name"
             raise Invalid("the URL names no database", url=where.url, remedy=remedy)
         known = dict(parse_qsl(query, keep_blank_values=True))
-        others = "&".join(each for each in query.split("&") if each and each.partition("=")[0] != "collection")
+        others = "&".join(each for each in query.split("&") if each and each.partition("=")[0] not in _OURS)
+        at = _moment_of_query(query)
+        if at is not None and not fragment:
+            raise Invalid("a moment (at) is that of one object", url=where.url, remedy="name the object behind #")
         options = dict(resolve(where.options))
         uri = f"{scheme}://{hosts}/{database if '@' in hosts else ''}" + (f"?{others}" if others else "")
         variable = options.pop(URI_ENV, None)
@@ -70,6 +79,7 @@ class ServerPlace:
             unquote(fragment) or None,
             where.url,
             tuple(sorted(options.items(), key=lambda pair: pair[0])),
+            at,
         )
 
     def open(self) -> Database[Any]:
@@ -83,6 +93,28 @@ class ServerPlace:
         except import_pymongo().errors.InvalidName as error:
             raise Invalid(str(error), url=self.url, remedy="choose another name") from None
         return found
+
+    def refuse_moment(self) -> None:
+        """Raise ReadOnly where the place is that of a moment: older versions are not changed."""
+        if self.at is not None:
+            remedy = "leave at= out of the URL, or copy the version to an object of its own and change that"
+            raise ReadOnly("an older version is only read", url=self.url, remedy=remedy)
+
+
+def place_at(where: Location, moment: datetime) -> Location:
+    """Return the place of the version of an object that was the present one at a moment in UTC. Invalid."""
+    text, mark, fragment = str(where.target).partition("#")
+    if _moment_of_query(text.partition("?")[2]) is not None:
+        raise Invalid("the URL says a moment already", url=where.url, remedy="leave at= out of one of them")
+    at = moment.replace(tzinfo=None).isoformat()
+    target = f"{text}{'&' if '?' in text else '?'}at={at}{mark}{fragment}"
+    return replace(where, url=redact(target), target=target)
+
+
+def _moment_of_query(query: str) -> str | None:
+    """Return the moment behind ``?`` of a URL; a ``+`` in it is that of a time zone, and no blank."""
+    texts = (each.partition("=") for each in query.split("&"))
+    return next((unquote(value) for name, _, value in texts if name == "at"), None)
 
 
 def uri_from_environment(variable: object) -> str:
