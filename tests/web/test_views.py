@@ -28,6 +28,8 @@ CELLS[0, 10:40, 20:70] = np.nan
 PACKED = RANDOM.integers(-200, 200, (90, 130)).astype("i2")
 NAV_LAT, NAV_LON = RANDOM.uniform(-90, 90, (20, 30)), RANDOM.uniform(-180, 180, (20, 30))
 CURVED = RANDOM.normal(0, 1, (5, 20, 30))
+COUNTS, FACTORS = RANDOM.integers(-3000, 3000, (10, 4), "i2"), np.array([1, 2, 0.5, 3])
+VOLTS = COUNTS * 1e-6 * FACTORS + 0.5
 LATITUDE, LONGITUDE = {"standard_name": "latitude"}, {"standard_name": "longitude"}
 
 
@@ -73,6 +75,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             series.create_array("data", data=np.arange(40.0).reshape(10, 4))
         root["acquisition/rate"].create_array("starting_time", data=np.float64(2.5), attrs={"rate": 4.0})
         root["acquisition/stamps"].create_array("timestamps", data=np.arange(10.0) ** 2)
+        probe = root.create_group("acquisition/probe", {"neurodata_type": "ElectricalSeries"})
+        volts = {"conversion": 1e-6, "offset": 0.5, "unit": "volts"}
+        probe.create_array("data", data=COUNTS, chunks=(3, 4), attrs=volts)
+        probe.create_array("channel_conversion", data=FACTORS)
     return place
 
 
@@ -326,6 +332,30 @@ def test_time_series_have_seconds(client: httpx.Client) -> None:
         head, _ = view(client, f"/acquisition/{name}/data", "b.nwb.zarr", x="dim_0", y="dim_1")
         assert (head["x"]["role"], head["x"]["labels"]) == ("series", wanted.tolist())
         assert head["y"]["labels"] is None
+
+
+def test_series_are_in_their_unit(client: httpx.Client) -> None:
+    probe = {"place": "b.nwb.zarr", "node": "/acquisition/probe/data"}
+    head, cells = view(client, **probe, x="dim_0", y="dim_1")
+    assert head["units"] == "volts"
+    np.testing.assert_allclose(cells[0], VOLTS.T, rtol=1e-6)
+    head, cells = view(client, **probe, x="dim_0", at="dim_1:3", width=2)
+    np.testing.assert_allclose(cells[1], VOLTS[:, 3].reshape(2, 5).mean(axis=1), rtol=1e-6)
+    head, cells = view(client, **probe, x="dim_1", at="dim_0:2", decoded=0)
+    assert (head["units"], cells.tolist()) == (None, [COUNTS[2].tolist()])
+    query = {"node": probe["node"], "index": "2,3"}
+    cell = client.get("/api/cell/b.nwb.zarr", params=query).json()
+    assert (cell["value"], cell["units"]) == (pytest.approx(VOLTS[2, 3]), "volts")
+    assert (cell["stored"], cell["stored_units"]) == (COUNTS[2, 3], None)
+    assert client.get("/api/node/b.nwb.zarr", params=query).json()["units"] == "volts"
+    rows = client.get("/api/rows/b.nwb.zarr", params=query).json()
+    assert rows["columns"][0]["units"] == "volts"
+    np.testing.assert_allclose([row[0] for row in rows["rows"]], VOLTS)
+    found = client.get("/api/histogram/b.nwb.zarr", params={"node": probe["node"], "x": "dim_0", "y": "dim_1"}).json()
+    assert (found["units"], found["edges"][0]) == ("volts", pytest.approx(VOLTS.min()))
+    query = {"node": probe["node"], "format": "csv", "range": "dim_0:0:1"}
+    lines = client.get("/api/export/b.nwb.zarr", params=query).text.splitlines()
+    assert [float(line.split(",")[-1]) for line in lines[1:]] == pytest.approx(VOLTS[0].tolist())
 
 
 # -- histograms --------------------------------------------------------------------------------------------------------

@@ -268,12 +268,14 @@ class Array(Closable, StoredArray):
                 cells = self._cells
                 return cells.read(choose(cells.spec))
 
-    def sel_key(self, labels: Mapping[str, object], method: Literal["nearest"] | None = None) -> tuple[Any, ...]:
+    def sel_key(
+        self, labels: Mapping[str, object], method: Literal["nearest"] | None = None, tolerance: object = None
+    ) -> tuple[Any, ...]:
         """Return the positional key that ``sel`` means: one entry per dimension, each to be taken for itself
         (``oindex``)."""
         dims, why = self._spec.dims, self._why_unlabelled
         with self._session.add_place_to_errors(self._path):
-            key: tuple[Any, ...] = resolve_sel(labels, dims, self._index_of, method, None, why)
+            key: tuple[Any, ...] = resolve_sel(labels, dims, self._index_of, method, tolerance, why)
         return key
 
     @property
@@ -305,7 +307,8 @@ class Array(Closable, StoredArray):
         return cells.cost(cells.select_cells(key, self._positions))
 
     def decoded(self) -> Decoded:
-        """Return the array with CF scale, offset, missing values and time applied when it is read."""
+        """Return the array with CF scale, offset, missing values and time applied when it is read; a series of NWB in its
+        unit."""
         return Decoded(self)
 
     def to_xarray(self, **decoders: Any) -> Any:

@@ -1,9 +1,11 @@
-"""``array.decoded()``: the array with the CF conventions applied when it is read; what is stored never changes."""
+"""``array.decoded()``: the array with the CF conventions applied when it is read, and what NWB says of its series; what is
+stored never changes."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from math import prod
 from typing import Any, Literal
 
@@ -11,7 +13,10 @@ import numpy as np
 
 from hyperslab.array import cf, times
 from hyperslab.array.attributes import with_missing
+from hyperslab.array.cells import open_cells
+from hyperslab.array.series import find_series_meaning
 from hyperslab.array.session import OpenDataset
+from hyperslab.array.view import Lazy, View
 from hyperslab.errors import FormatError, HyperslabError, Invalid
 from hyperslab.model.amounts import shape_text
 from hyperslab.model.attrs import Attrs
@@ -20,6 +25,7 @@ from hyperslab.model.dtypes import Char, NumpyDType, VlenBytes
 from hyperslab.model.guessing import meant
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec
+from hyperslab.selection.positional import outer, select
 
 # -- what other arrays tell about one ----------------------------------------------------------------------------------
 # Whether its characters are texts, which clock its bounds keep.
@@ -68,6 +74,9 @@ class StoredArray(ABC):
     @property
     @abstractmethod
     def spec(self) -> ArraySpec: ...
+    @property
+    @abstractmethod
+    def lazy(self) -> Lazy: ...
     @abstractmethod
     def __getitem__(self, key: Any) -> Any: ...
     @abstractmethod
@@ -83,6 +92,10 @@ class StoredArray(ABC):
     ) -> Any: ...
     @abstractmethod
     def isel(self, indexers: Mapping[str, object] | None = None, **positions: Any) -> Any: ...
+    @abstractmethod
+    def sel_key(
+        self, labels: Mapping[str, object], method: Literal["nearest"] | None = None, tolerance: object = None
+    ) -> tuple[Any, ...]: ...
 
 
 def is_packed(array: StoredArray) -> bool:
@@ -94,18 +107,34 @@ def is_packed(array: StoredArray) -> bool:
         return False
 
 
+def value_units(array: StoredArray) -> tuple[str | None, str | None]:
+    """Return the units of decoded numbers, and those of stored ones: none of packed numbers, since the attributes speak of
+    decoded ones."""
+    try:
+        view = Decoded(array)
+    except FormatError:  # attributes that make no sense pack nothing
+        return array.spec.units, array.spec.units
+    return view.units, None if view.is_packed else view.units
+
+
 class Decoded:
-    """Missing cells, scale, offset, unsigned integers, times and text, as :mod:`hyperslab.array.cf` says.
+    """Missing cells, scale, offset, unsigned integers, times and text, as :mod:`hyperslab.array.cf` says; the numbers of a
+    series of NWB in its unit, as :mod:`hyperslab.array.series` says.
 
     Characters that are texts along their last dimension are joined: ``shape`` and ``dims`` are without it. Keys and
-    labels mean what they mean for the array.
+    labels mean what they mean for the array. ``dates=False``: times stay numbers of their unit.
     """
 
-    def __init__(self, array: StoredArray) -> None:
+    def __init__(self, array: StoredArray, *, dates: bool = True) -> None:
         self._array = array
         spec, session = array.spec, array._session
+        self._series = series = find_series_meaning(session, array.path, spec)
         try:
             attrs = with_clock(session, array.path, spec)
+            if series is not None:
+                attrs = series.packing(attrs)
+            if not dates:
+                attrs = {name: value for name, value in attrs.items() if name not in ("units", "calendar")}
             if np.dtype(object) == spec.numpy_dtype and not isinstance(spec.dtype, VlenBytes):
                 self._how = cf.Decoding(dtype=spec.numpy_dtype, attrs=attrs)
             else:
@@ -138,8 +167,14 @@ class Decoded:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """The attributes that decoding did not use up."""
-        return dict(self._how.attrs)
+        """The attributes that decoding did not use up; the ``unit`` of a series of NWB as ``units``, too."""
+        units = {"units": self.units} if self._series is not None and self.units is not None else {}
+        return {**self._how.attrs, **units}
+
+    @property
+    def units(self) -> str | None:
+        """The units of decoded numbers: the attribute ``units``, of a series of NWB its ``unit``."""
+        return self._array.spec.units if self._series is None else self._series.units
 
     @property
     def is_packed(self) -> bool:
@@ -147,7 +182,13 @@ class Decoded:
         ones.
         """
         how = self._how
-        return how.clock is None and how.duration is None and (how.scaled is not None or how.viewed is not None)
+        is_number = how.clock is None and how.duration is None
+        return is_number and (how.scaled is not None or how.viewed is not None or self.has_channels)
+
+    @property
+    def has_channels(self) -> bool:
+        """Return True for a series of NWB in which each position of the second dimension has a factor of its own."""
+        return self._series is not None and self._series.channels is not None
 
     @property
     def dtype(self) -> NumpyDType:
@@ -162,9 +203,13 @@ class Decoded:
                 self._dtype = self._apply(np.stack(ends)).dtype
             else:
                 self._dtype = self._apply(np.zeros((0, *shape[-1:]), how.dtype)).dtype
+                if self.has_channels:
+                    self._dtype = np.result_type(self._dtype, "f8")
         return self._dtype
 
     def __getitem__(self, key: Any) -> Any:
+        if self.has_channels:
+            return self._decode_channels(self._array.lazy[key])
         return self._decode(self._array[self._whole_texts(key)])
 
     def sel(
@@ -177,11 +222,18 @@ class Decoded:
     ) -> Any:
         """Return the cells by label, as :meth:`Array.sel`."""
         wanted = self._known({**(indexers or {}), **labels})
+        if self.has_channels:
+            key = self._array.sel_key(wanted, method, tolerance)
+            return self._decode_channels(self._array.lazy[...].compose(key, outer))
         return self._decode(self._array.sel(wanted, method=method, tolerance=tolerance))
 
     def isel(self, indexers: Mapping[str, object] | None = None, **positions: Any) -> Any:
         """Return the cells by position along named dimensions, as :meth:`Array.isel`."""
-        return self._decode(self._array.isel(self._known({**(indexers or {}), **positions})))
+        wanted = self._known({**(indexers or {}), **positions})
+        if self.has_channels:
+            key = tuple(slice(None) if dim is None else wanted.get(dim, slice(None)) for dim in self.dims)
+            return self._decode_channels(self._array.lazy[...].compose(key, outer))
+        return self._decode(self._array.isel(wanted))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
         if copy is False:
@@ -197,11 +249,17 @@ class Decoded:
         """Iterate along the first axis, reading a whole row of chunks at a time."""
         if not self.shape:
             raise TypeError("iteration over an array without dimensions")
-        return map(self._decode, self._array)
+        for stored in self._array:
+            cells = self._decode(stored)
+            yield self._scale(cells, _along(self._factors, 0, np.ndim(stored))) if self.has_channels else cells
 
     def __repr__(self) -> str:
         dims = shape_text(self.dims, self.shape)
         return f"<hyperslab Decoded /{self._array.path} ({dims}) stored as {self._how.dtype}>"
+
+    def decode_cells(self, stored: Values) -> Values:
+        """Return stored cells of any shape decoded, but for the factors of channels."""
+        return self._apply(stored)
 
     def _whole_texts(self, key: object) -> object:
         """Return the key of the stored array: texts are taken whole."""
@@ -231,3 +289,34 @@ class Decoded:
             return cf.apply(self._how, values)
         except HyperslabError as error:
             raise self._array._session.add_place(error, self._array.path) from error.__cause__
+
+    # -- channels of a series of NWB -----------------------------------------------------------------------------------
+
+    @cached_property
+    def _factors(self) -> Values:
+        """The factor of each channel."""
+        assert self._series is not None and self._series.channels is not None
+        session, path = self._array._session, self._series.channels
+        spec = session.array(path)
+        return np.asarray(open_cells(session, path, spec).read(select((), spec.shape)), "f8")
+
+    def _decode_channels(self, view: View) -> Any:
+        """Return the cells of a view of the whole array, each multiplied by the factor of its channel."""
+        cells = self._decode(view.read())  # before the selection is looked at: another one where the array was replaced
+        region = view.selection.region
+        place = 1
+        if region.coupled:  # axes that run together are the first of the canonical array
+            others = [axis for axis in range(len(region.axes)) if axis not in region.coupled]
+            place = 0 if 1 in region.coupled else 1 + others.index(1)
+        factors = _along(self._factors[region.axes[1].positions], place, len(region.shape))
+        return self._scale(cells, view.selection.finish(np.broadcast_to(factors, region.shape)))
+
+    def _scale(self, cells: object, factors: Values) -> Any:
+        """Return numbers in the units of the series; ``factors`` are those of their channels."""
+        assert self._series is not None
+        return np.asarray(cells) * factors + self._series.offset
+
+
+def _along(numbers: Values, axis: int, ndim: int) -> Values:
+    """Return numbers as an array of ``ndim`` dimensions that runs along one axis."""
+    return numbers.reshape([-1 if each == axis else 1 for each in range(ndim)])

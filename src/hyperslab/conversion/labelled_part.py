@@ -85,7 +85,7 @@ class LabelledPart:
             "dims": self.dims,
             "shape": self.values.shape,
             "dtype": str(self.values.dtype),
-            "units": self.array.units,
+            "units": self.array.units or self.attrs.get("units"),
             "coordinates": {dim: to_json_value(found.labels) for dim, found in self.coordinates.items()},
             "values": to_json_value(self.values),
         }

@@ -20,7 +20,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hyperslab.array import Array
-from hyperslab.array.decoded import is_packed
 from hyperslab.database.typed_conditions import parse_equalities, split_conditions
 from hyperslab.errors import HyperslabError, Invalid, SelectionError
 from hyperslab.model.dims import axis_names
@@ -36,7 +35,7 @@ from hyperslab.web.pages import link_to
 from hyperslab.web.paths import split_path
 from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace, find_place
 from hyperslab.web.rows import MOST_ROWS, read_found, read_objects, read_rows
-from hyperslab.web.views import ViewQuery, choose_axes, pack_view, read_view
+from hyperslab.web.views import ViewQuery, choose_axes, pack_view, read_view, shown_units
 
 Work = Callable[[list[str], Mapping[str, list[str]], Callable[[], bool]], Response]
 # Seconds between two looks whether the client of a view still waits.
@@ -208,8 +207,9 @@ def cell_facts(array: Array, index: tuple[int, ...]) -> dict[str, object]:
         remedy = f"give {array.ndim} positions within {'x'.join(map(str, array.shape)) or 'no dimensions'}"
         raise SelectionError("there is no such cell", node=array.path, url=array.url, remedy=remedy)
     stored = array[index]
-    facts: dict[str, object] = {"path": f"/{array.path}", "index": list(index), "units": array.units}
-    facts["stored_units"] = None if is_packed(array) else array.units
+    units, stored_units = shown_units(array)
+    facts: dict[str, object] = {"path": f"/{array.path}", "index": list(index), "units": units}
+    facts["stored_units"] = stored_units
     value, problem = stored, None
     try:
         view = array.decoded()

@@ -29,6 +29,7 @@ from hyperslab.web.bounded_values import cut_text, plain, public_text
 from hyperslab.web.cell_places import find_places
 from hyperslab.web.dataset_cache import DatasetCache
 from hyperslab.web.rows import count_rows, is_collection
+from hyperslab.web.views import shown_units
 
 # Nodes of one list, and seconds after which a list ends early: on a server each node may be a request.
 MOST_NODES, _LIST_SECONDS = 2000, 5.0
@@ -193,6 +194,7 @@ def _array_facts(array: Array) -> dict[str, object]:
             stored = array.nbytes_stored
     places = find_places(array)
     return {
+        "units": shown_units(array)[0],
         "chunks": _cut_facts(array.chunks),
         "shards": None if array.shards is None else _cut_facts(array.shards),
         "codec": cut_text(codec_text(array.codec))[0],

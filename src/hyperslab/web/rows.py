@@ -23,6 +23,7 @@ from hyperslab.model.dtypes import Enum, describe
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.web.axes import labels_of
 from hyperslab.web.bounded_values import cut_text, plain, public_text
+from hyperslab.web.views import shown_units
 
 # Rows of one answer, its cells, columns, and bytes as JSON, whichever is reached first.
 MOST_ROWS, _MOST_CELLS, _MOST_COLUMNS, _MOST_BYTES = 1000, 20_000, 300, 4 << 20
@@ -78,7 +79,7 @@ class TableColumn:
             "name": cut_text(self.name)[0],
             "path": f"/{self.data.path}",
             "dtype": describe(self.data.data_type),
-            "units": self.data.units and cut_text(self.data.units)[0],
+            "units": shown_units(self.data)[0],
             "is_ragged": bool(self.indexes),
             **_shape_facts(self.data, is_ragged=bool(self.indexes)),
             **({"description": cut_text(description)[0]} if isinstance(description, str) else {}),
@@ -246,7 +247,7 @@ def _rows_of_array(array: Array, start: int, count: int) -> dict[str, Any]:
     stop = min(start + min(count, max(_MOST_CELLS // max(len(fields or ()), 1), 1)), total)
     shown = shown_shape(array, is_ragged=False)
     stop = min(stop, start + max(_COLUMN_BYTES // max(prod(shown) * array.dtype.itemsize, 1), 1))
-    value = {"name": array.name or "value", "dtype": describe(array.data_type), "units": array.units}
+    value = {"name": array.name or "value", "dtype": describe(array.data_type), "units": shown_units(array)[0]}
     heads: list[dict[str, object]] = [{**value, "is_ragged": False, **_shape_facts(array, is_ragged=False)}]
     if fields and array.ndim <= 1:
         kinds = [describe(array.dtype[name]) for name in fields[:_MOST_COLUMNS]]

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.array import Array, cf
-from hyperslab.array.attributes import with_missing
-from hyperslab.array.decoded import is_packed
+from hyperslab.array import Array
+from hyperslab.array.decoded import Decoded, value_units
 from hyperslab.conversion.source_nodes import DAMAGE
 from hyperslab.errors import Conflict, HyperslabError, Invalid
 from hyperslab.model.cells import Values
@@ -84,13 +83,14 @@ class ViewQuery:
 
 @dataclass(eq=False)
 class ReducedView:
-    """A view that is being made: the array, its axes (columns last; a line has no rows), and how cells are read."""
+    """A view that is being made: the array, its axes (columns last; a line has no rows), and what its cells are read
+    from: the array, or it decoded."""
 
     array: Array
     axes: tuple[ViewAxis, ...]
     fixed: dict[int, int]
     field: str | None
-    how: cf.Decoding | None
+    source: Array | Decoded
     is_quick: bool = False
     is_unwritten: bool = False
     """True where none of its chunks was ever written: all cells are the fill value."""
@@ -126,19 +126,17 @@ class ReducedView:
     def read(self, rows: range, columns: range) -> Values:
         """Return cells as real numbers, rows by columns; missing ones are NaN where they are decoded."""
         key = self.key(rows, columns)
-        numbers = self.decode(np.asarray(self.array[key if self.field is None else (self.field, *key)]))
+        cells = self.source[key] if self.field is None else self.array[(self.field, *key)]
+        numbers = as_numbers(np.asarray(cells))
         if len(self.axes) == 1:
             return numbers[np.newaxis]
         return numbers.T if self.rows.axis > self.columns.axis else numbers
 
-    def decode(self, cells: Values) -> Values:
-        """Return stored cells as real numbers."""
-        return as_numbers(cells if self.how is None else cf.apply(self.how, cells))
-
     def fill_number(self) -> float:
         """Return the fill value as a number, NaN where it means missing."""
         fill = self.array.spec.fill_cell()
-        return float(self.decode((fill if self.field is None else fill[self.field])[np.newaxis])[0])
+        cells = (fill if self.field is None else fill[self.field])[np.newaxis]
+        return float(as_numbers(self.source.decode_cells(cells) if isinstance(self.source, Decoded) else cells)[0])
 
 
 def as_numbers(cells: Values) -> Values:
@@ -231,7 +229,7 @@ def choose_axes(array: Array, query: ViewQuery) -> ViewQuery:
 def open_view(array: Array, query: ViewQuery) -> ReducedView:
     """Return the view that is asked for, with all of its cells; Invalid, SelectionError."""
     with array._session.add_place_to_errors(array.path):
-        how = _decoding_of(array, query)
+        source = _source_of(array, query)
         if not array.ndim:
             raise Invalid("an array without dimensions has one cell", remedy="ask for the cell")
         if 0 in array.shape or max(array.shape) >= 2**63:
@@ -256,11 +254,12 @@ def open_view(array: Array, query: ViewQuery) -> ReducedView:
                 raise Invalid(f"{name} has no position {place}", remedy=f"it has {array.shape[axis]}, from 0 on")
             if axis in fixed:
                 fixed[axis] = place
-    return ReducedView(array, tuple(axes), fixed, query.field, how, query.quick)
+    return ReducedView(array, tuple(axes), fixed, query.field, source, query.quick)
 
 
-def _decoding_of(array: Array, query: ViewQuery) -> cf.Decoding | None:
-    """Return how the cells are decoded, None where they are shown as stored; Invalid for what is no real number.
+def _source_of(array: Array, query: ViewQuery) -> Array | Decoded:
+    """Return what cells are read from: the array where they are shown as stored, else it decoded; Invalid for what is no
+    real number.
 
     Times stay numbers of their unit: dates have no mean.
     """
@@ -274,10 +273,8 @@ def _decoding_of(array: Array, query: ViewQuery) -> cf.Decoding | None:
     is_small = dtype.kind == "V" and dtype.type is not np.void  # the floats of ml_dtypes
     if (not is_fixed(array.data_type) and query.field is None) or not (dtype.kind in "biufmM" or is_small):
         raise Invalid(f"cells of type {describe(array.data_type)} are no real numbers", remedy="ask for rows")
-    if not query.decoded or query.field is not None or is_small:
-        return None
-    attrs = with_missing(array._session, array.spec)
-    return cf.decoding(dtype, {name: attrs[name] for name in attrs if name not in ("units", "calendar")})
+    is_stored = not query.decoded or query.field is not None or is_small
+    return array if is_stored else Decoded(array, dates=False)
 
 
 def fit_view(view: ReducedView) -> ReducedView:
@@ -408,9 +405,16 @@ def units_of(array: Array, view: ReducedView) -> str | None:
     dtype = array.dtype if view.field is None else array.dtype[view.field]
     if dtype.kind in kinds:
         return kinds[dtype.kind]
-    if array.units is None or view.field is not None or (view.how is None and is_packed(array)):
+    if view.field is not None:
         return None
-    return cut_text(array.units)[0]
+    decoded, stored = shown_units(array)
+    return decoded if isinstance(view.source, Decoded) else stored
+
+
+def shown_units(array: Array) -> tuple[str | None, str | None]:
+    """Return the units of decoded cells, and those of stored ones, as they are told."""
+    decoded, stored = (units and cut_text(units)[0] for units in value_units(array))
+    return decoded, stored
 
 
 def axis_facts(array: Array, axis: ViewAxis, *, labelled: bool = True) -> dict[str, object]:

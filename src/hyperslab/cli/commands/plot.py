@@ -17,7 +17,7 @@ import numpy as np
 
 from hyperslab.array import Array, cf
 from hyperslab.array.attributes import with_missing
-from hyperslab.array.decoded import is_packed
+from hyperslab.array.decoded import is_packed, value_units
 from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
     allow_option,
@@ -352,7 +352,8 @@ def compose(root: Group | Array, array: Array, key: tuple[Any, ...], *, decoded:
     if not cells.count():
         raise Invalid("every cell of the selection is missing", url=array.url, node=array.path, remedy="choose others")
     cells, axes = _place_on_axes(root, array, part, key, cells)
-    units = "" if array.units in (None, "1") else f" ({array.units})"
+    known = value_units(array)[0]
+    units = "" if known in (None, "1") else f" ({known})"
     units = " (as stored)" if packed and not decoded else units
     title = title_of(array, "cells")
     fixed = []  # `time = 2000-06-01` for each dimension of which one cell was chosen
