@@ -25,6 +25,7 @@ from hyperslab.array import Array
 from hyperslab.errors import HyperslabError, Invalid, LabelError, NodeNotFound, SelectionError
 from hyperslab.formats.enclosing import find_above, find_tree_above
 from hyperslab.group import Group
+from hyperslab.model.dims import axis_names
 from hyperslab.model.guessing import meant
 from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child
@@ -284,18 +285,26 @@ def selection_key(array: Array, selection: TypedSelection, nearest: bool = False
 
 
 def _selection_key(array: Array, selection: TypedSelection, nearest: bool) -> tuple[object, ...]:
-    names = name_dimensions(array.dims)
-    selection = read_compact_dates(selection, dict(zip(names, array.shape, strict=True)))
+    # A dimension whose name another one has too goes by its place as well: `pair=3` means both, `dim_0=3` the first.
+    names, places = name_dimensions(array.dims), axis_names(array.dims)
+    pairs = list(zip(places, names, strict=True))
+    sizes = dict(zip([*names, *places], array.shape * 2, strict=True))
+    selection = read_compact_dates(selection, sizes)
     for dim in selection.dims:
-        if dim not in names:
-            raise Invalid(f"no dimension {dim!r}", node=array.path, remedy=meant(dim, names))
+        if dim not in sizes:
+            raise Invalid(f"no dimension {dim!r}", node=array.path, remedy=meant(dim, places))
         if dim in selection.sel and dim not in array.dims:
             raise Invalid(f"{dim} has no labels", node=array.path, remedy=f"give positions, such as {dim}=0..10")
     for dim, item in selection.isel.items():
-        _refuse_beyond(dim, item, array.shape[names.index(dim)])
+        for pair, size in zip(pairs, array.shape, strict=True):
+            if dim in pair:
+                _refuse_beyond(dim, item, size)
     key = _label_key(array, selection.sel, "nearest" if nearest else None) if selection.sel else []
     key += [slice(None)] * (array.ndim - len(key))
-    return tuple(selection.isel.get(dim, item) for dim, item in zip(names, key, strict=True))
+    return tuple(
+        selection.isel.get(place, selection.isel.get(name, item))
+        for (place, name), item in zip(pairs, key, strict=True)
+    )
 
 
 def check_selection(root: Group | Array, selection: TypedSelection) -> TypedSelection:

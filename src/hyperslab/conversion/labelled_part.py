@@ -5,10 +5,10 @@ Labels that an array has by itself are shown as the coordinate array that a data
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -21,9 +21,10 @@ from hyperslab.array import Array, cf, references
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.decoded import Decoded
 from hyperslab.array.plain_values import cell_text, to_json_value
-from hyperslab.errors import HyperslabError, Invalid, MemoryLimit
+from hyperslab.conversion.csv_text import render_csv
+from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group import Group
-from hyperslab.group.coordinates import find_coordinate
+from hyperslab.group.coordinates import find_auxiliary_coordinates, find_coordinate, find_series_clock
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names, index_cells
 from hyperslab.stores.memory import MemoryStore
@@ -32,12 +33,13 @@ from hyperslab.stores.memory import MemoryStore
 @dataclass(frozen=True, eq=False)
 class LabelledAxis:
     """Labels along dimension ``name``, as :func:`.axis_names` has it: the coordinate ``array`` that they come from, the
-    ``key`` of those that were chosen, and its stored ``cells`` there."""
+    ``key`` of those that were chosen, and its stored ``cells`` there. ``head``: what stands above them in a table."""
 
     name: str
     array: Array
     key: object
     cells: Values
+    head: str
 
     @cached_property
     def labels(self) -> Values:
@@ -72,6 +74,33 @@ class LabelledPart:
         has labels."""
         axes = [_read_axis(self.root, self.array, axis, item) for axis, item in enumerate(self.key)]
         return {found.name: found for found in axes if found is not None}
+
+    @cached_property
+    def auxiliary(self) -> dict[str, Values]:
+        """Labels of cells along other dimensions than their own, as those of a curved grid, in the shape of the values, by
+        the name of their coordinate; those that cannot be read are left out."""
+        found: dict[str, Values] = {}
+        if isinstance(self.root, Array) and not self.root.path:
+            return found
+        keys = dict(zip(self.array.dims, self.key, strict=False))
+        sizes = dict(zip(self.array.dims, self.array.shape, strict=True))
+        for coordinate in find_auxiliary_coordinates(self.array):
+            with suppress(HyperslabError):
+                view = coordinate.decoded()
+                kept = [dim for dim in view.dims if dim in self.dims]
+                is_like = None not in view.dims and len(set(view.dims)) == view.ndim
+                if not is_like or not kept or view.shape != tuple(sizes.get(dim) for dim in view.dims):
+                    continue
+                cells = np.asarray(view.isel({str(dim): keys[dim] for dim in view.dims}))
+                cells = cells.transpose(sorted(range(len(kept)), key=lambda axis: self.dims.index(str(kept[axis]))))
+                shape = [size if dim in kept else 1 for dim, size in zip(self.dims, self.values.shape, strict=True)]
+                found[coordinate.name] = np.broadcast_to(cells.reshape(shape), self.values.shape)
+        return found
+
+    @property
+    def heads(self) -> list[str]:
+        """What stands above the labels of each axis."""
+        return [self.coordinates[dim].head if dim in self.coordinates else dim for dim in self.dims]
 
     def labels(self, axis: int) -> list[Any]:
         """Return what stands beside the cells of an axis: labels, else positions."""
@@ -144,25 +173,34 @@ def _is_whole(item: object) -> bool:
 
 
 def _read_axis(root: Group | Array, array: Array, axis: int, item: Any) -> LabelledAxis | None:
-    """Return the labels that the array has by itself, else those of the nearest 1-D array named like the dimension.
+    """Return the labels that the array has by itself, else those of the nearest 1-D array named like the dimension, else
+    the seconds of a time series of NWB.
 
     None where there are none.
     """
-    dim = array.dims[axis]
-    if dim is None:
-        return None
+    dim, name = array.dims[axis], axis_names(array.dims)[axis]
+    head = name
     coordinate: Array | None = None
     key = item
-    if (index := array.spec.indexes.get(dim)) is not None:
+    cells: Values | None = None
+    attrs: Mapping[str, Any] = {}
+    if dim is not None and (index := array.spec.indexes.get(dim)) is not None:
         cells, attrs = index_cells(index, _positions_of(item, array.shape[axis]))
-        with api.create(MemoryStore(), "zarr3") as own:
-            coordinate = own.create_array(dim, data=cells, dims=(dim,), attrs=attrs)
-        key = 0 if isinstance(item, int | np.integer) else slice(None)
     elif isinstance(root, Group) or root.path:
-        coordinate = find_coordinate(array, dim)
+        coordinate = None if dim is None else find_coordinate(array, dim)
+        clock = find_series_clock(array) if coordinate is None and axis == 0 else None
+        if isinstance(clock, Array):
+            coordinate, head = clock, "timestamps"
+        elif clock is not None:
+            cells = clock.seconds(np.asarray(_positions_of(item, array.shape[axis])))
+            attrs, head = {"units": "seconds"}, "timestamps"
+    if cells is not None:
+        with api.create(MemoryStore(), "zarr3") as own:
+            coordinate = own.create_array(name, data=cells, dims=(name,), attrs=attrs)
+        key = 0 if isinstance(item, int | np.integer) else slice(None)
     if coordinate is None:
         return None
-    return LabelledAxis(axis_names(array.dims)[axis], coordinate, key, np.asarray(coordinate.oindex[(key,)]))
+    return LabelledAxis(name, coordinate, key, np.asarray(coordinate.oindex[(key,)]), head)
 
 
 def empty_ranges(
@@ -199,15 +237,18 @@ def table_rows(part: LabelledPart) -> Iterator[list[object]]:
 
 
 def as_csv(part: LabelledPart, most: int | None = None) -> str:
-    """Return the part as CSV with a header line; MemoryLimit beyond ``most`` letters."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*part.dims, part.array.name or "value"])
-    for row in table_rows(part):
-        writer.writerow([cell_text(cell) for cell in row])
-        if most is not None and text.tell() > most:
-            raise MemoryLimit(f"the text has more than {most:,} letters", remedy="choose a smaller part")
-    return text.getvalue()
+    """Return the part as CSV with a header line: of each cell its labels, also those of a curved grid, and its value, that
+    of a structure field by field. MemoryLimit beyond ``most`` letters."""
+    values = part.values.dtype.names or [part.array.name or "value"]
+    return render_csv([*part.heads, *part.auxiliary, *values], _csv_rows(part), most)
+
+
+def _csv_rows(part: LabelledPart) -> Iterator[list[object]]:
+    fields = part.values.dtype.names
+    others = [cells.reshape(-1) for cells in part.auxiliary.values()]
+    for number, (*labels, value) in enumerate(table_rows(part)):
+        values = [value] if fields is None else [value[name] for name in fields]
+        yield [*labels, *(cells[number] for cells in others), *values]
 
 
 def as_npy(part: LabelledPart) -> bytes:

@@ -1,14 +1,18 @@
-"""Coordinates of an array: of a dimension the nearest array that bears its name and runs along it alone, and those that
-the attribute ``coordinates`` names (CF 1.11, 5)."""
+"""Coordinates of an array: of a dimension the nearest array that bears its name and runs along it alone, those that
+the attribute ``coordinates`` names (CF 1.11, 5), and the seconds of a time series of NWB."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group.group import Group
+from hyperslab.model.cells import Values
 from hyperslab.model.paths import child, outward, split
 
 # Names that are looked up: a stranger may write any number.
@@ -45,3 +49,35 @@ def _node_at(root: Group, path: str) -> Group | Array | None:
         return root.get(path)
     except Invalid:
         return None
+
+
+# -- time series of NWB ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class SampleClock:
+    """Samples that are equally far apart in time: the array with the second of the first one, and their number in a second."""
+
+    start: Array
+    rate: float
+
+    def seconds(self, positions: range | Values) -> Values:
+        """Return the seconds of samples."""
+        return np.asarray(self.start[()], "f8") + np.asarray(positions) / self.rate
+
+
+def find_series_clock(array: Array) -> Array | SampleClock | None:
+    """Return what tells the seconds of the first dimension of ``data`` of a time series: its timestamps, or where it starts
+    and its rate; None for other arrays."""
+    folder, name = split(array.path)
+    if name != "data" or not array.ndim:
+        return None
+    root = Group(array._session, "")
+    stamps = root.get(child(folder, "timestamps"))
+    if isinstance(stamps, Array) and stamps.shape == array.shape[:1]:
+        return stamps
+    start = root.get(child(folder, "starting_time"))
+    if not isinstance(start, Array) or start.shape != ():
+        return None
+    rate = start.attrs.get("rate")
+    return SampleClock(start, float(rate)) if isinstance(rate, int | float | np.number) and rate > 0 else None

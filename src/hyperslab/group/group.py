@@ -302,6 +302,19 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
         """Write each document of the block once, and consolidated metadata at the end."""
         return self._session.writer().batch()
 
+    def read_table(self, start: int = 0, stop: int | None = None) -> dict[str, Any]:
+        """Return rows of a ``DynamicTable`` of HDMF: its columns by name, decoded, ragged ones as lists.
+
+        Invalid for a group that is no such table; FormatError where the ends of rows make no sense.
+        """
+        from hyperslab.group.tables import find_columns
+
+        columns = find_columns(self)
+        if columns is None:
+            raise Invalid("the group is no table", url=self.url, node=self._path, remedy="name a DynamicTable of HDMF")
+        with self._session.add_place_to_errors(self._path):
+            return {column.name: column.read(start, column.length if stop is None else stop) for column in columns}
+
     # -- for others ------------------------------------------------------------------------------------------------
 
     def to_xarray(self, **options: Any) -> Any:

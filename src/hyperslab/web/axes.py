@@ -16,11 +16,10 @@ from hyperslab.array.axis_roles import role_of
 from hyperslab.array.plain_values import cell_text, to_json_value
 from hyperslab.chunks.grid import Axis
 from hyperslab.errors import HyperslabError, Invalid, SelectionError
-from hyperslab.group import Group
-from hyperslab.group.coordinates import find_coordinate
+from hyperslab.group.coordinates import find_coordinate, find_series_clock
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names, index_cells
-from hyperslab.model.paths import child, split
+from hyperslab.model.paths import split
 from hyperslab.web.bounded_values import cut_text, public_text
 
 # Decoded bytes of the chunks of a coordinate that are read for labels; of a longer one the ends alone are told.
@@ -165,27 +164,22 @@ def labels_of(array: Array, axis: int, positions: range) -> AxisLabels:
         coordinate = None if dim is None else find_coordinate(array, dim)
         if coordinate is not None and coordinate.shape == (array.shape[axis],):
             return _labels_of_coordinate(coordinate, positions)
-        return _labels_of_series(array, positions) if axis == 0 and split(array.path)[1] == "data" else AxisLabels()
+        return _labels_of_series(array, positions) if axis == 0 else AxisLabels()
     except HyperslabError as error:
         return AxisLabels(problem=public_text(error.said))
 
 
 def _labels_of_series(array: Array, positions: range) -> AxisLabels:
-    """Return the seconds of a time series of HDMF: its timestamps, or where it starts and its rate."""
-    root, folder = Group(array._session, ""), split(array.path)[0]
-    stamps = root.get(child(folder, "timestamps"))
-    if isinstance(stamps, Array) and stamps.shape == array.shape[:1]:
-        labels = _labels_of_coordinate(stamps, positions)
+    """Return the seconds of a time series of NWB."""
+    clock = find_series_clock(array)
+    if clock is None:
+        return AxisLabels()
+    if isinstance(clock, Array):
+        labels = _labels_of_coordinate(clock, positions)
         return replace(labels, role="series", units=labels.units or "seconds")
-    start = root.get(child(folder, "starting_time"))
-    if not isinstance(start, Array) or start.shape != ():
-        return AxisLabels()
-    rate = start.attrs.get("rate")
-    if not isinstance(rate, int | float | np.number) or not rate > 0:
-        return AxisLabels()
-    first = float(np.asarray(start[()]))
-    seconds = [to_json_value(np.float64(first + place / float(rate))) for place in positions]
-    return AxisLabels(f"/{start.path}", "seconds", role="series", labels=seconds)
+    return AxisLabels(
+        f"/{clock.start.path}", "seconds", role="series", labels=to_json_value(clock.seconds(positions))
+    )
 
 
 def _labels_of_coordinate(coordinate: Array, positions: range) -> AxisLabels:

@@ -22,19 +22,30 @@ from starlette.routing import Route
 from hyperslab.array import Array
 from hyperslab.database.typed_conditions import parse_equalities, split_conditions
 from hyperslab.errors import HyperslabError, Invalid, SelectionError
+from hyperslab.group import Group
 from hyperslab.model.dims import axis_names
+from hyperslab.model.spec import ArraySpec
 from hyperslab.web.answers import PlainJson, error_answer
 from hyperslab.web.axes import labels_of, parse_number
 from hyperslab.web.bounded_values import cut_text, plain, public_text
 from hyperslab.web.cell_places import read_places
 from hyperslab.web.dataset_cache import DatasetCache
-from hyperslab.web.exports import ExportQuery, export_part
+from hyperslab.web.exports import ExportedFile, ExportQuery, export_part
 from hyperslab.web.histogram import read_histogram
 from hyperslab.web.nodes import list_nodes, node_facts
 from hyperslab.web.pages import link_to
 from hyperslab.web.paths import split_path
 from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace, find_place
-from hyperslab.web.rows import MOST_ROWS, read_found, read_objects, read_rows
+from hyperslab.web.rows import (
+    MOST_ROWS,
+    is_collection,
+    read_found,
+    read_objects,
+    read_records,
+    read_rows,
+    records_of,
+)
+from hyperslab.web.table_exports import MOST_RECORDS, export_arrays, export_columns, export_records
 from hyperslab.web.views import ViewQuery, choose_axes, pack_view, read_view, shown_units
 
 Work = Callable[[list[str], Mapping[str, list[str]], Callable[[], bool]], Response]
@@ -122,9 +133,13 @@ class Explorer:
         return found
 
     def _open_node(self, parts: list[str], query: Mapping[str, list[str]]) -> tuple[FoundDataset, str]:
-        """Return the dataset and the path of a node: what stands in the query, else behind the dataset."""
+        """Return the dataset and the path of a node."""
         found = self._find(parts)
-        return found, single_value(query, "node") or found.key
+        return found, self._path_of(found, query)
+
+    def _path_of(self, found: FoundDataset, query: Mapping[str, list[str]]) -> str:
+        """Return the path of a node: what stands in the query, else behind the dataset."""
+        return single_value(query, "node") or found.key
 
     def _open_array(self, parts: list[str], query: Mapping[str, list[str]]) -> Array:
         found, path = self._open_node(parts, query)
@@ -156,10 +171,7 @@ class Explorer:
         """Return rows of a node, of the arrays of a collection that are chosen, or of the objects of a database."""
         start = parse_number(single_value(query, "start") or "0", "start")
         count = min(parse_number(single_value(query, "count") or str(_ROWS), "count"), MOST_ROWS)
-        conditions = [*query.get("where", []), *split_conditions(single_value(query, "filter") or "")]
-        order = single_value(query, "order")
-        if len(conditions) > _MOST_CHOICES:
-            raise Invalid("so many conditions", remedy=f"give at most {_MOST_CHOICES}")
+        conditions, order = parse_conditions(query)
         found = find_place(self._places, parts)
         if isinstance(found, FoundFolder):
             wanted = parse_equalities(conditions)
@@ -192,8 +204,38 @@ class Explorer:
         return Response(pack_view(head, cells), media_type="application/octet-stream", headers=_HEADERS)
 
     def _export(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
-        file = export_part(self._open_array(parts, query), export_query(query), goes_on)
+        """Return a file of a part of an array, or of the rows that are shown of anything else."""
+        wanted = export_query(query)
+        found = find_place(self._places, parts)
+        if isinstance(found, FoundDataset):
+            session, path, spec = self._datasets.open_node(found.view.where, self._path_of(found, query))
+            if isinstance(spec, ArraySpec):
+                file = export_part(Array(session, path, spec), wanted, goes_on)
+                return Response(file.data, media_type=file.media_type, headers=file.headers)
+        if wanted.format != "csv":
+            raise Invalid("rows of another format than CSV", remedy="take csv, or name an array")
+        if isinstance(found, FoundFolder):
+            conditions, order = parse_conditions(query)
+            objects = self._places[parts[0]].describe_objects(
+                0, MOST_RECORDS + 1, parse_equalities(conditions), order
+            )
+            file = export_records(objects, parts[-1], goes_on)
+        else:
+            file = self._export_rows(found, Group(session, path), query, goes_on)
         return Response(file.data, media_type=file.media_type, headers=file.headers)
+
+    def _export_rows(
+        self, found: FoundDataset, group: Group, query: Mapping[str, list[str]], goes_on: Callable[[], bool]
+    ) -> ExportedFile:
+        """Return the rows of a table or a collection, of which conditions choose some."""
+        conditions, order = parse_conditions(query)
+        if conditions or order:
+            where, path = found.view.where, self._path_of(found, query)
+            arrays, _ = self._datasets.find_arrays(where, path, conditions, order)
+            return export_arrays(records_of(arrays), group.name, goes_on)
+        if is_collection(group._session, group.path):
+            return export_arrays(read_records(group._session, group.path), group.name, goes_on)
+        return export_columns(group, group.name, goes_on)
 
     def _histogram(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
         bins = parse_number(single_value(query, "bins") or str(_BINS), "bins")
@@ -257,6 +299,14 @@ def parse_depth(text: str | None) -> int | None:
     if depth == 0:
         raise Invalid("a list of no levels", remedy="give a depth from 1 on")
     return depth
+
+
+def parse_conditions(query: Mapping[str, list[str]]) -> tuple[list[str], str | None]:
+    """Return the conditions for arrays of a collection, or objects of a database, and their order; Invalid."""
+    conditions = [*query.get("where", []), *split_conditions(single_value(query, "filter") or "")]
+    if len(conditions) > _MOST_CHOICES:
+        raise Invalid("so many conditions", remedy=f"give at most {_MOST_CHOICES}")
+    return conditions, single_value(query, "order")
 
 
 def view_query(query: Mapping[str, list[str]]) -> ViewQuery:

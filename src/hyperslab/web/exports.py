@@ -27,7 +27,7 @@ _KINDS = {
     "npy": (".npy", "application/octet-stream"),
     "netcdf": (".nc", "application/x-netcdf"),
 }
-_LARGE = "choose a smaller part, or take hyperslab get or convert"
+LARGE = "choose a smaller part, or take hyperslab get or convert"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,15 @@ def export_part(array: Array, query: ExportQuery, goes_on: Callable[[], bool]) -
     with array._session.add_place_to_errors(array.path):
         key = _key_of(array, query)
         _check_size(array, key, query)
-        _check_goes_on(goes_on)
+        check_goes_on(goes_on)
         part = read_part(Group(array._session, ""), array, key, decoded=query.decoded)
-        _check_goes_on(goes_on)
+        check_goes_on(goes_on)
         data = _render(part, query.format)
     return ExportedFile(data, media_type, f"{array.name or 'array'}{ending}")
 
 
-def _check_goes_on(goes_on: Callable[[], bool]) -> None:
+def check_goes_on(goes_on: Callable[[], bool]) -> None:
+    """Raise Conflict once nobody waits for a file."""
     if not goes_on():
         raise Conflict("nobody waits for the file any more")
 
@@ -101,9 +102,9 @@ def _check_size(array: Array, key: Sequence[int | slice], query: ExportQuery) ->
     spans = [range(item, item + 1) if isinstance(item, int) else range(item.start, item.stop) for item in key]
     cells = prod(map(len, spans))
     if cells * array.dtype.itemsize > MOST_BYTES:
-        raise MemoryLimit(f"{cells:,} cells are more than the {MOST_BYTES:,} bytes of a file", remedy=_LARGE)
+        raise MemoryLimit(f"{cells:,} cells are more than the {MOST_BYTES:,} bytes of a file", remedy=LARGE)
     if query.format == "csv" and cells > MOST_CSV_CELLS:
-        raise MemoryLimit(f"{cells:,} cells are more than the {MOST_CSV_CELLS:,} of a CSV file", remedy=_LARGE)
+        raise MemoryLimit(f"{cells:,} cells are more than the {MOST_CSV_CELLS:,} of a CSV file", remedy=LARGE)
     if not cells:
         return
     axes = [ViewAxis(axis, span.start, span.stop, 1) for axis, span in enumerate(spans)]
@@ -111,12 +112,12 @@ def _check_size(array: Array, key: Sequence[int | slice], query: ExportQuery) ->
     if chunks > 1 and (
         chunks > MOST_CHUNKS or chunks * array.grid.chunk_cells * array.dtype.itemsize > MOST_CHUNK_BYTES
     ):
-        raise MemoryLimit(f"the part lies in {chunks:,} chunks", remedy=_LARGE)
+        raise MemoryLimit(f"the part lies in {chunks:,} chunks", remedy=LARGE)
     if query.decoded:  # a byte may become a float; letters are joined to fewer texts
         view = array.decoded()
         if prod(map(len, spans[: view.ndim])) * view.dtype.itemsize > MOST_BYTES:
             said = f"{cells:,} cells, decoded, are more than the {MOST_BYTES:,} bytes of a file"
-            raise MemoryLimit(said, remedy=_LARGE)
+            raise MemoryLimit(said, remedy=LARGE)
 
 
 def _render(part: LabelledPart, format: str) -> bytes:

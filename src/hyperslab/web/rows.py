@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import islice, pairwise
+from itertools import islice
 from math import prod
 from typing import Any
 
@@ -16,36 +14,32 @@ import numpy as np
 from hyperslab.array import Array
 from hyperslab.array.session import OpenDataset
 from hyperslab.database import Array as DatabaseArray
-from hyperslab.errors import FormatError, HyperslabError, Invalid
+from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group import Group
-from hyperslab.model.cells import Values
-from hyperslab.model.dtypes import Enum, describe
+from hyperslab.group.tables import MOST_COLUMNS, TableColumn, find_columns, read_decoded, read_rows_of
+from hyperslab.model.dtypes import describe
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.web.axes import labels_of
 from hyperslab.web.bounded_values import cut_text, plain, public_text
 from hyperslab.web.views import shown_units
 
-# Rows of one answer, its cells, columns, and bytes as JSON, whichever is reached first.
-MOST_ROWS, _MOST_CELLS, _MOST_COLUMNS, _MOST_BYTES = 1000, 20_000, 300, 4 << 20
+# Rows of one answer, its cells, and bytes as JSON, whichever is reached first.
+MOST_ROWS, _MOST_CELLS, _MOST_BYTES = 1000, 20_000, 4 << 20
 # Items of a list that stands in a cell, and letters of a text there. Of lists one item more is read, which tells that
 # they go on.
 _ITEMS, _LETTERS = 50, 500
 _MOST_READ = _ITEMS + 1
 # Bytes of cells that are read of a column at once.
 _COLUMN_BYTES = 32 << 20
-# Cells of a ragged column that are read by one read; of more each row is read by itself.
-_RAGGED_CELLS = 50_000
 # Arrays of a query that are leafed through: the records of those before are read, and thrown away.
-_MOST_FOUND = 10_000
-# Indexes of indexes: HDMF has two of them.
-_MOST_LEVELS = 4
+MOST_FOUND = 10_000
 # What is told of an array of a collection beside its attributes, and where its document has these.
 _FACTS, _ATTRIBUTES = ("id", "shape", "problem"), ("primary_attributes", "custom_attributes")
 # By what the objects of a database can be sorted.
 _ORDERS = {"name": "name", "created": "created"}
 
-Cells = Sequence[Any] | Values
-Bounds = list[tuple[int, int]]
+Record = tuple[dict[str, Any], dict[str, Any]]
+"""What is told of an array of a collection, and its attributes."""
 
 
 def is_collection(session: OpenDataset, path: str) -> bool:
@@ -53,120 +47,12 @@ def is_collection(session: OpenDataset, path: str) -> bool:
     return session.format.traits.has_collections and bool(path) and bool(session.reader.members(path))
 
 
-@dataclass(frozen=True, eq=False)
-class TableColumn:
-    """A column of a table: its ``data``, and the arrays where each row of it ends (the outermost first)."""
-
-    name: str
-    data: Array
-    indexes: tuple[Array, ...] = ()
-
-    @property
-    def length(self) -> int:
-        """Rows of the column."""
-        return (self.indexes or (self.data,))[0].shape[0]
-
-    @property
-    def row_nbytes(self) -> int:
-        """Bytes that are read of a row, at the most."""
-        shown = prod(shown_shape(self.data, is_ragged=bool(self.indexes)))
-        return max(int(shown * _MOST_READ ** len(self.indexes) * self.data.dtype.itemsize), 1)
-
-    def facts(self) -> dict[str, object]:
-        """Return what is told of the column, beside its cells."""
-        description = self.data.attrs.get("description")
-        return {
-            "name": cut_text(self.name)[0],
-            "path": f"/{self.data.path}",
-            "dtype": describe(self.data.data_type),
-            "units": shown_units(self.data)[0],
-            "is_ragged": bool(self.indexes),
-            **_shape_facts(self.data, is_ragged=bool(self.indexes)),
-            **({"description": cut_text(description)[0]} if isinstance(description, str) else {}),
-        }
-
-    def cells(self, start: int, stop: int) -> Cells:
-        """Return the cells of some rows; FormatError where the ends of rows make no sense."""
-        if not self.indexes:
-            return read_cells(self.data, start, stop, shown_shape(self.data, is_ragged=False))
-        return _read_lists(self.indexes, self.data, [(start, stop)])[0]
-
-
 def count_rows(session: OpenDataset, path: str, spec: GroupSpec | ArraySpec) -> int | None:
     """Return how many rows a table of this node has; None for what is no table, and for a collection."""
     if isinstance(spec, ArraySpec):
         return spec.shape[0] if spec.shape else 1
-    columns = table_columns(session, path, spec)
+    columns = find_columns(Group(session, path))
     return max((column.length for column in columns), default=0) if columns is not None else None
-
-
-# -- tables of HDMF ----------------------------------------------------------------------------------------------------
-
-
-def table_columns(session: OpenDataset, path: str, spec: GroupSpec) -> list[TableColumn] | None:
-    """Return the columns of a ``DynamicTable`` in its order; None for a group that is none."""
-    names = spec.attrs.get("colnames")
-    if isinstance(names, str):
-        names = [names]
-    if not isinstance(names, list | tuple | np.ndarray):
-        return None
-    group = Group(session, path)
-    found = [_column(group, name) for name in islice(["id", *map(str, names)], _MOST_COLUMNS)]
-    return [column for column in found if column is not None]
-
-
-def _column(group: Group, name: str) -> TableColumn | None:
-    """Return a column with its indexes; None where the group has no array of the name."""
-    data = _array_in(group, name)
-    if data is None:
-        return None
-    indexes: list[Array] = []
-    place = name
-    while len(indexes) < _MOST_LEVELS:
-        place = f"{place}_index"
-        index = _array_in(group, place)
-        if index is None or index.ndim != 1 or index.dtype.kind not in "iu":
-            break
-        indexes.insert(0, index)
-    return TableColumn(name, data, tuple(indexes))
-
-
-def _array_in(group: Group, name: str) -> Array | None:
-    """Return the array of this name, or behind the link of this name; None where it is none, or cannot be read."""
-    with suppress(HyperslabError):
-        found = group.get(name)
-        return found if isinstance(found, Array) and found.ndim else None
-    return None
-
-
-def _read_lists(indexes: tuple[Array, ...], data: Array, bounds: Bounds) -> list[list[Any]]:
-    """Return for each range of rows the cells of its rows, lists within lists where there are several indexes."""
-    index, *inner = indexes
-    found: list[list[Any]] = []
-    ends = _read_ranges(index, [(max(start - 1, 0), stop) for start, stop in bounds], _RAGGED_CELLS)
-    for (start, _), some in zip(bounds, ends, strict=True):
-        edges = [int(end) for end in some]
-        edges = edges if start else [0, *edges]
-        length = (inner[0] if inner else data).shape[0]
-        if any(not 0 <= low <= high <= length for low, high in pairwise(edges)):
-            raise FormatError("the ends of its rows make no sense", node=index.path, url=index.url)
-        below = [(low, min(high, low + _MOST_READ)) for low, high in pairwise(edges)]
-        found.append(_read_lists(tuple(inner), data, below) if inner else _read_ranges(data, below, _MOST_READ))
-    return found
-
-
-def _read_ranges(array: Array, bounds: Bounds, most: int) -> list[Cells]:
-    """Return the cells of each range, at most ``most`` of each: by one read where the ranges are near to each other."""
-    wanted = [(start, min(stop, start + most)) for start, stop in bounds]
-    filled = [(start, stop) for start, stop in wanted if start < stop]
-    if not filled:
-        return [[] for _ in wanted]
-    low, high = min(start for start, _ in filled), max(stop for _, stop in filled)
-    shown = shown_shape(array, is_ragged=True)
-    if (high - low) * prod(shown) > _RAGGED_CELLS:
-        return [read_cells(array, start, stop, shown) if start < stop else [] for start, stop in wanted]
-    cells = read_cells(array, low, high, shown)
-    return [cells[start - low : stop - low] if start < stop else [] for start, stop in wanted]
 
 
 # -- cells -------------------------------------------------------------------------------------------------------------
@@ -184,27 +70,6 @@ def _shape_facts(array: Array, *, is_ragged: bool) -> dict[str, object]:
     shown = shown_shape(array, is_ragged=is_ragged)
     whole: dict[str, object] = {"shape": list(array.shape[1:])} if array.ndim > 1 else {}
     return {**whole, "shown": list(shown)} if shown != array.shape[1:] else whole
-
-
-def read_cells(array: Array, start: int, stop: int, shown: tuple[int, ...]) -> Cells:
-    """Return rows of an array, of further dimensions the first items, as :func:`_decoded` does."""
-    return _decoded(array, (slice(start, stop), *[slice(0, size) for size in shown]))
-
-
-def _decoded(array: Array, key: tuple[slice, ...]) -> Values:
-    """Return cells decoded; as stored where that cannot be, and letters that decoding would join to texts. Those of an
-    enum are its words."""
-    if isinstance(array.data_type, Enum):
-        stored = np.asarray(array[key])
-        words = stored.astype(object)
-        for word, number in array.data_type.members:
-            words[stored == number] = word
-        return words
-    with suppress(HyperslabError):
-        view = array.decoded()
-        if view.ndim == array.ndim:
-            return np.asarray(view[key])
-    return np.asarray(array[key])
 
 
 def _bounded_cell(cell: Any) -> Any:
@@ -226,7 +91,7 @@ def read_rows(session: OpenDataset, path: str, spec: GroupSpec | ArraySpec, star
     with session.add_place_to_errors(path):
         if isinstance(spec, ArraySpec):
             return _rows_of_array(Array(session, path, spec), start, count)
-        columns = table_columns(session, path, spec)
+        columns = find_columns(Group(session, path))
         if columns is not None:
             return _rows_of_table(columns, start, count)
         if is_collection(session, path):
@@ -250,13 +115,13 @@ def _rows_of_array(array: Array, start: int, count: int) -> dict[str, Any]:
     value = {"name": array.name or "value", "dtype": describe(array.data_type), "units": shown_units(array)[0]}
     heads: list[dict[str, object]] = [{**value, "is_ragged": False, **_shape_facts(array, is_ragged=False)}]
     if fields and array.ndim <= 1:
-        kinds = [describe(array.dtype[name]) for name in fields[:_MOST_COLUMNS]]
+        kinds = [describe(array.dtype[name]) for name in fields[:MOST_COLUMNS]]
         heads = [{"name": name, "dtype": kind, "is_ragged": False} for name, kind in zip(fields, kinds, strict=False)]
-    cells = read_cells(array, start, stop, shown) if array.ndim and start < stop else []
+    cells = read_rows_of(array, start, stop, shown) if array.ndim and start < stop else []
     if not array.ndim and start < stop:
-        cells = _decoded(array, ())[np.newaxis]
+        cells = read_decoded(array, ())[np.newaxis]
     if fields and array.ndim <= 1:
-        names = fields[:_MOST_COLUMNS]
+        names = fields[:MOST_COLUMNS]
         found = ([cell[name] for name in names] for cell in cells)
     else:
         found = ([cell] for cell in cells)
@@ -269,15 +134,16 @@ def _rows_of_array(array: Array, start: int, count: int) -> dict[str, Any]:
 def _rows_of_table(columns: list[TableColumn], start: int, count: int) -> dict[str, Any]:
     """Return the rows of all columns; what cannot be read of a column is null, with the ``problem``."""
     total = max((column.length for column in columns), default=0)
-    widest = max((column.row_nbytes for column in columns), default=1)
+    shapes = [shown_shape(column.data, is_ragged=column.is_ragged) for column in columns]
+    widest = max(map(_row_nbytes, columns, shapes), default=1)
     most = min(count, max(_MOST_CELLS // max(len(columns), 1), 1), max(_COLUMN_BYTES // widest, 1))
     stop = min(start + most, total)
     heads, found = [], []
-    for column in columns:
-        head = column.facts()
+    for column, shape in zip(columns, shapes, strict=True):
+        head = _column_facts(column)
         cells: list[Any] = []
         try:
-            cells = list(column.cells(start, min(stop, column.length))) if start < min(stop, column.length) else []
+            cells = list(column.read(start, stop, _MOST_READ, shape))
         except HyperslabError as error:
             head["problem"] = public_text(error.said, _LETTERS)
         heads.append(head)
@@ -285,38 +151,63 @@ def _rows_of_table(columns: list[TableColumn], start: int, count: int) -> dict[s
     return _answer(heads, (list(row) for row in zip(*found, strict=True)), start, stop, total)
 
 
+def _row_nbytes(column: TableColumn, shape: tuple[int, ...]) -> int:
+    """Return the bytes that are read of a row of a column, at the most."""
+    return max(int(prod(shape) * _MOST_READ ** len(column.indexes) * column.data.dtype.itemsize), 1)
+
+
+def _column_facts(column: TableColumn) -> dict[str, object]:
+    """Return what is told of a column, beside its cells."""
+    data, is_ragged = column.data, column.is_ragged
+    description = data.attrs.get("description")
+    return {
+        "name": cut_text(column.name)[0],
+        "path": f"/{data.path}",
+        "dtype": describe(data.data_type),
+        "units": shown_units(data)[0],
+        "is_ragged": is_ragged,
+        **_shape_facts(data, is_ragged=is_ragged),
+        **({"description": cut_text(description)[0]} if isinstance(description, str) else {}),
+    }
+
+
 def _records(session: OpenDataset, path: str, start: int, count: int) -> dict[str, Any]:
     """Return the arrays of a collection, with their attributes; their number is not known before the last one."""
-    ids = list(islice(session.reader.children(path), start, start + count + 1))
-    total = None if len(ids) > count else start + len(ids)
-    records: list[tuple[dict[str, Any], dict[str, Any]]] = []
-    for id in ids[:count]:
+    some = list(islice(read_records(session, path, start), count + 1))
+    total = None if len(some) > count else start + len(some)
+    return _answer_of_arrays(some[:count], start, total)
+
+
+def read_records(session: OpenDataset, path: str, start: int = 0) -> Iterator[Record]:
+    """Yield what is told of the arrays of a collection from ``start`` on, with their attributes."""
+    for id in islice(session.reader.children(path), start, None):
         try:
             spec = session.array(f"{path}/{id}")
         except HyperslabError as error:
-            records.append(({"id": id, "problem": public_text(error.said, _LETTERS)}, {}))
+            yield {"id": id, "problem": public_text(error.said, _LETTERS)}, {}
             continue
         found = [spec.attrs.get(kind) for kind in _ATTRIBUTES]
         attributes = {name: value for each in found if isinstance(each, dict) for name, value in each.items()}
-        records.append(({"id": id, "shape": list(spec.shape)}, attributes))
-    return _answer_of_arrays(records, start, total)
+        yield {"id": id, "shape": list(spec.shape)}, attributes
+
+
+def records_of(arrays: Iterable[DatabaseArray]) -> Iterator[Record]:
+    """Yield what is told of arrays that a query of a collection found, with their attributes as they are stored."""
+    for each in arrays:
+        attributes = {**each.primary_attributes, **each.custom_attributes}
+        times = {name: value.isoformat() for name, value in attributes.items() if isinstance(value, datetime)}
+        yield {"id": each.id, "shape": list(each.shape)}, attributes | times
 
 
 def read_found(found: Sequence[DatabaseArray], start: int, count: int) -> dict[str, Any]:
     """Return arrays that a query of a collection found, with their attributes, from ``start`` on, at most ``count``.
     Invalid for another number of rows at once, and far behind the first."""
     _require_count(count)
-    if start > _MOST_FOUND:
-        raise Invalid(f"rows beyond the first {_MOST_FOUND:,} that were found", remedy="give further conditions")
+    if start > MOST_FOUND:
+        raise Invalid(f"rows beyond the first {MOST_FOUND:,} that were found", remedy="give further conditions")
     some = list(islice(found[start : start + count + 1], count + 1))
     total = None if len(some) > count else start + len(some)
-    records = [
-        ({"id": each.id, "shape": list(each.shape)}, {**each.primary_attributes, **each.custom_attributes})
-        for each in some[:count]
-    ]
-    for _, attributes in records:  # as they are stored, and told where nothing is looked for
-        attributes |= {name: value.isoformat() for name, value in attributes.items() if isinstance(value, datetime)}
-    return _answer_of_arrays(records, start, total)
+    return _answer_of_arrays(list(records_of(some[:count])), start, total)
 
 
 def read_objects(objects: Sequence[Mapping[str, object]], start: int, count: int) -> dict[str, Any]:
@@ -327,15 +218,19 @@ def read_objects(objects: Sequence[Mapping[str, object]], start: int, count: int
     return _answer_of_records([dict(each) for each in objects[:count]], _ORDERS, start, total)
 
 
-def _answer_of_arrays(
-    arrays: Sequence[tuple[dict[str, Any], dict[str, Any]]], start: int, total: int | None
-) -> dict[str, Any]:
-    """Return the answer for arrays of a collection, of each what is told of it, and its attributes: one that is called
-    as what is told has another head."""
+def _answer_of_arrays(arrays: Sequence[Record], start: int, total: int | None) -> dict[str, Any]:
+    """Return the answer for arrays of a collection."""
+    records, columns = join_attributes(arrays)
+    return _answer_of_records(records, {column: name for name, column in columns.items()}, start, total)
+
+
+def join_attributes(arrays: Sequence[Record]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return of each array of a collection all that is told of it, and the column of each attribute: one that is called as
+    what is told has another head."""
     names = dict.fromkeys(name for _, attributes in arrays for name in attributes)
     columns = {name: f"{name} (attribute)" if name in _FACTS else name for name in names}
     records = [facts | {columns[name]: value for name, value in attributes.items()} for facts, attributes in arrays]
-    return _answer_of_records(records, {column: name for name, column in columns.items()}, start, total)
+    return records, columns
 
 
 def _answer_of_records(
@@ -343,7 +238,7 @@ def _answer_of_records(
 ) -> dict[str, Any]:
     """Return the answer for records, with a column for each name that one of them has; ``orders``: by what the rows are
     sorted for a column."""
-    names = list(islice(dict.fromkeys(name for record in records for name in record), _MOST_COLUMNS))
+    names = list(islice(dict.fromkeys(name for record in records for name in record), MOST_COLUMNS))
     heads: list[dict[str, object]] = [
         {"name": cut_text(name)[0], "is_ragged": False, **({"order": orders[name]} if name in orders else {})}
         for name in names

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from itertools import islice
+from contextlib import suppress
+from itertools import islice, zip_longest
 from pathlib import Path
 
 import click
 
+from hyperslab.array import Array
 from hyperslab.array.decoded import is_packed
 from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
+    TypedSelection,
     allow_option,
     at_option,
     find_array,
@@ -24,7 +27,10 @@ from hyperslab.cli.arguments import (
 )
 from hyperslab.cli.output import format_columns, json_option, json_text, print_json, print_remark
 from hyperslab.conversion import labelled_part
-from hyperslab.errors import AlreadyExists, Invalid
+from hyperslab.conversion.csv_text import csv_cell, render_csv
+from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, SelectionError
+from hyperslab.group import Group
+from hyperslab.group.tables import TableColumn, find_columns
 from hyperslab.model.amounts import counted
 from hyperslab.stores.building import building
 
@@ -56,25 +62,62 @@ def get_command(
     allow_external: tuple[str, ...] | bool,
     as_json: bool,
 ) -> None:
-    """A part of the array PATH, chosen by labels and positions: DIM=VALUE or DIM=START..STOP[..STEP].
+    """A part of the array PATH, chosen by labels and positions: DIM=VALUE or DIM=START..STOP[..STEP]; or rows of a table of
+    HDMF: row=START..STOP.
 
     A whole number is a position, a float, a date or a word a label; @850 forces a label. Ranges by label include
     their stop, ranges by position do not.
     """
     check_ending(output)
     root = open_dataset(url, storage_option, allow=allow_external, at=at)
+    if (table := find_table(root, path)) is not None:
+        if decoded or nearest or as_json:
+            raise Invalid("rows of a table are decoded text", node=path, remedy="leave --decoded, --nearest, --json out")
+        give_rows(table, path, parse_selections(selections), output)
+        return
     array = find_array(root, path)
     chosen = parse_selections(selections)
     key = selection_key(array, chosen, nearest)
     part = labelled_part.read_part(root, array, key, decoded=decoded)
     for dim, course in labelled_part.empty_ranges(root, array, key, chosen.sel).items():
-        typed = next(text for text in selections if text.partition("=")[0].strip() == dim)
+        typed = next((text for text in selections if text.partition("=")[0].strip() == dim), dim)
         print_remark(f"{typed} is an empty range: {course}")
     if not decoded and not (output or "").endswith((".nc", ".zarr")) and is_packed(array):
         print_remark(
             f"the cells of /{array.path} are packed, these are the stored numbers; --decoded gives the physical ones"
         )
     give_out("get", part, array.path, url, nearest=nearest, output=output, as_json=as_json)
+
+
+def find_table(root: Group | Array, path: str) -> list[TableColumn] | None:
+    """Return the columns of the ``DynamicTable`` of HDMF at a path; None where something else is, or nothing."""
+    with suppress(NodeNotFound):
+        node = root[path] if isinstance(root, Group) and path.strip("/") else root
+        return find_columns(node) if isinstance(node, Group) else None
+    return None
+
+
+def give_rows(columns: list[TableColumn], path: str, selection: TypedSelection, output: str | None) -> None:
+    """Write rows of a table to a CSV file, or show them. Invalid for another selection than ``row=a..b``."""
+    total = max((column.length for column in columns), default=0)
+    item = selection.isel.get("row", slice(None))
+    if selection.sel or selection.isel.keys() - {"row"} or (isinstance(item, slice) and item.step not in (None, 1)):
+        raise Invalid("a table is chosen from by the positions of rows", node=path, remedy="write -s row=0..50")
+    if isinstance(item, int) and not -total <= item < total:
+        raise SelectionError(f"the table has {total} rows, {item} is none of them", node=path, remedy="choose another")
+    rows = range(total)[item] if isinstance(item, slice) else range(total)[item : item + 1 or None]
+    if output and not output.endswith(".csv"):
+        raise Invalid("a table is saved as .csv", node=path, remedy="end the name with .csv, or name a column")
+    if output is None and sys.stdout.isatty():
+        rows = rows[:_SCREEN]
+    heads = [column.name for column in columns]
+    cells = zip_longest(*(column.read(rows.start, rows.stop) for column in columns))
+    if output is None:
+        click.echo(format_columns([heads, *([csv_cell(cell) for cell in row] for row in cells)]))
+        return
+    with building(output) as temporary:
+        Path(temporary).write_bytes(render_csv(heads, cells).encode())
+    print_remark(f"{counted(len(rows), 'row')} of /{path.strip('/')} in {output}")
 
 
 def give_out(
@@ -109,7 +152,7 @@ def as_text(part: labelled_part.LabelledPart, limit: int | None) -> tuple[str, i
     """Return a scalar as itself, others in columns of at most `limit` lines, and how many cells were left out."""
     if not part.dims:
         return cell_text(part.values[()]), 0
-    rows = [[*part.dims, part.array.name or "value"]]
+    rows = [[*part.heads, part.array.name or "value"]]
     rows += ([cell_text(cell) for cell in row] for row in islice(labelled_part.table_rows(part), limit))
     return format_columns(rows), 0 if limit is None else max(part.values.size - limit, 0)
 

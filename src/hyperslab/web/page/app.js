@@ -176,7 +176,7 @@ class App {
     const { rows, filter, order } = this.state;
     const facts = this.facts ?? { kind: "database", path: null };
     await this.table.show({ place: this.dataset, facts, start: rows ?? 0, filter, order });
-    if (this.facts?.kind === "collection") this.#showCode(null);
+    if (["collection", "group"].includes(this.facts?.kind)) this.#showCode(null);
   }
 
   /** @param {object|null} view the state of the plot */
@@ -184,7 +184,8 @@ class App {
     const { filter, order } = this.state;
     const conditions = filter === null ? [] : this.table.conditions;
     const query = { conditions, order, python: this.facts?.kind === "collection" ? this.table.query : null };
-    showCode(byId("code"), { place: this.dataset, facts: this.facts, view, ...query });
+    const rows = this.facts?.kind === "group" ? this.table.range : null;
+    showCode(byId("code"), { place: this.dataset, facts: this.facts, view, rows, ...query });
   }
 
   /** Let the rows of an array that is plotted be asked for. */

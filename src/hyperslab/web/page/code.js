@@ -18,16 +18,17 @@ const KINDS = /^(bool|u?int|float|complex|datetime|timedelta)/;
 /**
  * Show code and downloads.
  * @param {HTMLElement} element
- * @param {{place: string, facts: any, view: any, conditions?: string[]|null, order?: string|null, python?: string|null}} shown the dataset, the
- *   answer of /api/node, the state of the plot (null without one), conditions for the arrays of a collection (null where the
+ * @param {{place: string, facts: any, view: any, rows?: {start: number, stop: number}|null, conditions?: string[]|null,
+ *   order?: string|null, python?: string|null}} shown the dataset, the
+ *   answer of /api/node, the state of the plot (null without one), the rows of a table, conditions for the arrays of a collection (null where the
  *   server has not told them apart) and their order
  */
-export function showCode(element, { place, facts, view, conditions = [], order = null, python = null }) {
+export function showCode(element, { place, facts, view, rows = null, conditions = [], order = null, python = null }) {
   const chosen = facts.kind === "array" ? chosenPart(facts, view) : [];
   const isCollection = facts.kind === "collection";
   const parts = [make("h2", {}, "As code")];
-  parts.push(codeBlock("Python", isCollection ? collectionCode(facts, python) : pythonCode(facts, chosen, view)));
-  const command = isCollection ? collectionCommand(facts, conditions, order) : shellCommand(facts, chosen, view);
+  parts.push(codeBlock("Python", isCollection ? collectionCode(facts, python) : pythonCode(facts, chosen, view, rows)));
+  const command = isCollection ? collectionCommand(facts, conditions, order) : shellCommand(facts, chosen, view, rows);
   if (command) parts.push(codeBlock("Command", command));
   if (facts.kind === "array") parts.push(downloadBar(place, facts, chosen, view));
   parts.push(codeBlock("Zarr", zarrUrl(place)));
@@ -72,14 +73,15 @@ function isDecoded(facts, view) {
 // -- Python and shell ---------------------------------------------------------------------------------------------------
 
 /** @param {any} facts @param {Chosen[]} chosen @param {any} view */
-export function pythonCode(facts, chosen, view) {
+export function pythonCode(facts, chosen, view, rows = null) {
   const url = facts.link?.url ?? facts.url;
   const path = (facts.link?.leads_to ?? facts.path).replace(/^\//, "");
   const lines = ["import hyperslab as hs", ""];
   const isAlone = facts.main === facts.path || path === "";
   lines.push(`${isAlone && facts.kind === "array" ? "array" : "root"} = hs.open(${pythonText(url)})`);
   if (facts.kind !== "array") {
-    if (path) lines.push(`group = root[${pythonText(path)}]`);
+    const group = path ? `root[${pythonText(path)}]` : "root";
+    lines.push(rows ? `columns = ${group}.read_table(${rows.start}, ${rows.stop})` : `print(${group}.tree())`);
     return lines.join("\n");
   }
   if (!isAlone) lines.push(`array = root[${pythonText(path)}]`);
@@ -121,15 +123,21 @@ function isIdentifier(name) {
 }
 
 /** @param {any} facts @param {Chosen[]} chosen @param {any} view */
-export function shellCommand(facts, chosen, view) {
+export function shellCommand(facts, chosen, view, rows = null) {
   const url = shellText(facts.link?.url ?? facts.url);
   const path = (facts.link?.leads_to ?? facts.path).replace(/^\//, "");
-  if (facts.kind !== "array") return path ? `hyperslab tree ${url}` : `hyperslab info ${url}`;
+  if (rows) return `hyperslab get ${url}${path ? ` ${shellText(path)}` : ""} -s row=${rows.start}..${rows.stop}`;
+  if (facts.kind !== "array") return path ? treeCommand(facts.link?.url ?? facts.url, path) : `hyperslab info ${url}`;
   if (view?.field || chosen.some((each) => !/^[^\s=][^=]*$/.test(each.dim) || /\s$/.test(each.dim))) return null;
   const cut = chosen.filter((each) => !isWhole(each));
   const options = cut.map((each) => ` -s ${shellText(`${each.dim}=${each.index ?? `${each.start}..${each.stop}`}`)}`);
   const name = facts.main === facts.path || path === "" ? "" : ` ${shellText(path)}`;
   return `hyperslab get ${url}${name}${options.join("")}${isDecoded(facts, view) ? " --decoded" : ""}`;
+}
+
+/** Return the command that prints what lies below a group; null where an address names no node. @param {string} url @param {string} path */
+function treeCommand(url, path) {
+  return /^mongodb/.test(url) ? null : `hyperslab tree ${shellText(`${url.replace(/\/$/, "")}/${path}`)}`;
 }
 
 /** @param {any} facts @param {string|null} python the call that finds the arrays, null for all */
@@ -208,7 +216,7 @@ function sizeText(chosen) {
  * @param {HTMLElement} button @param {HTMLElement} note
  * @param {string} place @param {Record<string, unknown>} query @param {string} name
  */
-async function download(button, note, place, query, name) {
+export async function download(button, note, place, query, name) {
   button.disabled = true;
   note.textContent = "on its way …";
   note.classList.remove("problem");

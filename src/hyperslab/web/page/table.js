@@ -1,6 +1,7 @@
 /** Rows of a node as a table, page by page: arrays, structures, tables of HDMF, collections with conditions. */
 
 import { fetchJson } from "./api.js";
+import { download } from "./code.js";
 import { isReference, referenceLink, scrollBox, valueText } from "./details.js";
 import { formatCount, make, makeButton, say, visible } from "./texts.js";
 import { Thumbnails } from "./thumbnails.js";
@@ -40,6 +41,8 @@ export class Table {
     this.conditions = null;
     /** @type {string|null} The call in Python that finds the same rows. */
     this.query = null;
+    /** @type {{start: number, stop: number}|null} The rows that are shown. */
+    this.range = null;
     /** @type {TablePlace|null} */
     this.shown = null;
     this.rows = make("div", { class: "rows" });
@@ -57,6 +60,7 @@ export class Table {
     if (this.filter) this.filter.value = wanted.filter ?? "";
     this.conditions = null;
     this.query = null;
+    this.range = null;
     this.element.dataset.state = "loading";
     this.rows.setAttribute("aria-busy", "true");
     try {
@@ -104,7 +108,7 @@ export class Table {
     this.last = step("»", "Last rows", () => this.#go(Math.floor((this.total - 1) / PAGE) * PAGE));
     this.number = make("input", { type: "text", inputmode: "numeric", size: 8, "aria-label": "Go to row" });
     this.number.addEventListener("change", () => this.#go(Number.parseInt(this.number.value, 10) || 0));
-    this.bar.replaceChildren(this.first, this.before, this.after, this.last, this.number, this.place);
+    this.bar.replaceChildren(this.first, this.before, this.after, this.last, this.number, this.place, ...this.#makeDownload());
     this.rows.replaceChildren();
     this.rows.style.setProperty("--count", String(Math.min(PAGE, Number(facts.rows ?? PAGE))));
     this.element.replaceChildren(
@@ -139,6 +143,20 @@ export class Table {
     return place < 0 ? "" : visible(`${columns[place].order}=${valueText(rows[0][place])}`);
   }
 
+  /** Make what saves all rows as CSV: of tables, collections and databases. Of arrays there is more below their code. */
+  #makeDownload() {
+    const { place, facts } = this.shown;
+    if (facts.kind === "array") return [];
+    const note = make("span", { class: "muted", role: "status", "data-testid": "table-note" });
+    const name = (facts.path ?? "").split("/").at(-1) || place.split("/").at(-1) || "table";
+    const save = () => {
+      const { filter, order } = this.shown;
+      download(button, note, place, { node: facts.path, filter, order, format: "csv" }, `${name}.csv`);
+    };
+    const button = makeButton("CSV", save, { class: "small", "aria-label": "Download all rows as CSV", "data-testid": "table-csv" });
+    return [button, note];
+  }
+
   /** @param {number} start */
   #go(start) {
     const most = this.total === null ? Infinity : Math.max(this.total - 1, 0);
@@ -151,6 +169,7 @@ export class Table {
     this.total = answer.total;
     this.next = answer.next ?? this.shown.start;
     const stop = answer.start + answer.rows.length;
+    this.range = answer.rows.length ? { start: answer.start, stop } : null;
     const total = answer.total === null ? ", and more" : ` of ${formatCount(answer.total)}`;
     const spread = spreadColumns(answer);
     const columns =
