@@ -56,3 +56,59 @@ def test_a_dimension_whose_name_no_array_can_have(tmp_path: Path) -> None:
         root.create_array("x", data=np.arange(3), dims=("d:1",))
     result = CliRunner().invoke(main, ["get", str(tmp_path / "a.zarr"), "x", "-s", "d:1=1..3"])
     assert (result.exit_code, result.stdout.split()) == (0, ["d:1", "x", "1", "1", "2", "2"]), result.stderr
+
+
+def test_one_of_two_dimensions_of_one_name(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("covariance", data=np.arange(9).reshape(3, 3), dims=("pair", "pair"))
+
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(main, ["get", str(tmp_path / "a.zarr"), "covariance", *arguments])
+        return result.stdout if result.exit_code == 0 else result.stderr
+
+    assert run("-s", "dim_0=1", "-s", "dim_1=2").split() == ["5"]
+    assert run("-s", "dim_1=0..1").split() == [
+        "dim_0",
+        "dim_1",
+        "covariance",
+        "0",
+        "0",
+        "0",
+        "1",
+        "0",
+        "3",
+        "2",
+        "0",
+        "6",
+    ]
+    assert run("-s", "pair=2").split() == ["8"]  # both
+    assert "dim_1 has 3 positions, 3 is none of them" in run("-s", "dim_1=3")
+    assert "no dimension 'dim_2'" in run("-s", "dim_2=0")
+
+
+def test_rows_of_a_table(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        units = root.create_group("units", {"colnames": ["times"]})
+        units.create_array("id", data=np.arange(3))
+        units.create_array("times", data=np.arange(4) / 2)
+        units.create_array("times_index", data=np.array([2, 2, 4]))
+
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(main, ["get", *arguments])
+        return result.stdout if result.exit_code == 0 else result.stderr
+
+    place = f"{tmp_path}/a.zarr"
+    assert [line.split(maxsplit=1) for line in run(place, "units").splitlines()] == [
+        ["id", "times"],
+        ["0", "[0.0, 0.5]"],
+        ["1", "[]"],
+        ["2", "[1.0, 1.5]"],
+    ]
+    assert run(place, "units", "-s", "row=2").split() == ["id", "times", "2", "[1.0,", "1.5]"]
+    assert run(f"{place}/units", "-s", "row=0..1").split() == ["id", "times", "0", "[0.0,", "0.5]"]
+    out = tmp_path / "units.csv"
+    run(place, "units", "-s", "row=1..", "-o", str(out))
+    assert out.read_text() == 'id,times\n1,[]\n2,"[1.0, 1.5]"\n'
+    assert "write -s row=0..50" in run(place, "units", "-s", "id=2")
+    assert "the table has 3 rows, 3 is none of them" in run(place, "units", "-s", "row=3")
+    assert ".csv" in run(place, "units", "-o", str(tmp_path / "units.npy"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -23,7 +24,7 @@ from hyperslab.database import (
     VArraySchema,
 )
 from hyperslab.errors import Conflict
-from hyperslab.web import exports
+from hyperslab.web import exports, table_exports
 
 CELLS = np.arange(4 * 5 * 6, dtype="i2").reshape(4, 5, 6)
 
@@ -170,3 +171,102 @@ def test_labels_by_a_rule_are_made_of_what_is_chosen(tmp_path: Path) -> None:
             assert lines[1:] == [f"{labels[0]},1.0", f"{labels[1]},2.0"]
             cell = client.get("/api/cell/store", params={"node": query["node"], "index": "3"}).json()
             assert (str(cell["labels"][0]["label"]), cell["value"]) == (labels[1], 2.0)
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def make_lab(place: Path) -> None:
+    """A table with ragged columns and references, series with timestamps and with a rate, and a curved grid."""
+    with hs.create(place, "hdmf") as root:
+        probe = root.create_group("probe", {"neurodata_type": "ElectricalSeries"})
+        probe.create_array("data", data=np.arange(6, dtype="i2").reshape(3, 2), attrs={"conversion": 0.5, "unit": "V"})
+        probe.create_array("timestamps", data=np.array([0.5, 2.0, 2.25]))
+        steady = root.create_group("steady", {"neurodata_type": "TimeSeries"})
+        steady.create_array("data", data=np.arange(3.0))
+        steady.create_array("starting_time", data=np.float64(10), attrs={"rate": 4.0})
+        units = root.create_group("units", {"colnames": ["times", "waves", "seen", "kind"], "neurodata_type": "Units"})
+        units.create_array("id", data=np.arange(3))
+        units.create_array("times", data=np.arange(60) / 2)
+        units.create_array("times_index", data=np.array([2, 2, 60]))
+        units.create_array("waves", data=np.arange(8))
+        units.create_array("waves_index", data=np.array([1, 3, 6, 8]))
+        units.create_array("waves_index_index", data=np.array([2, 3, 4]))
+        units.create_array("seen", data=np.array([root["probe"].ref, root["steady/data"].ref, root["probe"].ref]))
+        units.create_array("kind", data=np.array(["a", 'b,"c"', "d"], np.dtypes.StringDType()))
+
+
+ROWS = [
+    ["id", "times", "waves", "seen", "kind"],
+    ["0", "[0.0, 0.5]", "[[0], [1, 2]]", "/probe", "a"],
+    ["1", "[]", "[[3, 4, 5]]", "/steady/data", 'b,"c"'],
+    ["2", str([each / 2 for each in range(2, 60)]), "[[6, 7]]", "/probe", "d"],
+]
+
+
+def test_tables_with_ragged_columns_and_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_lab(tmp_path / "a.zarr")
+    with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        found = export(client, node="/units", format="csv")
+        assert found.headers["content-disposition"] == "attachment; filename*=UTF-8''units.csv"
+        assert list(csv.reader(found.text.splitlines())) == ROWS
+        refused = export(client, node="/units", format="npy").json()["error"]
+        assert (refused["class"], "CSV" in refused["message"]) == ("Invalid", True)
+        monkeypatch.setattr(table_exports, "MOST_BYTES", 100)
+        assert export(client, node="/units", format="csv").json()["error"]["class"] == "MemoryLimit"
+
+
+def test_labels_of_series_are_seconds(tmp_path: Path) -> None:
+    make_lab(tmp_path / "a.zarr")
+    with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        found = export(client, node="/probe/data", format="csv", range="dim_0:1:3", at="dim_1:1")
+        assert found.text.splitlines() == ["timestamps,data", "2.0,1.5", "2.25,2.5"]
+        found = export(client, node="/steady/data", format="csv", range="dim_0:1:3")
+        assert found.text.splitlines() == ["timestamps,data", "10.25,1.0", "10.5,2.0"]
+        path = tmp_path / "part.nc"
+        path.write_bytes(export(client, node="/probe/data", format="netcdf").content)
+    with hs.open(path) as root:
+        assert root["data"].sel(dim_0=2.0).tolist() == [1.0, 1.5] and root["data"].units == "V"
+
+
+def test_cells_of_curved_grids_have_degrees(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("lat", data=np.array([[50.0, 51], [60, 61]]), dims=("y", "x"), units="degrees_north")
+        root.create_array("lon", data=np.array([[1.0, 3], [2, 4]]), dims=("x", "y"), units="degrees_east")
+        cells = np.arange(8).reshape(2, 2, 2)
+        root.create_array("t", data=cells, dims=("time", "y", "x"), attrs={"coordinates": "lat lon gone"})
+    with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        found = export(client, node="/t", format="csv", at="time:1")
+        lines = ["y,x,lat,lon,t", "0,0,50.0,1.0,4", "0,1,51.0,2.0,5", "1,0,60.0,3.0,6", "1,1,61.0,4.0,7"]
+        assert found.text.splitlines() == lines
+        found = export(client, node="/t", format="csv", at=["y:0", "x:1"])
+        assert found.text.splitlines() == ["time,t", "0,1", "1,5"]
+
+
+def test_rows_of_structures_have_a_column_for_each_field(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("rows", data=np.array([(1, 0.5), (2, 1.5)], [("number", "i4"), ("part", "f8")]), dims=("r",))
+    with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        found = export(client, node="/rows", format="csv")
+        assert found.text.splitlines() == ["r,number,part", "0,1,0.5", "1,2,1.5"]
+
+
+def test_arrays_of_a_collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = VArraySchema([DimensionSchema("x", 3)], float, [AttributeSchema("name", str, True)], arrays_shape=[3])
+    with Client(f"file://{tmp_path}/store", durable=False) as store:
+        made = [store.create_collection("weather", schema).create({"name": "n0"})]
+        made += [store.get_collection("weather").create({"name": f"n{number}"}) for number in (1, 2)]
+    with hs.serve(tmp_path / "store", token="") as server, httpx.Client(base_url=server.address) as client:
+
+        def lines(**query: Any) -> list[str]:
+            found = client.get("/api/export/store", params={"node": "/weather", "format": "csv", **query})
+            assert found.status_code == 200, found.text
+            return found.text.splitlines()
+
+        wanted = [f"{each.id},[3],n{number}" for number, each in enumerate(made)]
+        assert sorted(lines()) == sorted(["id,shape,name", *wanted])
+        assert lines(order="-name") == ["id,shape,name", *reversed(wanted)]
+        assert lines(filter="name=n1") == ["id,shape,name", wanted[1]]
+        monkeypatch.setattr(table_exports, "MOST_RECORDS", 2)
+        refused = client.get("/api/export/store", params={"node": "/weather", "format": "csv"})
+        assert (refused.status_code, refused.json()["error"]["class"]) == (503, "MemoryLimit")

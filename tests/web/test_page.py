@@ -619,6 +619,39 @@ def test_code_of_other_nodes_runs(page: Page, server: Any, node: str) -> None:
     exec(page.get_by_test_id("python").inner_text(), {})
 
 
+def test_code_and_file_of_a_table_give_its_rows(page: Page, server: Any, tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from hyperslab.cli import main
+
+    show(page, server, "data/lab.nwb.zarr", node="/units")
+    until(page, "document.querySelector('[data-testid=python]').textContent.includes('read_table(0, 3)')")
+    names: dict[str, Any] = {}
+    exec(page.get_by_test_id("python").inner_text(), names)
+    assert names["columns"]["name"].tolist() == ["a", "b", "c"]
+    assert [list(times) for times in names["columns"]["times"]] == [[0, 0.5], [], [1, 1.5, 2, 2.5, 3]]
+    line = page.get_by_test_id("command").inner_text()
+    found = CliRunner().invoke(main, shlex.split(line)[1:])
+    assert found.stdout.split()[:7] == ["id", "times", "name", "0", "[0.0,", "0.5]", "a"], found.output
+    with page.expect_download() as waiting:
+        page.get_by_test_id("table-csv").click()
+    assert waiting.value.suggested_filename == "units.csv"
+    waiting.value.save_as(tmp_path / "units.csv")
+    assert (tmp_path / "units.csv").read_text().splitlines()[:3] == ["id,times,name", '0,"[0.0, 0.5]",a', "1,[],b"]
+
+
+def test_code_of_a_group_shows_what_is_in_it(page: Page, server: Any) -> None:
+    from click.testing import CliRunner
+
+    from hyperslab.cli import main
+
+    show(page, server, "data/air.zarr", node="/deep")
+    line = page.get_by_test_id("command").inner_text()
+    assert line.endswith("air.zarr/deep")
+    found = CliRunner().invoke(main, shlex.split(line)[1:])
+    assert found.exit_code == 0 and "cells" in found.stdout and "air" not in found.stdout.split(), found.output
+
+
 def test_files_hold_what_is_shown(page: Page, server: Any, tmp_path: Path) -> None:
     show(page, server, "data/air.zarr", node="/air", view=json.dumps(VIEW))
     for title, ending in (("CSV", "csv"), ("npy", "npy"), ("netCDF", "nc")):

@@ -42,6 +42,7 @@ LAT, LON = np.linspace(-85, 85, 18), np.arange(0, 360, 10.0)
 T2M = (280 + 30 * np.cos(np.radians(LAT))[:, None] + RANDOM.normal(0, 5, (4, 18, 36))).astype("f4")
 T2M[1, 3:6, 4:9] = np.nan
 OTHER = T2M + RANDOM.normal(0, 1, T2M.shape).astype("f4")
+KINDS = RANDOM.choice(np.array([0, 1, 5], "i1"), (18, 36))
 BIG = np.add.outer(np.arange(2000.0), np.arange(3000.0) * 2).astype("f4")
 DAMAGED = np.arange(1200.0).reshape(30, 40)
 LINE = np.sin(np.arange(100_000) / 3000).astype("f4")
@@ -71,6 +72,8 @@ def make_data(folder: Path) -> None:
         root.create_array("clat", data=np.linspace(-60, 60, 40), dims=("place",), units="degrees_north")
         root.create_array("clon", data=np.linspace(-170, 170, 40), dims=("place",), units="degrees_east")
         root.create_array("points", data=np.arange(40.0), dims=("place",), attrs={"coordinates": "clat clon"})
+        flags = {"flag_values": np.array([0, 1, 5], "i1"), "flag_meanings": "open_sea land sea_ice"}
+        root.create_array("kinds", data=KINDS, dims=("lat", "lon"), attrs=flags)
     with hs.create(folder / "big.zarr", durable=False) as root:
         root.create_array("plane", data=BIG, dims=("row", "column"), chunks=(200, 300))
         root.create_array("line", data=LINE, chunks=(10_000,))
@@ -231,7 +234,8 @@ def test_curved_grids_lie_where_their_coordinates_say(page: Page, server: Any) -
         wanted = colors_of(cells)[row, column]
         assert np.abs(pixels[int(top), int(left)] - wanted).max() <= 2, (row, column)
         page.get_by_test_id("pane-0").hover(position={"x": float(left), "y": float(top)})
-        assert told(page, f"{row},{column}")[0] == str(16 * row + column)
+        value, labels = told(page, f"{row},{column}")
+        assert (value, labels.split(" · ")[2].rpartition(" ")[0]) == (str(16 * row + column), f"nav_lat {lat:.7g}")
 
 
 def test_zoom_of_a_map_fetches_its_part(page: Page, server: Any) -> None:
@@ -251,6 +255,23 @@ def test_zoom_of_a_map_fetches_its_part(page: Page, server: Any) -> None:
     exec(page.get_by_test_id("python").inner_text(), names)
     rows, columns = (slice(*map(int, parts[0][f"{axis}_range"][0].split(":"))) for axis in "yx")
     np.testing.assert_array_equal(names["cells"], np.arange(192.0).reshape(12, 16)[rows, columns])
+
+
+def test_flags_are_told_by_their_words(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/kinds", {"coast": False})
+    row, column = np.argwhere(KINDS == 5)[0]
+    point(page, column + 0.5, row + 0.5)
+    assert told(page, f"{row},{column}")[0] == "sea_ice (5)"
+    with page.expect_download() as waiting:
+        page.get_by_test_id("download-svg").click()
+    drawn = Path(waiting.value.path()).read_text()
+    for word in ("open sea", "land", "sea ice"):
+        assert f">{word}</text>" in drawn
+    fill = colors_of(np.array([[0.0, 1, 5]]))[0]
+    for red, green, blue in fill:
+        assert f'fill="rgb({red} {green} {blue})"' in drawn
+    at = np.arange(36) + 0.5, np.arange(18) + 0.5
+    assert np.abs(drawn_cells(page, *at) - colors_of(KINDS.astype("f8"), limits=(0, 5))).max() <= 2
 
 
 def test_cells_of_no_grid_are_points(page: Page, server: Any) -> None:

@@ -29,6 +29,7 @@ PACKED = RANDOM.integers(-200, 200, (90, 130)).astype("i2")
 NAV_LAT, NAV_LON = RANDOM.uniform(-90, 90, (20, 30)), RANDOM.uniform(-180, 180, (20, 30))
 CURVED = RANDOM.normal(0, 1, (5, 20, 30))
 COUNTS, FACTORS = RANDOM.integers(-3000, 3000, (10, 4), "i2"), np.array([1, 2, 0.5, 3])
+KINDS = RANDOM.choice(np.array([1, 2, 4, -1], "i1"), (60, 90))
 VOLTS = COUNTS * 1e-6 * FACTORS + 0.5
 LATITUDE, LONGITUDE = {"standard_name": "latitude"}, {"standard_name": "longitude"}
 
@@ -65,6 +66,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         root.create_array("fill_lon", data=np.r_[9.96921e36, 5.0, 5.0], dims=("spot",), units="degrees_east")
         root.create_array("spots", data=np.arange(3.0), dims=("spot",), attrs={"coordinates": "fill_lat fill_lon"})
         root.create_array("points", data=np.arange(20.0), dims=("cell",), attrs={"coordinates": "clat clon"})
+        flags = {
+            "flag_values": np.array([1, 2, 4], "i1"),
+            "flag_meanings": "sea land sea_ice",
+            "_FillValue": np.int8(-1),
+        }
+        root.create_array("kinds", data=KINDS, dims=("row", "column"), attrs=flags)
+        masks = {"flag_masks": np.array([1, 2, 12, 12], "u1"), "flag_values": np.array([1, 2, 4, 8], "u1")}
+        masks["flag_meanings"] = "cloudy night few many"
+        root.create_array("bits", data=np.arange(16, dtype="u1"), dims=("bit",), attrs=masks)
+        root.create_array("odd", data=np.arange(3), attrs={"flag_values": [1, 2], "flag_meanings": "one"})
     with hs.create(place / "c.zarr") as root:
         for name in ("damaged", "whole"):
             root.create_array(f"beside/{name}", data=np.arange(6).reshape(2, 3))
@@ -647,3 +658,36 @@ def test_absurd_views_are_refused(client: httpx.Client) -> None:
             told[str(query)[:100]] = (found.status_code, found.text[:200])
     assert told == {}
     assert client.get("/api/view/a.zarr", params={"node": "/air"}).status_code == 200
+
+
+# -- words, degrees ----------------------------------------------------------------------------------------------------
+
+
+def cell(client: httpx.Client, node: str, *index: int) -> Any:
+    return client.get("/api/cell/a.zarr", params={"node": node, "index": ",".join(map(str, index))}).json()
+
+
+def test_flags_have_words_and_no_mean(client: httpx.Client) -> None:
+    head, cells = view(client, "/kinds", x="column", y="row", width=30, height=15)
+    words = [{"value": value, "word": word} for value, word in ((1, "sea"), (2, "land"), (4, "sea_ice"))]
+    assert (head["flags"], head["reduction"]) == (words, "every 4th of row, every 3rd of column")
+    wanted = np.where(KINDS == -1, np.nan, KINDS)[::4, ::3]
+    np.testing.assert_array_equal(cells[0], wanted)
+    head, _ = view(client, "/kinds", x="column", y="row", width=30, height=15, decoded=0)
+    assert (head["flags"], head["reduction"]) == (None, "mean of 4 x 3 cells")
+    for value, told in ((1, ["sea"]), (2, ["land"]), (4, ["sea_ice"]), (-1, [])):
+        assert cell(client, "/kinds", *np.argwhere(value == KINDS)[0])["words"] == told
+    assert cell(client, "/bits", 7)["words"] == ["cloudy", "night", "few"]
+    assert cell(client, "/bits", 8)["words"] == ["many"]
+    assert view(client, "/bits")[0]["flags"] is None
+    assert cell(client, "/odd", 1)["words"] == [] and view(client, "/odd")[0]["flags"] is None
+
+
+def test_a_cell_of_a_curved_grid_has_degrees(client: httpx.Client) -> None:
+    latitude, longitude = cell(client, "/curved", 2, 3, 4)["places"]
+    assert latitude == {"dim": "nav_lat", "label": NAV_LAT[3, 4], "units": "degrees_north"}
+    assert longitude == {"dim": "nav_lon", "label": NAV_LON[3, 4], "units": "degrees_east"}
+    assert [each["label"] for each in cell(client, "/points", 5)["places"]] == pytest.approx(
+        [NAV_LAT[5, 0], NAV_LON[5, 0]]
+    )
+    assert cell(client, "/spots", 0)["places"] == cell(client, "/air", 0, 0, 0)["places"] == []

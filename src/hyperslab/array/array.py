@@ -307,8 +307,8 @@ class Array(Closable, StoredArray):
         return cells.cost(cells.select_cells(key, self._positions))
 
     def decoded(self) -> Decoded:
-        """Return the array with CF scale, offset, missing values and time applied when it is read; a series of NWB in its
-        unit."""
+        """Return the array with CF scale, offset, missing values and time applied when it is read; a series of NWB in
+        its unit."""
         return Decoded(self)
 
     def to_xarray(self, **decoders: Any) -> Any:

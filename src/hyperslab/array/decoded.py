@@ -1,5 +1,5 @@
-"""``array.decoded()``: the array with the CF conventions applied when it is read, and what NWB says of its series; what is
-stored never changes."""
+"""``array.decoded()``: the array with the CF conventions applied when it is read, and what NWB says of its series;
+what is stored never changes."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ def is_packed(array: StoredArray) -> bool:
 
 
 def value_units(array: StoredArray) -> tuple[str | None, str | None]:
-    """Return the units of decoded numbers, and those of stored ones: none of packed numbers, since the attributes speak of
-    decoded ones."""
+    """Return the units of decoded numbers, and those of stored ones: none of packed numbers, since the attributes
+    speak of decoded ones."""
     try:
         view = Decoded(array)
     except FormatError:  # attributes that make no sense pack nothing
@@ -118,8 +118,8 @@ def value_units(array: StoredArray) -> tuple[str | None, str | None]:
 
 
 class Decoded:
-    """Missing cells, scale, offset, unsigned integers, times and text, as :mod:`hyperslab.array.cf` says; the numbers of a
-    series of NWB in its unit, as :mod:`hyperslab.array.series` says.
+    """Missing cells, scale, offset, unsigned integers, times and text, as :mod:`hyperslab.array.cf` says; the numbers
+    of a series of NWB in its unit, as :mod:`hyperslab.array.series` says.
 
     Characters that are texts along their last dimension are joined: ``shape`` and ``dims`` are without it. Keys and
     labels mean what they mean for the array. ``dates=False``: times stay numbers of their unit.

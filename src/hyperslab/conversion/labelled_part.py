@@ -77,8 +77,8 @@ class LabelledPart:
 
     @cached_property
     def auxiliary(self) -> dict[str, Values]:
-        """Labels of cells along other dimensions than their own, as those of a curved grid, in the shape of the values, by
-        the name of their coordinate; those that cannot be read are left out."""
+        """Labels of cells along other dimensions than their own, as those of a curved grid, in the shape of the
+        values, by the name of their coordinate; those that cannot be read are left out."""
         found: dict[str, Values] = {}
         if isinstance(self.root, Array) and not self.root.path:
             return found
@@ -173,8 +173,8 @@ def _is_whole(item: object) -> bool:
 
 
 def _read_axis(root: Group | Array, array: Array, axis: int, item: Any) -> LabelledAxis | None:
-    """Return the labels that the array has by itself, else those of the nearest 1-D array named like the dimension, else
-    the seconds of a time series of NWB.
+    """Return the labels that the array has by itself, else those of the nearest 1-D array named like the dimension,
+    else the seconds of a time series of NWB.
 
     None where there are none.
     """
@@ -229,7 +229,7 @@ def _direction(root: Group | Array, array: Array, dim: str) -> str:
     return f"{dim} {'ascends' if cells[0] < cells[1] else 'descends'} from {first} to {last}"
 
 
-def table_rows(part: LabelledPart) -> Iterator[list[object]]:
+def table_rows(part: LabelledPart) -> Iterator[list[Any]]:
     """Yield one row per cell: its labels, then its value."""
     axes = [part.labels(axis) for axis in range(len(part.dims))]
     for labels, value in zip(product(*axes), part.values.reshape(-1), strict=True):
@@ -237,8 +237,8 @@ def table_rows(part: LabelledPart) -> Iterator[list[object]]:
 
 
 def as_csv(part: LabelledPart, most: int | None = None) -> str:
-    """Return the part as CSV with a header line: of each cell its labels, also those of a curved grid, and its value, that
-    of a structure field by field. MemoryLimit beyond ``most`` letters."""
+    """Return the part as CSV with a header line: of each cell its labels, also those of a curved grid, and its value,
+    that of a structure field by field. MemoryLimit beyond ``most`` letters."""
     values = part.values.dtype.names or [part.array.name or "value"]
     return render_csv([*part.heads, *part.auxiliary, *values], _csv_rows(part), most)
 

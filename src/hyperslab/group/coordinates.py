@@ -56,7 +56,8 @@ def _node_at(root: Group, path: str) -> Group | Array | None:
 
 @dataclass(frozen=True, eq=False)
 class SampleClock:
-    """Samples that are equally far apart in time: the array with the second of the first one, and their number in a second."""
+    """Samples that are equally far apart in time: the array with the second of the first one, and their number in a
+    second."""
 
     start: Array
     rate: float
@@ -67,8 +68,8 @@ class SampleClock:
 
 
 def find_series_clock(array: Array) -> Array | SampleClock | None:
-    """Return what tells the seconds of the first dimension of ``data`` of a time series: its timestamps, or where it starts
-    and its rate; None for other arrays."""
+    """Return what tells the seconds of the first dimension of ``data`` of a time series: its timestamps, or where it
+    starts and its rate; None for other arrays."""
     folder, name = split(array.path)
     if name != "data" or not array.ndim:
         return None

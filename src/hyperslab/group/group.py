@@ -17,6 +17,7 @@ from hyperslab.formats.base import Feature
 from hyperslab.group.creation import Wish, array_spec
 from hyperslab.group.dimensions import declare, dimensions_of
 from hyperslab.group.links import follow, link_to, refuse_links_above, resolve
+from hyperslab.group.tables import find_columns
 from hyperslab.group.tree import tree_text
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Extension
@@ -307,9 +308,7 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
 
         Invalid for a group that is no such table; FormatError where the ends of rows make no sense.
         """
-        from hyperslab.group.tables import find_columns
-
-        columns = find_columns(self)
+        columns = find_columns(self.spec.attrs, self)
         if columns is None:
             raise Invalid("the group is no table", url=self.url, node=self._path, remedy="name a DynamicTable of HDMF")
         with self._session.add_place_to_errors(self._path):

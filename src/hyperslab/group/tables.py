@@ -1,8 +1,9 @@
-"""Tables of HDMF: the columns of a ``DynamicTable``, ragged ones with the arrays in which their rows end (hdmf-common 1.8)."""
+"""Tables of HDMF: the columns of a ``DynamicTable``, ragged ones with the arrays in which their rows end (hdmf-common
+1.8)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -13,7 +14,6 @@ import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.errors import FormatError, HyperslabError
-from hyperslab.group.group import Group
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import Enum
 
@@ -46,9 +46,7 @@ class TableColumn:
         """Rows of the column."""
         return (self.indexes or (self.data,))[0].shape[0]
 
-    def read(
-        self, start: int, stop: int, most: int | None = None, shape: tuple[int, ...] | None = None
-    ) -> Cells:
+    def read(self, start: int, stop: int, most: int | None = None, shape: tuple[int, ...] | None = None) -> Cells:
         """Return the cells of some rows, decoded; lists, within each other where there are several indexes.
 
         ``most``: items of each list; ``shape``: how many of each further dimension of the data; all of them by default.
@@ -63,37 +61,38 @@ class TableColumn:
         return _read_lists(self.indexes, self.data, [(start, stop)], most, shape)[0]
 
 
-def find_columns(group: Group) -> list[TableColumn] | None:
-    """Return the columns of a ``DynamicTable`` in its order; None for a group that is none."""
-    names = group.spec.attrs.get("colnames")
+def find_columns(attrs: Mapping[str, Any], nodes: Mapping[str, Any]) -> list[TableColumn] | None:
+    """Return the columns of a ``DynamicTable`` in its order, by the attributes of a group and what is in it; None for a
+    group that is none."""
+    names = attrs.get("colnames")
     if isinstance(names, str):
         names = [names]
     if not isinstance(names, list | tuple | np.ndarray):
         return None
-    found = [_find_column(group, name) for name in islice(["id", *map(str, names)], MOST_COLUMNS)]
+    found = [_find_column(nodes, name) for name in islice(["id", *map(str, names)], MOST_COLUMNS)]
     return [column for column in found if column is not None]
 
 
-def _find_column(group: Group, name: str) -> TableColumn | None:
+def _find_column(nodes: Mapping[str, Any], name: str) -> TableColumn | None:
     """Return a column with its indexes; None where the group has no array of the name."""
-    data = _array_in(group, name)
+    data = _array_in(nodes, name)
     if data is None:
         return None
     indexes: list[Array] = []
     place = name
     while len(indexes) < _MOST_LEVELS:
         place = f"{place}_index"
-        index = _array_in(group, place)
+        index = _array_in(nodes, place)
         if index is None or index.ndim != 1 or index.dtype.kind not in "iu":
             break
         indexes.insert(0, index)
     return TableColumn(name, data, tuple(indexes))
 
 
-def _array_in(group: Group, name: str) -> Array | None:
+def _array_in(nodes: Mapping[str, Any], name: str) -> Array | None:
     """Return the array of this name, or behind the link of this name; None where it is none, or cannot be read."""
     with suppress(HyperslabError):
-        found = group.get(name)
+        found = nodes.get(name)
         return found if isinstance(found, Array) and found.ndim else None
     return None
 

@@ -177,9 +177,7 @@ def _labels_of_series(array: Array, positions: range) -> AxisLabels:
     if isinstance(clock, Array):
         labels = _labels_of_coordinate(clock, positions)
         return replace(labels, role="series", units=labels.units or "seconds")
-    return AxisLabels(
-        f"/{clock.start.path}", "seconds", role="series", labels=to_json_value(clock.seconds(positions))
-    )
+    return AxisLabels(f"/{clock.start.path}", "seconds", role="series", labels=to_json_value(clock.seconds(positions)))
 
 
 def _labels_of_coordinate(coordinate: Array, positions: range) -> AxisLabels:

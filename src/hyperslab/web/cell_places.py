@@ -3,6 +3,7 @@ grids, and cells that form no grid (CF 1.11, 5.2 and 5.3)."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,12 +11,13 @@ import numpy as np
 from hyperslab.array import Array, cf
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.axis_roles import role_of
-from hyperslab.errors import Invalid
+from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group.coordinates import find_auxiliary_coordinates
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names
 from hyperslab.model.paths import split
 from hyperslab.web.axes import ViewAxis
+from hyperslab.web.bounded_values import cut_text
 from hyperslab.web.views import ViewQuery, as_numbers, axis_facts, fit_view, is_within_budget, open_view
 
 _RADIANS = ("radian", "radians", "rad")
@@ -103,7 +105,30 @@ def _read_middles(coordinate: Array, axes: list[ViewAxis], query: ViewQuery) -> 
     if not is_within_budget(view):
         raise Invalid("the coordinates are too long to be read", remedy="look at a part of the array")
     middles = [axis.middle_positions() for axis in axes]
-    cells = np.asarray(coordinate.oindex[tuple(middles)])
+    return _as_degrees(coordinate, np.asarray(coordinate.oindex[tuple(middles)]))
+
+
+def place_facts(array: Array, index: tuple[int, ...]) -> list[dict[str, object]]:
+    """Return longitude and latitude of one cell of a curved grid, or of no grid, as labels; none where it is nowhere,
+    or the coordinates cannot be read."""
+    places = find_places(array)
+    if places is None:
+        return []
+    at = dict(zip(axis_names(array.dims), index, strict=True))
+    found: list[dict[str, object]] = []
+    with suppress(HyperslabError):
+        for coordinate, units in ((places.latitude, "degrees_north"), (places.longitude, "degrees_east")):
+            cell = np.asarray(coordinate[tuple(at[str(dim)] for dim in coordinate.dims)])
+            degrees = float(_as_degrees(coordinate, cell[np.newaxis])[0])
+            if not abs(degrees) <= _FARTHEST:
+                return []
+            found.append({"dim": cut_text(coordinate.name)[0], "label": degrees, "units": units})
+        return found
+    return []
+
+
+def _as_degrees(coordinate: Array, cells: Values) -> Values:
+    """Return stored longitudes or latitudes in degrees; missing ones are NaN."""
     attrs = dict(with_missing(coordinate._session, coordinate.spec))
     units = attrs.pop("units", None)
     degrees = as_numbers(cf.apply(cf.decoding(cells.dtype, attrs), cells)).astype("f8")

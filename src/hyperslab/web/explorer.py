@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hyperslab.array import Array
+from hyperslab.array.flags import find_flags
 from hyperslab.database.typed_conditions import parse_equalities, split_conditions
 from hyperslab.errors import HyperslabError, Invalid, SelectionError
 from hyperslab.group import Group
@@ -28,7 +29,7 @@ from hyperslab.model.spec import ArraySpec
 from hyperslab.web.answers import PlainJson, error_answer
 from hyperslab.web.axes import labels_of, parse_number
 from hyperslab.web.bounded_values import cut_text, plain, public_text
-from hyperslab.web.cell_places import read_places
+from hyperslab.web.cell_places import place_facts, read_places
 from hyperslab.web.dataset_cache import DatasetCache
 from hyperslab.web.exports import ExportedFile, ExportQuery, export_part
 from hyperslab.web.histogram import read_histogram
@@ -216,9 +217,7 @@ class Explorer:
             raise Invalid("rows of another format than CSV", remedy="take csv, or name an array")
         if isinstance(found, FoundFolder):
             conditions, order = parse_conditions(query)
-            objects = self._places[parts[0]].describe_objects(
-                0, MOST_RECORDS + 1, parse_equalities(conditions), order
-            )
+            objects = self._places[parts[0]].describe_objects(0, MOST_RECORDS + 1, parse_equalities(conditions), order)
             file = export_records(objects, parts[-1], goes_on)
         else:
             file = self._export_rows(found, Group(session, path), query, goes_on)
@@ -263,6 +262,8 @@ def cell_facts(array: Array, index: tuple[int, ...]) -> dict[str, object]:
         (name, labels_of(array, axis, range(at, at + 1)))
         for axis, (name, at) in enumerate(zip(names, index, strict=True))
     ]
+    facts["places"] = place_facts(array, index)
+    facts["words"] = [] if (flags := find_flags(array.spec.attrs)) is None else flags.words_of(stored)
     facts["labels"] = [
         {"dim": name, "label": found.labels[0] if found.labels else None, "units": found.units}
         for name, found in labels

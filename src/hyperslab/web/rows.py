@@ -51,7 +51,7 @@ def count_rows(session: OpenDataset, path: str, spec: GroupSpec | ArraySpec) -> 
     """Return how many rows a table of this node has; None for what is no table, and for a collection."""
     if isinstance(spec, ArraySpec):
         return spec.shape[0] if spec.shape else 1
-    columns = find_columns(Group(session, path))
+    columns = find_columns(spec.attrs, Group(session, path))
     return max((column.length for column in columns), default=0) if columns is not None else None
 
 
@@ -91,7 +91,7 @@ def read_rows(session: OpenDataset, path: str, spec: GroupSpec | ArraySpec, star
     with session.add_place_to_errors(path):
         if isinstance(spec, ArraySpec):
             return _rows_of_array(Array(session, path, spec), start, count)
-        columns = find_columns(Group(session, path))
+        columns = find_columns(spec.attrs, Group(session, path))
         if columns is not None:
             return _rows_of_table(columns, start, count)
         if is_collection(session, path):
@@ -117,7 +117,7 @@ def _rows_of_array(array: Array, start: int, count: int) -> dict[str, Any]:
     if fields and array.ndim <= 1:
         kinds = [describe(array.dtype[name]) for name in fields[:MOST_COLUMNS]]
         heads = [{"name": name, "dtype": kind, "is_ragged": False} for name, kind in zip(fields, kinds, strict=False)]
-    cells = read_rows_of(array, start, stop, shown) if array.ndim and start < stop else []
+    cells: Any = read_rows_of(array, start, stop, shown) if array.ndim and start < stop else []
     if not array.ndim and start < stop:
         cells = read_decoded(array, ())[np.newaxis]
     if fields and array.ndim <= 1:
@@ -225,8 +225,8 @@ def _answer_of_arrays(arrays: Sequence[Record], start: int, total: int | None) -
 
 
 def join_attributes(arrays: Sequence[Record]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return of each array of a collection all that is told of it, and the column of each attribute: one that is called as
-    what is told has another head."""
+    """Return of each array of a collection all that is told of it, and the column of each attribute: one that is
+    called as what is told has another head."""
     names = dict.fromkeys(name for _, attributes in arrays for name in attributes)
     columns = {name: f"{name} (attribute)" if name in _FACTS else name for name in names}
     records = [facts | {columns[name]: value for name, value in attributes.items()} for facts, attributes in arrays]

@@ -24,10 +24,9 @@ T = TypeVar("T")
 def export_columns(table: Group, name: str, goes_on: Waits) -> ExportedFile:
     """Return all rows of a ``DynamicTable``, ragged columns as lists, references as paths.
 
-    Invalid for a group that is none; MemoryLimit for more cells than a file holds, Conflict once nobody waits for it; for
-    damage in a column the error that reading it gives.
-    """
-    columns = find_columns(table)
+    Invalid for a group that is none; MemoryLimit for more cells than a file holds, Conflict once nobody waits for it;
+    for damage in a column the error that reading it gives."""
+    columns = find_columns(table.spec.attrs, table)
     if columns is None:
         raise Invalid("a group without rows", node=table.path, remedy="name an array, a table or a collection")
     arrays = [array for column in columns for array in (column.data, *column.indexes)]

@@ -19,6 +19,7 @@ import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.array.decoded import Decoded, value_units
+from hyperslab.array.flags import Flags, find_flags
 from hyperslab.conversion.source_nodes import DAMAGE
 from hyperslab.errors import Conflict, HyperslabError, Invalid
 from hyperslab.model.cells import Values
@@ -92,6 +93,8 @@ class ReducedView:
     field: str | None
     source: Array | Decoded
     is_quick: bool = False
+    flags: Flags | None = None
+    """Words that cells mean, which have no mean: of those that are shown every so-many-th is read, and no block."""
     is_unwritten: bool = False
     """True where none of its chunks was ever written: all cells are the fill value."""
 
@@ -179,6 +182,7 @@ def read_view(array: Array, query: ViewQuery, goes_on: Reads) -> tuple[dict[str,
         "cell_maximum": finite_or_none(means.greatest),
         "units": units_of(array, view),
         "decoded": query.decoded,
+        "flags": flag_facts(view),
         "reduction": reduction_text(view.axes, array, has_envelope=has_envelope),
         "is_exact": all(axis.step == 1 for axis in view.axes),
         "x": axis_facts(array, columns),
@@ -254,12 +258,13 @@ def open_view(array: Array, query: ViewQuery) -> ReducedView:
                 raise Invalid(f"{name} has no position {place}", remedy=f"it has {array.shape[axis]}, from 0 on")
             if axis in fixed:
                 fixed[axis] = place
-    return ReducedView(array, tuple(axes), fixed, query.field, source, query.quick)
+    flags = find_flags(array.spec.attrs) if query.field is None and isinstance(source, Decoded) else None
+    return ReducedView(array, tuple(axes), fixed, query.field, source, query.quick, flags)
 
 
 def _source_of(array: Array, query: ViewQuery) -> Array | Decoded:
-    """Return what cells are read from: the array where they are shown as stored, else it decoded; Invalid for what is no
-    real number.
+    """Return what cells are read from: the array where they are shown as stored, else it decoded; Invalid for what is
+    no real number.
 
     Times stay numbers of their unit: dates have no mean.
     """
@@ -282,7 +287,8 @@ def fit_view(view: ReducedView) -> ReducedView:
     many as possible, of the others one position for each pixel, or fewer."""
     factor, may_be_unwritten = 1, True
     while True:
-        wanted = [sorted({1, axis.pixel_step * factor}) for axis in view.axes]
+        finest = [axis.pixel_step if view.flags else 1 for axis in view.axes]
+        wanted = [sorted({least, axis.pixel_step * factor}) for axis, least in zip(view.axes, finest, strict=True)]
         trials = [tuple(map(ViewAxis.every, view.axes, steps)) for steps in product(*wanted)]
         trials.sort(key=lambda axes: -prod(len(axis.positions) for axis in axes))
         for axes in trials:
@@ -415,6 +421,14 @@ def shown_units(array: Array) -> tuple[str | None, str | None]:
     """Return the units of decoded cells, and those of stored ones, as they are told."""
     decoded, stored = (units and cut_text(units)[0] for units in value_units(array))
     return decoded, stored
+
+
+def flag_facts(view: ReducedView) -> list[dict[str, object]] | None:
+    """Return the words of the cells that a view shows, with the number of each; None where a cell is not one of
+    them."""
+    if view.flags is None or not view.flags.is_one_of:
+        return None
+    return [{"value": flag.value, "word": cut_text(flag.word, 200)[0]} for flag in view.flags.flags]
 
 
 def axis_facts(array: Array, axis: ViewAxis, *, labelled: bool = True) -> dict[str, object]:

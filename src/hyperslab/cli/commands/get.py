@@ -6,6 +6,7 @@ import sys
 from contextlib import suppress
 from itertools import islice, zip_longest
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -62,8 +63,8 @@ def get_command(
     allow_external: tuple[str, ...] | bool,
     as_json: bool,
 ) -> None:
-    """A part of the array PATH, chosen by labels and positions: DIM=VALUE or DIM=START..STOP[..STEP]; or rows of a table of
-    HDMF: row=START..STOP.
+    """A part of the array PATH, chosen by labels and positions: DIM=VALUE or DIM=START..STOP[..STEP]; or rows of a
+    table of HDMF: row=START..STOP.
 
     A whole number is a position, a float, a date or a word a label; @850 forces a label. Ranges by label include
     their stop, ranges by position do not.
@@ -72,7 +73,9 @@ def get_command(
     root = open_dataset(url, storage_option, allow=allow_external, at=at)
     if (table := find_table(root, path)) is not None:
         if decoded or nearest or as_json:
-            raise Invalid("rows of a table are decoded text", node=path, remedy="leave --decoded, --nearest, --json out")
+            raise Invalid(
+                "rows of a table are decoded text", node=path, remedy="leave --decoded, --nearest, --json out"
+            )
         give_rows(table, path, parse_selections(selections), output)
         return
     array = find_array(root, path)
@@ -93,14 +96,14 @@ def find_table(root: Group | Array, path: str) -> list[TableColumn] | None:
     """Return the columns of the ``DynamicTable`` of HDMF at a path; None where something else is, or nothing."""
     with suppress(NodeNotFound):
         node = root[path] if isinstance(root, Group) and path.strip("/") else root
-        return find_columns(node) if isinstance(node, Group) else None
+        return find_columns(node.spec.attrs, node) if isinstance(node, Group) else None
     return None
 
 
 def give_rows(columns: list[TableColumn], path: str, selection: TypedSelection, output: str | None) -> None:
     """Write rows of a table to a CSV file, or show them. Invalid for another selection than ``row=a..b``."""
     total = max((column.length for column in columns), default=0)
-    item = selection.isel.get("row", slice(None))
+    item: Any = selection.isel.get("row", slice(None))
     if selection.sel or selection.isel.keys() - {"row"} or (isinstance(item, slice) and item.step not in (None, 1)):
         raise Invalid("a table is chosen from by the positions of rows", node=path, remedy="write -s row=0..50")
     if isinstance(item, int) and not -total <= item < total:

@@ -1,5 +1,6 @@
 // Colour maps, their limits and their legend. Perceptually uniform ones from the tables of matplotlib (CC0), 64 stops each.
 
+import { fitText } from "./drawing.js";
 import { niceTicks } from "./scale.js";
 
 const STOPS = {
@@ -58,11 +59,15 @@ export function colorAt(name, part) {
 }
 
 /**
- * Return the limits of colours: what the user has set, else the least and the greatest cell; around 0 for differences.
- * @param {{minimum: number|null, maximum: number|null}} head
+ * Return the limits of colours: what the user has set, else the least and the greatest cell, or flag; around 0 for differences.
+ * @param {{minimum: number|null, maximum: number|null, flags?: {value: number, word: string}[]|null}} head
  */
 export function limitsOf(head, limits, isCentred) {
   if (limits) return limits;
+  if (head.flags?.length > 1) {
+    const values = head.flags.map(({ value }) => value);
+    return [Math.min(...values), Math.max(...values)];
+  }
   if (head.minimum === null) return [0, 1];
   let [low, high] = [head.minimum, head.maximum];
   if (isCentred) {
@@ -83,22 +88,80 @@ export function paintCells(cells, offset, [low, high], name, pixels) {
   }
 }
 
-/** Height of a legend. */
-export const LEGEND = 38;
+// Height of a legend of numbers; of a row of words, and how many of these there are at the most.
+const [HEIGHT, ROW, MOST_ROWS] = [38, 17, 6];
+const TEXT = { size: 11, baseline: "middle" };
 
-/** Draw the colours with ticks and units. */
-export function drawLegend(pen, theme, x, y, width, { name, limits, units }) {
-  const [low, high] = limits;
-  const steps = Math.min(Math.round(width), 256);
-  for (let step = 0; step < steps; step++) {
-    const [from, to] = [Math.round((step * width) / steps), Math.round(((step + 1) * width) / steps)];
-    pen.rect(x + from, y, to - from, 10, { fill: colorAt(name, (step + 0.5) / steps) });
+/** What colours mean: numbers along a bar, or words beside their colours. */
+export class Legend {
+  /**
+   * @param {any} pen @param {number} room width of the whole picture
+   * @param {{name: string, limits: [number, number], head: any}} what a map of colours, its limits, and the head of the view
+   */
+  constructor(pen, room, { name, limits, head }) {
+    Object.assign(this, { name, limits, units: head.units, room });
+    this.rows = head.flags ? layOutWords(pen, head.flags, Math.max(room - 90, 80)) : null;
+    /** Pixels below the title of the horizontal axis. */
+    this.height = this.rows ? Math.max(this.rows.length * ROW + 6, HEIGHT) : HEIGHT;
   }
-  const most = Math.max(Math.floor(width / 60), 3);
-  for (const { at, text } of niceTicks(low, high, most)) {
-    const place = x + ((at - low) / (high - low)) * width;
-    pen.path([place, y + 10, place, y + 14], { stroke: theme.muted });
-    pen.text(place, y + 16, text, { anchor: "center", baseline: "top", size: 11, color: theme.fg });
+
+  /** Draw it below a box. @param {any} pen @param {any} theme @param {import("./drawing.js").Box} box */
+  paint(pen, theme, box) {
+    const [x, y] = [box.left, box.top + box.height + 42];
+    if (this.rows) this.paintWords(pen, theme, x, y);
+    else this.paintNumbers(pen, theme, x, y, Math.max(Math.min(420, this.room - x - 130), 80));
   }
-  if (units) pen.text(x + width + 10, y + 5, units, { baseline: "middle", size: 11, color: theme.fg });
+
+  paintWords(pen, theme, x, y) {
+    const [low, high] = this.limits;
+    this.rows.forEach((row, number) => {
+      for (const { at, text, value } of row) {
+        const top = y + number * ROW;
+        if (value !== null) {
+          const fill = colorAt(this.name, Math.min(Math.max((value - low) / (high - low), 0), 1));
+          pen.rect(x + at, top, 12, 12, { fill, stroke: theme.line });
+        }
+        pen.text(x + at + (value === null ? 0 : 17), top + 6.5, text, { ...TEXT, color: theme.fg });
+      }
+    });
+  }
+
+  paintNumbers(pen, theme, x, y, width) {
+    const [low, high] = this.limits;
+    const steps = Math.min(Math.round(width), 256);
+    for (let step = 0; step < steps; step++) {
+      const [from, to] = [Math.round((step * width) / steps), Math.round(((step + 1) * width) / steps)];
+      pen.rect(x + from, y, to - from, 10, { fill: colorAt(this.name, (step + 0.5) / steps) });
+    }
+    const most = Math.max(Math.floor(width / 60), 3);
+    for (const { at, text } of niceTicks(low, high, most)) {
+      const place = x + ((at - low) / (high - low)) * width;
+      pen.path([place, y + 10, place, y + 14], { stroke: theme.muted });
+      pen.text(place, y + 16, text, { anchor: "center", baseline: "top", size: 11, color: theme.fg });
+    }
+    const room = this.room - x - width - 12;
+    const style = { baseline: "middle", size: 11, color: theme.fg };
+    if (this.units) pen.text(x + width + 10, y + 5, fitText(pen, this.units, room, 11), style);
+  }
+}
+
+/** Return the words of flags in rows of a width, with where each begins; the last one tells how many there is no room for. */
+function layOutWords(pen, flags, width) {
+  const rows = [[]];
+  let at = 0;
+  for (const [number, { value, word }] of flags.entries()) {
+    const text = fitText(pen, word.replaceAll("_", " "), width - 17, TEXT.size);
+    const wide = pen.measure(text, TEXT.size) + 17;
+    if (at + wide > width && rows.at(-1).length) {
+      if (rows.length === MOST_ROWS) {
+        rows.push([{ at: 0, text: `and ${flags.length - number} more`, value: null }]);
+        break;
+      }
+      rows.push([]);
+      at = 0;
+    }
+    rows.at(-1).push({ at, text, value });
+    at += wide + 14;
+  }
+  return rows;
 }

@@ -5,16 +5,38 @@ import { hatch } from "./pen.js";
 /** @typedef {{left: number, top: number, width: number, height: number}} Box */
 /** @typedef {{x: number[], y: number[]|null}} Window */
 
-const NAMES = ["fg", "muted", "line", "panel", "bg", "gap", "accent", "error"];
+// The colours of drawings, and how the page calls them.
+const COLORS = {
+  fg: "--fg",
+  muted: "--muted",
+  line: "--line",
+  panel: "--panel",
+  bg: "--bg",
+  gap: "--muted",
+  accent: "--accent",
+  error: "--problem",
+};
 const TICK = 11;
 
-/** Return the colours of the page as they are now; `probe` is an element that nobody sees. */
-export function themeOf(probe) {
-  const colors = NAMES.map((name) => {
-    probe.style.color = `var(--plot-${name})`;
-    return [name, getComputedStyle(probe).color];
-  });
-  return Object.fromEntries(colors);
+/** Return the colours of the page as they are now. @param {Element} element of the page @returns {Record<string, string>} */
+export function themeOf(element) {
+  const style = getComputedStyle(element);
+  return Object.fromEntries(Object.entries(COLORS).map(([name, property]) => [name, style.getPropertyValue(property).trim()]));
+}
+
+/** Drawings of cells in rows and columns, whose window is one of positions. */
+export class PlaneDrawing {
+  /** Return the position of a point of the drawing, whole numbers; null beside the cells. */
+  positionAt(point) {
+    const { x, y } = this.picture;
+    const [column, row] = [Math.floor(point.x), Math.floor(point.y)];
+    return column >= 0 && row >= 0 && column < x.facts.size && row < y.facts.size ? { x: column, y: row } : null;
+  }
+
+  /** Return the middle of a position on the screen. */
+  pointOf({ x, y }) {
+    return { x: x + 0.5, y: y + 0.5 };
+  }
 }
 
 /** Return the box that is left for the cells: `ticks` of the vertical axis need room, and `below` pixels. */

@@ -1,13 +1,13 @@
 // Images: cells as coloured pixels, with axes, gaps, coastlines and a legend.
 
-import { LEGEND, drawLegend, paintCells } from "./colors.js";
-import { Projection, boxOf, drawFrame, drawGaps, drawX, drawY } from "./drawing.js";
+import { Legend, paintCells } from "./colors.js";
+import { PlaneDrawing, Projection, boxOf, drawFrame, drawGaps, drawX, drawY } from "./drawing.js";
 import { drawCoast } from "./map.js";
 import { hatch } from "./pen.js";
 import { boundedAspect } from "./settings.js";
 
 /** A picture drawn in positions, one cell beside the other. */
-export class ImageDrawing {
+export class ImageDrawing extends PlaneDrawing {
   /**
    * @param {object} what
    * @param {import("./picture.js").Picture} what.picture
@@ -17,6 +17,7 @@ export class ImageDrawing {
    * @param {number[][]|null} what.coast
    */
   constructor({ picture, colors, limits, window, coast = null }) {
+    super();
     Object.assign(this, { picture, colors, limits, window, coast });
     const { x, y } = picture;
     this.bounds = { x: [0, x.facts.size], y: [0, y.facts.size] };
@@ -31,7 +32,8 @@ export class ImageDrawing {
     const { picture, window } = this;
     const { x, y, head } = picture;
     const rows = y.ticks(...window.y, Math.max(Math.floor((size.height - 90) / 32), 2));
-    const box = boxOf(pen, size, rows, { below: LEGEND, aspect: this.aspect() });
+    const legend = new Legend(pen, size.width, { name: this.colors, limits: this.limits, head });
+    const box = boxOf(pen, size, rows, { below: legend.height, aspect: this.aspect() });
     const projection = new Projection(box, window, this);
     pen.rect(box.left, box.top, box.width, box.height, { fill: theme.panel });
     pen.clip(box.left, box.top, box.width, box.height);
@@ -53,8 +55,7 @@ export class ImageDrawing {
     const columns = x.ticks(...window.x, Math.max(Math.floor(box.width / (x.isTime ? 90 : 60)), 2));
     drawX(pen, theme, box, columns.map(({ at, text }) => ({ at: projection.x(at), text })), x.title);
     drawY(pen, theme, box, rows.map(({ at, text }) => ({ at: projection.y(at), text })), y.title);
-    const legend = { name: this.colors, limits: this.limits, units: head.units };
-    drawLegend(pen, theme, box.left, box.top + box.height + 42, legendWidth(size, box), legend);
+    legend.paint(pen, theme, box);
     return projection;
   }
 
@@ -87,23 +88,6 @@ export class ImageDrawing {
     this.image = canvas;
     return canvas;
   }
-
-  /** Return the position of a point of the drawing, whole numbers; null beside the cells. */
-  positionAt(point) {
-    const { x, y } = this.picture;
-    const [column, row] = [Math.floor(point.x), Math.floor(point.y)];
-    return column >= 0 && row >= 0 && column < x.facts.size && row < y.facts.size ? { x: column, y: row } : null;
-  }
-
-  /** Return the middle of a position on the screen. */
-  pointOf({ x, y }) {
-    return { x: x + 0.5, y: y + 0.5 };
-  }
-}
-
-/** Return how wide a legend is, with room for its units. */
-export function legendWidth(size, box) {
-  return Math.max(Math.min(420, size.width - box.left - 130), 80);
 }
 
 /** Draw the ground of missing cells: two colours that no map has. */

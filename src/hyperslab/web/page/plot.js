@@ -26,7 +26,7 @@ const [MANY_CELLS, MOST_PIXELS, MOST_SIDE] = [1 << 22, 1 << 20, 4096];
 const GAPS = 3;
 // Pixels above and below the cells of an image: ticks, titles and the legend.
 const AROUND = 10 + 36 + 42;
-const PARTS = ["controls", "panes", "readout", "reduction", "gaps", "sliders", "probe"];
+const PARTS = ["controls", "panes", "readout", "reduction", "gaps", "sliders"];
 
 const styleIsThere = new Promise((resolve) => {
   const link = Object.assign(document.createElement("link"), { rel: "stylesheet" });
@@ -45,13 +45,13 @@ export class Plot {
     Object.assign(this, { element, place, onChange });
     const part = (name) => [name, Object.assign(document.createElement("div"), { className: `plot-${name}` })];
     this.parts = Object.fromEntries(PARTS.map(part));
-    const { controls, panes, readout, reduction, gaps, sliders, probe } = this.parts;
+    const { controls, panes, readout, reduction, gaps, sliders } = this.parts;
     readout.dataset.testid = "readout";
     reduction.dataset.testid = "reduction";
     gaps.dataset.testid = "gaps";
     gaps.setAttribute("role", "status");
     element.classList.add("plot");
-    element.replaceChildren(controls, panes, readout, reduction, gaps, sliders, probe);
+    element.replaceChildren(controls, panes, readout, reduction, gaps, sliders);
     this.controls = new Controls(controls, place, (name, value) => this.act(name, value));
     this.readout = new Readout(readout, place);
     this.sliders = new Sliders(sliders, (dim, index) => this.change({ at: { ...this.settings.at, [dim]: index } }, REST.slider));
@@ -470,7 +470,7 @@ export class Plot {
       label: `Plot of ${title}`,
       onWindow: (window) => this.onWindow(window),
       onPoint: (position) => this.onPoint(pane, position),
-      theme: () => (this.theme ??= themeOf(this.parts.probe)),
+      theme: () => (this.theme ??= themeOf(this.element)),
     });
     return pane;
   }

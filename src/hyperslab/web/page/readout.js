@@ -75,8 +75,10 @@ export class Readout {
       if (abort.signal.aborted) return;
       const [value, units] = cell.isDecoded ? [facts.value, facts.units] : [facts.stored, facts.stored_units];
       const text = typeof value === "number" ? withUnits(formatNumber(value, 9), units) : shortTime(value);
-      this.value.textContent = value === null ? "missing" : visible(text);
-      this.labels.textContent = visible(facts.labels.map((label, axis) => placeText(label, cell.index[axis])).join(" · "));
+      const words = cell.isDecoded && facts.words.length ? `${facts.words.join(", ")} (${text})` : text;
+      this.value.textContent = value === null ? "missing" : visible(words);
+      const labels = [...facts.labels, ...facts.places];
+      this.labels.textContent = visible(labels.map((label, axis) => placeText(label, cell.index[axis])).join(" · "));
       this.element.dataset.index = cell.index.join(",");
     } catch (error) {
       if (error.name === "AbortError") return;

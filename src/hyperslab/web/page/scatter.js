@@ -1,8 +1,8 @@
 // Cells at their own longitudes and latitudes: those of curved grids as quadrilaterals, those of no grid as squares.
 
-import { LEGEND, drawLegend, paintCells } from "./colors.js";
+import { Legend, paintCells } from "./colors.js";
 import { Projection, boxOf, drawFrame, drawX, drawY } from "./drawing.js";
-import { hatchVisible, legendWidth } from "./image.js";
+import { hatchVisible } from "./image.js";
 import { drawCoast } from "./map.js";
 import { niceTicks } from "./scale.js";
 
@@ -26,7 +26,8 @@ export class MapDrawing {
     const { window, picture } = this;
     const rows = niceTicks(...window.y, Math.max(Math.floor((size.height - 90) / 32), 2), DEGREES);
     const aspect = (window.x[1] - window.x[0]) / (window.y[1] - window.y[0]);
-    const box = boxOf(pen, size, rows, { below: LEGEND, aspect: Math.min(Math.max(aspect, 0.4), 4) });
+    const legend = new Legend(pen, size.width, { name: this.colors, limits: this.limits, head: picture.head });
+    const box = boxOf(pen, size, rows, { below: legend.height, aspect: Math.min(Math.max(aspect, 0.4), 4) });
     const projection = new Projection(box, window, this);
     pen.rect(box.left, box.top, box.width, box.height, { fill: theme.panel });
     hatchVisible(pen, box, box.left, box.top, box.left + box.width, box.top + box.height, theme.gap);
@@ -38,8 +39,7 @@ export class MapDrawing {
     const columns = niceTicks(...window.x, Math.max(Math.floor(box.width / 60), 2), DEGREES);
     drawX(pen, theme, box, columns.map(({ at, text }) => ({ at: projection.x(at), text })), "longitude (degrees east)");
     drawY(pen, theme, box, rows.map(({ at, text }) => ({ at: projection.y(at), text })), "latitude (degrees north)");
-    const legend = { name: this.colors, limits: this.limits, units: picture.head.units };
-    drawLegend(pen, theme, box.left, box.top + box.height + 42, legendWidth(size, box), legend);
+    legend.paint(pen, theme, box);
     return projection;
   }
 

@@ -2,7 +2,7 @@
 
 import { fetchView } from "./api.js";
 import { limitsOf } from "./colors.js";
-import { Projection, drawGaps } from "./drawing.js";
+import { Projection, drawGaps, themeOf } from "./drawing.js";
 import { ImageDrawing } from "./image.js";
 import { LineDrawing } from "./line.js";
 import { CanvasPen, hatch } from "./pen.js";
@@ -141,11 +141,4 @@ function rangeOf({ minimum, maximum, units }) {
   if (minimum === null) return "all cells are missing";
   const numbers = minimum === maximum ? formatNumber(minimum) : `${formatNumber(minimum)} to ${formatNumber(maximum)}`;
   return withUnits(numbers, units);
-}
-
-/** Return the colours of the page as they are now. @param {Element} element */
-function themeOf(element) {
-  const style = getComputedStyle(element);
-  const names = { accent: "--accent", panel: "--panel", error: "--problem" };
-  return Object.fromEntries(Object.entries(names).map(([name, property]) => [name, style.getPropertyValue(property)]));
 }

@@ -1,6 +1,6 @@
 // Traces: many lines above each other, one per channel, as spikes and other signals are looked at.
 
-import { Projection, boxOf, drawFrame, drawGaps, drawX, drawY } from "./drawing.js";
+import { PlaneDrawing, Projection, boxOf, drawFrame, drawGaps, drawX, drawY } from "./drawing.js";
 import { formatNumber } from "./scale.js";
 
 // Channels that are shown at first, and how many lines fit between one channel and the next for the usual one.
@@ -8,8 +8,9 @@ export const FIRST_CHANNELS = 32;
 const HEIGHT = 1.2;
 
 /** Channels as rows: of each the least and the greatest cell of every block, less its mean. */
-export class TraceDrawing {
+export class TraceDrawing extends PlaneDrawing {
   constructor({ picture, window, gain = 1 }) {
+    super();
     Object.assign(this, { picture, window, gain });
     this.bounds = { x: [0, picture.x.facts.size], y: [0, picture.y.facts.size] };
     this.least = 1;
@@ -86,15 +87,5 @@ export class TraceDrawing {
     pen.text(left + 5, bottom - length / 2, formatNumber(round), style);
     const { units } = this.picture.head;
     if (units) pen.text(left + 5, bottom - length / 2 + 13, units.length > 9 ? `${units.slice(0, 8)}…` : units, style);
-  }
-
-  positionAt(point) {
-    const { x, y } = this.picture;
-    const [column, row] = [Math.floor(point.x), Math.floor(point.y)];
-    return column >= 0 && row >= 0 && column < x.facts.size && row < y.facts.size ? { x: column, y: row } : null;
-  }
-
-  pointOf({ x, y }) {
-    return { x: x + 0.5, y: y + 0.5 };
   }
 }
