@@ -318,3 +318,49 @@ def test_other_commands_show_collections(root: Path) -> None:
     assert "1 chunk" in run("plan", root, f"air/{first}", "-s", "lat=60.0").stdout
     assert "group: air" in run("dump", root, "-h").stdout
     assert run("get", root, f"air/{first}", "-s", "lat=60.0", "-s", "layer=wet").stdout.count("\n") == 5
+
+
+def test_an_attribute_is_added(root: Path) -> None:
+    is_own = document("list", root)["collections"][0]["layout"] == "hyperslab"
+    result = db("add-attribute", root, "air", "quality", "int", "--default", "3")
+    if not is_own:
+        assert result.exit_code != 0 and "DEKER" in result.stderr
+        return
+    assert result.exit_code == 0, result.output
+    assert len(ids(root, "air", "quality=3")) == 6
+    assert db("add-attribute", root, "air", "seen", "datetime", "--default", "2026-01-02").exit_code == 0
+    assert "2026-01-02" in db("schema", root, "air").stdout
+    assert document("add-attribute", root, "air", "flag", "string")["collection"]["schema"]["attributes"][-1] == {
+        "name": "flag", "primary": False, "dtype": "string", "default": None
+    }  # fmt: skip
+    assert db("add-attribute", root, "air", "flag", "string").exit_code != 0
+    assert db("add-attribute", root, "air", "other", "int", "--default", "x").exit_code != 0
+    assert db("add-attribute", root, "air", "other", "no-type").exit_code != 0
+
+
+def test_a_collection_is_renamed(root: Path) -> None:
+    is_own = document("list", root)["collections"][0]["layout"] == "hyperslab"
+    assert db("rename", root, "air").exit_code == 2
+    result = db("rename", root, "air", "wind")
+    if is_own:
+        assert result.exit_code == 0, result.output
+        assert len(ids(root, "wind")) == 6
+        assert db("query", root, "air").exit_code != 0
+        assert db("rename", root, "wind", "tiles").exit_code != 0
+    assert [each["name"] for each in document("list", root)["collections"]] == ["tiles", "wind"] if is_own else True
+
+
+def test_arrays_and_collections_are_deleted(root: Path) -> None:
+    kept = ids(root, "air", "station=KEF")
+    assert db("delete", root, "air", "station=LRW").exit_code != 0  # nobody answers
+    assert sorted(ids(root, "air", "station=KEF")) == sorted(kept) and len(ids(root, "air")) == 6
+    assert document("delete", root, "air", "station=LRW", "--yes")["arrays"] == 3
+    assert sorted(ids(root, "air")) == sorted(kept)
+    assert db("delete", root, "air", kept[0], "--yes").exit_code == 0
+    assert sorted(ids(root, "air")) == sorted(kept[1:])
+    assert db("delete", root, "air", "station=LRW", "--yes").exit_code == 0
+    assert len(ids(root, "air")) == 2
+    assert db("delete", root, "--yes").exit_code == 2
+    assert db("delete", root, "none", "--yes").exit_code != 0
+    assert db("delete", root, "air", "--yes").exit_code == 0
+    assert [each["name"] for each in document("list", root)["collections"]] == ["tiles"]

@@ -11,18 +11,18 @@ from typing import Any
 import click
 
 from hyperslab.array.plain_values import to_json_value
-from hyperslab.cli.arguments import parse_options
-from hyperslab.cli.output import print_json
-from hyperslab.database import Array, Client, Collection
+from hyperslab.cli.arguments import parse_options, storage_option
+from hyperslab.cli.exit_codes import verbosity_options
+from hyperslab.cli.output import json_option, print_json, print_remark
+from hyperslab.database import Array, AttributeSchema, Client, Collection
 from hyperslab.database.dimensions import labels_text
 from hyperslab.database.typed_conditions import is_condition, parse_conditions
 from hyperslab.errors import CollectionNotFound, HyperslabError, Invalid, NodeNotFound, Problem, Unsupported
 from hyperslab.formats import SCHEMES
-from hyperslab.formats.metadata_json.records import value_to_json
 from hyperslab.integrity.report import as_line
 from hyperslab.model.amounts import size_text
 from hyperslab.model.guessing import meant, values_of_text
-from hyperslab.model.schemas.attributes import type_name
+from hyperslab.model.schemas.attributes import type_name, value_to_json
 from hyperslab.stores.location import Location
 
 # Variables of an object that its row names.
@@ -277,6 +277,12 @@ class DatabaseObjects:
         options: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
         return XarrayMongoDB(self.meta.database, self.place.collection).compact(self.id, **options)
 
+    def rename(self, name: str) -> None:
+        """Give the one object another name. AlreadyExists, Conflict."""
+        from hyperslab.formats.mongo.objects import rename_object
+
+        rename_object(self.meta, self.chunks, self.id, name)
+
     def delete(self, id: Any) -> int:
         """Remove one object; how many documents there were."""
         from hyperslab.formats.mongo.objects import delete_object
@@ -308,6 +314,33 @@ def open_objects(url: str, storage: Mapping[str, object] | None) -> DatabaseObje
     return DatabaseObjects(ServerPlace.of(where))
 
 
+# -- commands -------------------------------------------------------------------------------------------------------
+
+
+def verb(name: str, example: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """Return a decorator that makes a command of ``hyperslab db``, with the options that all of them take."""
+
+    def decorate(function: Callable[..., object]) -> click.Command:
+        made: click.Command = click.command(name, epilog=f"Example: hyperslab db {name} {example}")(
+            storage_option()(json_option(function))
+        )
+        made.params.extend(verbosity_options())
+        return made
+
+    return decorate
+
+
+def is_confirmed(question: str, url: str) -> bool:
+    """Ask, and return the answer. Invalid where nobody can answer."""
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort as error:
+        if isinstance(error.__context__, EOFError):
+            click.echo(err=True)
+            raise Invalid("nobody answers: nothing was removed", url=url, remedy="say --yes") from None
+        raise
+
+
 # -- collections of arrays ------------------------------------------------------------------------------------------
 
 
@@ -331,9 +364,22 @@ def open_client(url: str, storage: Mapping[str, object] | None, *, writable: boo
         raise error.locate(url=where.url) from error.__cause__
 
 
-def find_collection(client: Client, name: str) -> Collection:
-    """Return the collection of this name; CollectionNotFound says which there are."""
-    found = client.get_collection(name)
+def refuse_server(url: str, verb: str) -> None:
+    """Raise Unsupported for a database server, which holds objects and no collections."""
+    if is_server(url):
+        raise Unsupported(f"db {verb} of a server", url=url, remedy="give a folder, or a URL, that holds collections")
+
+
+def tell_unreadable(url: str, collection: Collection) -> None:
+    """Print how many arrays were left out since what is stored of them cannot be read."""
+    if lost := collection.unreadable:
+        arrays = "array that cannot be read is" if lost == 1 else "arrays that cannot be read are"
+        print_remark(f"{lost} {arrays} left out of {collection.name}: hyperslab check {url} tells why")
+
+
+def find_collection(client: Client, name: str, at: str | None = None) -> Collection:
+    """Return the collection of this name, as of a moment if one is given; CollectionNotFound says which there are."""
+    found = client.get_collection(name, at=at)
     if found is None:
         raise CollectionNotFound(f"no collection {name!r}", remedy=meant(name, (each.name for each in client)))
     return found
@@ -388,6 +434,14 @@ def collection_rows(facts: Iterable[Mapping[str, Any]], *, head: bool) -> list[t
     return rows
 
 
+def _role(attribute: AttributeSchema) -> str:
+    """Return what an attribute is for, and what it is in arrays that lack it."""
+    if attribute.primary:
+        return "primary"
+    default = "unset" if attribute.unset_value is None else attribute.default
+    return f"custom, {default} by default" if attribute.has_default else "custom"
+
+
 def schema_rows(collection: Collection) -> Iterator[list[tuple[str, ...]]]:
     """Return the dimensions of a schema, its attributes, and the rest, as tables of text."""
     schema = collection.schema
@@ -395,9 +449,7 @@ def schema_rows(collection: Collection) -> Iterator[list[tuple[str, ...]]]:
     pairs = zip(schema.dimensions, sizes, strict=True)
     yield [("dimension", "size", "labels"), *((dim.name, size, labels_text(dim, _MOST_LABELS)) for dim, size in pairs)]
     if schema.attributes:
-        kinds = (
-            (each.name, type_name(each.dtype), "primary" if each.primary else "custom") for each in schema.attributes
-        )
+        kinds = ((each.name, type_name(each.dtype), _role(each)) for each in schema.attributes)
         yield [("attribute", "type", ""), *kinds]
     rest: list[tuple[str, ...]] = [("dtype", str(schema.dtype)), ("fill value", str(schema.fill_value))]
     rest.append(("layout", collection.layout))

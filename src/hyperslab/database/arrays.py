@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from math import prod
 from typing import Any, cast
@@ -233,10 +233,11 @@ class Array:
         SchemaError for none, for unknown or primary ones and for values of another type; NodeNotFound when the array
         is gone.
         """
-        strict = self._collection.document.strict
         with self._collection.locate_errors(self.id):
             self._collection.connection.require_writable()
-            self._record = self._collection.store.update(
+            store = self._collection.required_store()
+            strict = self._collection.document.strict
+            self._record = store.update(
                 self.id, lambda record: update_record(self.schema, record, attributes, strict=strict)
             )
         self._cells = None
@@ -246,6 +247,12 @@ class Array:
         with self._collection.locate_errors(self.id):
             self._record = self._collection.store.record(self.id)
         return record_to_json(self._record)
+
+    def changes(self) -> Sequence[datetime]:
+        """Return the moments at which the array was made and changed, in order, of which versions are kept:
+        ``Client.get_collection(name, at=moment)`` gives the state that began then. None without ``keep_versions``."""
+        with self._collection.locate_errors(self.id):
+            return self._collection.store.changes(self.id)
 
     def delete(self) -> None:
         """Remove the array with its cells; one that is gone already is fine."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +28,7 @@ from hyperslab.errors import (
 )
 from hyperslab.formats.collections.base import (
     INDEX_KINDS,
+    KEEP_VERSIONS,
     VERSION,
     CollectionDocument,
     CollectionStore,
@@ -37,7 +38,7 @@ from hyperslab.formats.collections.base import (
 )
 from hyperslab.formats.collections.tree import CollectionTreeReader
 from hyperslab.integrity.report import Report
-from hyperslab.model.amounts import is_whole_number
+from hyperslab.model.amounts import is_whole_number, parse_retention
 from hyperslab.model.schemas import ArraySchema, HDF5Options, VArraySchema
 from hyperslab.model.schemas.arrays import check_collection_name
 
@@ -104,6 +105,7 @@ class Client:
             "durable": durable,
         }
         self._connection = Connection(place_of(uri), mode, self.memory_limit, options)
+        self._past_connections: list[Connection] = []
         self._connection.open()
 
     # -- opening and closing ----------------------------------------------------------------------------------------
@@ -111,6 +113,8 @@ class Client:
     def close(self) -> None:
         """Let go of what is open; closing twice is fine. What is used afterwards raises ClientError."""
         self._connection.close()
+        while self._past_connections:
+            self._past_connections.pop().close()
 
     def __enter__(self) -> Self:
         if self.is_closed:
@@ -173,6 +177,7 @@ class Client:
         strict: bool = True,
         relative_links: bool = False,
         index: IndexKind | None = None,
+        keep_versions: bool | float | timedelta = False,
     ) -> Collection:
         """Make a new collection of arrays that follow ``schema``.
 
@@ -180,7 +185,8 @@ class Client:
         stay right when the store moves; DEKER's own check wants absolute ones). ``strict=False`` lets datetime
         attributes be None. ``index``: where the index of queries is kept, ``"stored"`` in a file of SQLite beside the
         collection (DEKER's layout: among the caches of each user), ``"memory"`` nowhere; None means stored for our own
-        layout on a disk, memory for all else. SchemaError,
+        layout on a disk, memory for all else. ``keep_versions``: what changes replace and remove is kept for so many
+        seconds, or a timedelta (True: for ever), so that the collection can be read as of a moment. SchemaError,
         AlreadyExists, MemoryLimit where one array (or tile) is too large, Unsupported.
         """
         self._connection.require_writable()
@@ -191,7 +197,7 @@ class Client:
         adapter = getattr(storage_adapter_type, "__name__", storage_adapter_type) or ADAPTER
         if adapter != ADAPTER:
             raise Unsupported(f"the storage adapter {adapter!r}", url=self.url, remedy=f"there is {ADAPTER}")
-        extra = _extra(self.url, layout, relative_links, index)
+        extra = _extra(self.url, layout, relative_links, index, parse_retention(keep_versions))
         return self._create(
             CollectionDocument(
                 check_collection_name(name),
@@ -213,11 +219,24 @@ class Client:
             LOGGER.warning("the collection %r has no primary attributes: its arrays have no key", document.name)
         return self._of(self._connection.create(document))
 
-    def get_collection(self, name: str) -> Collection | None:
+    def get_collection(self, name: str, *, at: date | str | None = None) -> Collection | None:
         """Return the collection of this name; None when there is none. FormatError when its document is damaged or
-        newer."""
-        found = self._connection.find_collection(name)
-        return None if found is None else self._of(found)
+        newer.
+
+        ``at``: a moment (a datetime, UTC unless it says otherwise, or ISO text): the collection as it was then, to be
+        read, where it was made with ``keep_versions``. Invalid for one that is to come, or too long ago; Unsupported.
+        """
+        connection = self._connection
+        if at is not None:
+            connection.require_open()
+            options = {**connection.options, "at": at}
+            connection = Connection(connection.place, "r", self.memory_limit, options)
+            connection.open()
+            self._past_connections.append(connection)
+        found = connection.find_collection(name)
+        if found is None:
+            return None
+        return Collection(OpenCollection(connection, found.document, (connection.session, found)))
 
     def collection_from_dict(self, document: Mapping[str, object], *, layout: LayoutName | None = None) -> Collection:
         """Make a new collection of what :attr:`Collection.as_dict` said of another.
@@ -308,13 +327,19 @@ def _set_level(name: object) -> None:
     LOGGER.setLevel(level)
 
 
-def _extra(url: str, layout: object, relative_links: bool, index: object) -> dict[str, object]:
+def _extra(
+    url: str, layout: object, relative_links: bool, index: object, keep_versions: float | None
+) -> dict[str, object]:
     """Return the keys of a document that one layout alone knows."""
+    if keep_versions is not None and layout == "deker":
+        remedy = 'choose layout="hyperslab"'
+        raise Unsupported("older versions of arrays in DEKER's layout", url=url, remedy=remedy)
     if relative_links and layout != "deker":
         raise Unsupported(f"links in the layout {layout!r}", url=url, remedy='they are those of layout="deker"')
     if index is not None and index not in INDEX_KINDS:
         raise SchemaError(f"index={index!r}", url=url, remedy='give "stored" or "memory", or None')
-    return ({"relative_links": True} if relative_links else {}) | ({"index": index} if index is not None else {})
+    chosen: dict[str, object] = {"index": index, KEEP_VERSIONS: keep_versions, "relative_links": relative_links or None}
+    return {name: value for name, value in chosen.items() if value is not None}
 
 
 def _layout(name: object) -> LayoutName:

@@ -18,8 +18,8 @@ from hyperslab.errors import Invalid, NodeNotFound, SchemaError, Unsupported
 from hyperslab.formats.collections.base import CollectionDocument
 from hyperslab.model.amounts import size_text
 from hyperslab.model.schemas import AnyDimensionSchema, ArraySchema, HDF5Options, Record, VArraySchema
-from hyperslab.model.schemas.arrays import check_id, check_new, new_id
-from hyperslab.model.schemas.attributes import type_name
+from hyperslab.model.schemas.arrays import check_collection_name, check_id, check_new, new_id
+from hyperslab.model.schemas.attributes import AttributeSchema, type_name
 
 
 def collection_of(session: OpenDataset, name: str, memory_limit: int) -> Collection | None:
@@ -118,8 +118,9 @@ class Collection:
         """
         with self._collection.locate_errors():
             self._collection.connection.require_writable()
+            store = self._collection.required_store()
             record = new_record(self._collection.document, primary_attributes, custom_attributes, id_)
-            self._collection.required_store().create([record])
+            store.create([record])
         return array_of(self._collection, record)
 
     def create_many(self, arrays: Iterable[object]) -> list[Array]:
@@ -131,8 +132,8 @@ class Collection:
         """
         with self._collection.locate_errors():
             self._collection.connection.require_writable()
-            records = [record_of_attributes(self._collection.document, attributes) for attributes in arrays]
             store = self._collection.required_store()
+            records = [record_of_attributes(self._collection.document, attributes) for attributes in arrays]
             if records:
                 store.create(records)
         return [array_of(self._collection, record) for record in records]
@@ -146,7 +147,7 @@ class Collection:
         values of another type, and for an ``id`` that no array can have.
         """
         with self._collection.locate_errors():
-            self._collection.connection.require_open()
+            self._collection.required_store()
             return FilteredManager(self._collection, wanted)
 
     def query(
@@ -233,6 +234,41 @@ class Collection:
 
     def __bool__(self) -> bool:
         return True
+
+    # -- older versions ---------------------------------------------------------------------------------------------
+
+    def expire(self) -> int:
+        """Remove the older versions of arrays that were kept for long enough (``keep_versions``), and return how many
+        values these were. Writers do so with the arrays that they change."""
+        with self._collection.locate_errors():
+            self._collection.connection.require_writable()
+            return self._collection.required_store().expire()
+
+    # -- changing the schema, and the name -----------------------------------------------------------------------------
+
+    def add_attribute(self, attribute: AttributeSchema) -> None:
+        """Add a custom attribute to the schema, with a ``default``, which is its value in all arrays that are not given
+        another one; no array is touched.
+
+        Other processes that have the collection open go on with the new schema. SchemaError for a primary one, one
+        without a default, and a name that is taken; Unsupported in DEKER's layout, whose schemas never change.
+        """
+        with self._collection.locate_errors():
+            self._collection.connection.require_writable()
+            self._collection.required_store().add_attribute(attribute)
+            self._collection.required_store()
+
+    def rename(self, name: str) -> Collection:
+        """Give the collection another name, at one stroke, and return it; this object finds it gone from then on, and
+        so does who has it open. AlreadyExists, SchemaError; Unsupported in buckets and in DEKER's layout."""
+        with self._collection.locate_errors():
+            connection = self._collection.connection
+            connection.require_writable()
+            self._collection.required_store().rename(check_collection_name(name))
+            store = connection.find_collection(name)
+            if store is None:
+                raise self._collection.not_found_error()
+            return Collection(OpenCollection(connection, store.document, (connection.session, store)))
 
     # -- removing ---------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote
@@ -161,7 +161,8 @@ def connection_of(place: str, mode: Literal["r", "a"], memory_limit: int, sessio
 
 
 class OpenCollection:
-    """A collection: its document, which never changes, and what is open of it."""
+    """A collection: its document, and what is open of it. The document changes where an attribute was added to the
+    schema, which :meth:`required_store` notices."""
 
     def __init__(
         self,
@@ -225,9 +226,17 @@ class OpenCollection:
         deleted."""
         with self.locate_errors():
             store = self.store
-            if not store.exists():
-                raise self.not_found_error()
-            return store
+            return store if store.exists() else self._open_evolved()
+
+    def _open_evolved(self) -> CollectionStore:
+        """Open the collection anew where attributes were added to its schema; CollectionNotFound where it was deleted,
+        or another one is in its place."""
+        store = self.connection.collection_store(self.name)
+        if store is None or not _is_evolved(self.document, store.document):
+            raise self.not_found_error()
+        self.document = store.document
+        self._opened = (self.connection.session, store, AttributeIndex(store))
+        return store
 
     @contextmanager
     def locate_errors(self, id: str = "") -> Iterator[None]:
@@ -242,6 +251,17 @@ class OpenCollection:
         """Return the error of a collection that was deleted."""
         message = f"the collection {self.name!r} is not there any more"
         return CollectionNotFound(message, url=self.url, node=self.name, remedy="create it anew")
+
+
+def _is_evolved(before: CollectionDocument, after: CollectionDocument) -> bool:
+    """Return True if two documents are the same but for attributes that were added at the end of the schema."""
+    known = len(before.schema.attributes)
+    schema = before.schema
+    for attribute in after.schema.attributes[known:]:
+        if not attribute.has_default or any(attribute.name == each.name for each in schema.attributes):
+            return False
+        schema = schema.with_attribute(attribute)
+    return replace(before, schema=schema) == after
 
 
 # -- places: a URI, a URL of a store or a path ------------------------------------------------------------------------

@@ -92,11 +92,11 @@ def _parse_set(collection: Collection, texts: Iterable[str]) -> dict[str, object
         match mark:
             case "=" | ":=" | "!=":
                 values = lists["!=" if mark == "!=" else "="].setdefault(name, [])
-                values.append(_value(known[name], value, as_json=mark == ":="))
+                values.append(parse_value(known[name], value, as_json=mark == ":="))
             case "^=" | "~=":
                 texts_by_mark[mark][name] = Prefix(value) if mark == "^=" else Like(value)
             case _:
-                ranges.setdefault(name, {})[mark] = _value(known[name], value, as_json=False)
+                ranges.setdefault(name, {})[mark] = parse_value(known[name], value)
     single = {
         mark: {name: values[0] if len(values) == 1 else values for name, values in some.items()}
         for mark, some in lists.items()
@@ -123,8 +123,8 @@ def parse_equalities(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _value(attribute: AttributeSchema, text: str, *, as_json: bool) -> object:
-    """Return the value that a text means for an attribute."""
+def parse_value(attribute: AttributeSchema, text: str, *, as_json: bool = False) -> object:
+    """Return the value that a text means for an attribute: a number, a text, a list in JSON. Invalid."""
     try:
         if as_json:
             return _from_json(json.loads(text))

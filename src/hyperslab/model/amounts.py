@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import TypeGuard
 
 import numpy as np
@@ -55,3 +56,13 @@ def parse_size(size: int | str, option: str) -> int:
     if nbytes < 1:
         raise Invalid(f"{option} {size!r} is less than a byte", remedy=f"write {option} 1GB or {option} 512MiB")
     return int(nbytes)
+
+
+def parse_retention(wanted: bool | float | timedelta | None) -> float | None:
+    """Return for how many seconds older versions are kept: -1 for ever (True), None not at all (False). Invalid."""
+    if isinstance(wanted, bool) or wanted is None:
+        return -1 if wanted else None
+    seconds = wanted.total_seconds() if isinstance(wanted, timedelta) else wanted
+    if not isinstance(seconds, int | float) or not 0 <= seconds < 1e10:
+        raise Invalid(f"keep_versions={wanted!r}", remedy="give True, seconds of at least 0, or a timedelta")
+    return seconds

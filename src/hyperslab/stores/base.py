@@ -405,6 +405,14 @@ class Store(ABC):
                 self.put(target, value, durable=durable)
                 self.delete(source, durable=durable)
 
+    def copy(self, source: str, target: str, *, durable: bool = False) -> bool:
+        """Give a value a second key, over what is there; False where it is missing. What is put under one of the keys
+        later does not change the other."""
+        value = self.get(check_key(source))
+        if value is not None:
+            self.put(check_key(target), value, durable=durable)
+        return value is not None
+
     def expel(self, place: str, target: str | None) -> None:
         """Take what lies at ``place`` (a value, a folder with all below it, a stray) out of the store.
 

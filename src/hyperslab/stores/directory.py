@@ -54,6 +54,8 @@ FILES_FLUSHED_AT_ONCE = 128
 # Which wait for the medium while the next values are written.
 _THREADS = 16
 _BY_DESCRIPTOR = os.utime in os.supports_fd
+# What a file system says that has no second names for files, or no more of them for one.
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES)
 # Folders for which one flush of each takes less time than one of all.
 FOLDERS_FLUSHED_ONE_BY_ONE = 8
 # Threads that make new files, which some file systems take ten times as long for as writing them, and how many files
@@ -460,6 +462,32 @@ class DirectoryStore(FolderReader):
             with self._folders.durable(folders) if durable else nullcontext():
                 for source, target in pairs:
                     self._move_value(source, target, flushed=durable)
+
+    def copy(self, source: str, target: str, *, durable: bool = False) -> bool:
+        """Give a value a second key: a second name of its file, since no value is changed where it lies. A file system
+        that has no such names gets a copy."""
+        above, _, name = check_key(source).rpartition("/")
+        folder, _, new = check_key(target).rpartition("/")
+        with self._writing(target):
+            place = self._folders.find(above)
+            if place is None:
+                return False
+            # Made beside it, so that what has the name already is replaced at one stroke.
+            spare = self._folders.make(folder) + temporary_name(new)
+            try:
+                os.link(place + name, spare, follow_symlinks=False)
+            except FileNotFoundError:
+                self._prune(folder)
+                return False
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                return super().copy(source, target, durable=durable)
+            with self._lasting(folder, durable):
+                os.rename(spare, self._folders.make(folder) + new)
+            with suppress(FileNotFoundError):
+                os.unlink(spare)  # which is left where both were names of one file
+        return True
 
     def _move_value(self, source: str, target: str, *, flushed: bool) -> None:
         for _ in range(ATTEMPTS):

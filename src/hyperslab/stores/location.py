@@ -14,6 +14,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, unquote
 
@@ -208,7 +209,8 @@ class Location:
 
     ``target`` is what the scheme's kind of place opens: the rest of the URL with its secrets, or a store. Secrets are
     in no repr and are dropped when pickled; a location of a store object is not pickled. ``unpublished``: nobody reads
-    there before the dataset is complete and has another name.
+    there before the dataset is complete and has another name. ``moment``: what is there is read as it was then, where
+    the URL does not say so.
     """
 
     url: str
@@ -217,6 +219,7 @@ class Location:
     options: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
     target: Any = field(default=None, repr=False, hash=False)
     unpublished: bool = False
+    moment: datetime | None = None
 
     @classmethod
     def of(cls, target: Any, storage_options: Mapping[str, Any] | None = None) -> Self:
@@ -285,7 +288,7 @@ class Location:
         """What tells the place from all others in this process: also the options, since the same URL leads elsewhere at
         another endpoint. Of a store it holds while that one is there."""
         target = self.target if isinstance(self.target, str) else id(self.target)
-        return self.scheme, target, repr(sorted(self.options.items()))
+        return self.scheme, target, repr((sorted(self.options.items()), self.moment))
 
     @property
     def name(self) -> str:
@@ -404,7 +407,13 @@ class Location:
             raise Unsupported(
                 "a store object cannot be pickled", url=self.url, remedy="name its place by a path or URL"
             )
-        return Location.of, (self.url.replace(f"{HIDDEN}@", ""), plain_options(self.options) | named(self.options))
+        options = plain_options(self.options) | named(self.options)
+        return _restore, (self.url.replace(f"{HIDDEN}@", ""), options, self.moment)
+
+
+def _restore(url: str, options: Mapping[str, Any], moment: datetime | None) -> Location:
+    """Return a location that was pickled."""
+    return replace(Location.of(url, options), moment=moment)
 
 
 def _server(url: str) -> str:

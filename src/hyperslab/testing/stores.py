@@ -178,6 +178,24 @@ class BulkTests:
             with pytest.raises(Invalid):
                 store.move([pair])
 
+    @pytest.mark.parametrize("durable", [False, True])
+    def test_copy(self, store: Store, durable: bool) -> None:
+        """Over what is there, into new folders; each key goes its own way afterwards; nothing is made of nothing."""
+        store.put("a/one", b"first")
+        store.put("b/taken", b"old")
+        assert store.copy("a/one", "new/x/one", durable=durable)
+        assert store.copy("a/one", "b/taken", durable=durable)
+        assert store.copy("a/one", "b/taken", durable=durable)
+        store.put("a/one", b"second")
+        store.delete("b/taken")
+        assert {key: store.get(key) for key in store.list()} == {"a/one": b"second", "new/x/one": b"first"}
+        assert not store.copy("a/none", "b/none", durable=durable)
+        assert not store.copy("none/none", "b/none", durable=durable)
+        assert list(store.list()) == ["a/one", "new/x/one"]
+        for pair in (("../a", "b"), ("a/one", "a/../b")):
+            with pytest.raises(Invalid):
+                store.copy(*pair)
+
 
 class StoreTests(BulkTests):
     """Give a fixture ``store``: an empty writable store, new for each test."""

@@ -25,7 +25,6 @@ from hyperslab.bridges.mongo.put_plan import (
     Positional,
     PutOptions,
     check_byte_options,
-    parse_retention,
     plan_put,
 )
 from hyperslab.bridges.mongo.put_tasks import put_object
@@ -37,6 +36,7 @@ from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.indexes import SearchIndex, ensure_index, ensure_write_indexes
 from hyperslab.formats.mongo.retention import expire_objects
 from hyperslab.formats.mongo.variables import load_object, raise_if_incomplete, read_variables
+from hyperslab.model.amounts import parse_retention
 
 Answer = TypeVar("Answer")
 Id = ObjectId | str

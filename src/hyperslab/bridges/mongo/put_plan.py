@@ -36,6 +36,7 @@ from hyperslab.formats.mongo.chunk_documents import DENSE, SPARSE, DerivedIds, I
 from hyperslab.formats.mongo.document import ARRAY, DERIVED, Meta, Variable, choose_embedded, embed_cells, render_object
 from hyperslab.formats.mongo.indexes import Index, parse_search_index
 from hyperslab.formats.mongo.to_spec import variable_extension
+from hyperslab.model.amounts import parse_retention
 from hyperslab.model.coo import Coo, Numbers
 
 # -- options ----------------------------------------------------------------------------------------------------------
@@ -111,16 +112,6 @@ class PutOptions:
         check_byte_options(chosen["chunk_size_bytes"], chosen["embed_threshold_bytes"])
         chosen["keep_versions"] = parse_retention(chosen.get("keep_versions"))
         return cls(**{**chosen, "search_index": parse_search_index(chosen["search_index"])})
-
-
-def parse_retention(wanted: bool | float | timedelta | None) -> float | None:
-    """Return for how many seconds older versions are kept: -1 for ever (True), None not at all (False). Invalid."""
-    if isinstance(wanted, bool) or wanted is None:
-        return -1 if wanted else None
-    seconds = wanted.total_seconds() if isinstance(wanted, timedelta) else wanted
-    if not isinstance(seconds, int | float) or not 0 <= seconds < 1e10:
-        raise Invalid(f"keep_versions={wanted!r}", remedy="give True, seconds of at least 0, or a timedelta")
-    return seconds
 
 
 def options_for(meta: Meta, options: PutOptions) -> PutOptions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
@@ -12,80 +12,51 @@ import click
 
 from hyperslab import api
 from hyperslab.cli.arguments import (
+    at_option,
     find_array,
     open_dataset,
     parse_selections,
     selection_key,
     selection_option,
-    storage_option,
+)
+from hyperslab.cli.commands.db_collections import (
+    add_attribute,
+    arrays,
+    delete_collection,
+    expire_versions,
+    query,
+    relink,
+    schema,
+    show_changes,
 )
 from hyperslab.cli.commands.get import check_ending, give_out, write
 from hyperslab.cli.commands.info import cut_text
 from hyperslab.cli.databases import (
     DatabaseObjects,
-    array_rows,
     attribute_option,
     collection_rows,
-    describe_array,
     describe_collection,
     dimension_option,
     find_collection,
     find_database_array,
     index_rows,
+    is_confirmed,
     is_server,
     open_client,
     open_objects,
     parse_age,
     print_problems,
-    schema_rows,
     table,
+    tell_unreadable,
+    verb,
     version_rows,
 )
-from hyperslab.cli.exit_codes import verbosity_options
-from hyperslab.cli.output import echo_rows, format_columns, json_option, print_json, print_remark
+from hyperslab.cli.output import echo_rows, format_columns, print_json, print_remark
 from hyperslab.conversion import convert
 from hyperslab.conversion.labelled_part import read_part
-from hyperslab.database import Collection
-from hyperslab.database.typed_conditions import parse_conditions
-from hyperslab.errors import HyperslabError, Invalid, Unsupported
+from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.integrity import check as check_dataset
 from hyperslab.model.amounts import size_text
-
-
-def refuse_server(url: str, verb: str) -> None:
-    """Raise Unsupported for a database server, which holds objects and no collections."""
-    if is_server(url):
-        raise Unsupported(f"db {verb} of a server", url=url, remedy="give a folder, or a URL, that holds collections")
-
-
-def show_arrays(
-    url: str,
-    name: str,
-    conditions: tuple[str, ...],
-    storage: dict[str, object] | None,
-    as_json: bool,
-    *,
-    verb: str,
-    order: str | None,
-    limit: int | None,
-) -> None:
-    """Print the arrays of a collection that meet conditions, one a line."""
-    refuse_server(url, verb)
-    with open_client(url, storage) as client:
-        collection = find_collection(client, name)
-        wanted = parse_conditions(collection, conditions)
-        found = (describe_array(array) for array in collection.query(wanted, order=order, limit=limit))
-        if as_json:
-            print_json("db-query", url=url, collection=name, arrays=list(found))
-        else:
-            echo_rows(found, array_rows, "no arrays")
-        _tell_unreadable(url, collection)
-
-
-def _tell_unreadable(url: str, collection: Collection) -> None:
-    if lost := collection.unreadable:
-        arrays = "array that cannot be read is" if lost == 1 else "arrays that cannot be read are"
-        print_remark(f"{lost} {arrays} left out of {collection.name}: hyperslab check {url} tells why")
 
 
 class _Verbs(click.Group):
@@ -107,19 +78,6 @@ def db_command() -> None:
     others than xarray, #name or #id for one."""
 
 
-def _verb(name: str, example: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """Return a decorator that makes a command below ``db`` with the options that all commands take."""
-
-    def decorate(function: Callable[..., object]) -> click.Command:
-        made: click.Command = db_command.command(name, epilog=f"Example: hyperslab db {name} {example}")(
-            storage_option()(json_option(function))
-        )
-        made.params.extend(verbosity_options())
-        return made
-
-    return decorate
-
-
 @contextmanager
 def _objects(url: str, storage: dict[str, object] | None) -> Iterator[DatabaseObjects]:
     """Open the objects at a URL; errors say where they are."""
@@ -131,7 +89,7 @@ def _objects(url: str, storage: dict[str, object] | None) -> Iterator[DatabaseOb
         raise error.locate(url=objects.url) from error.__cause__
 
 
-@_verb("list", "weather.db")
+@verb("list", "weather.db")
 @click.argument("url")
 @attribute_option
 @dimension_option
@@ -158,7 +116,7 @@ def list_objects(
             shown = list(islice(client, wanted["limit"]))
             facts = [describe_collection(collection) for collection in shown]
             for collection in shown:
-                _tell_unreadable(url, collection)
+                tell_unreadable(url, collection)
         if as_json:
             print_json("db-list", url=url, collections=facts)
         else:
@@ -173,65 +131,7 @@ def list_objects(
         echo_rows(infos, table, "no objects")
 
 
-@_verb("schema", "weather.db temperature")
-@click.argument("url")
-@click.argument("collection")
-def schema(url: str, collection: str, storage_option: dict[str, Any] | None, as_json: bool) -> None:
-    """What the arrays of COLLECTION have in common: dimensions with their labels, attributes, type, fill value."""
-    refuse_server(url, "schema")
-    with open_client(url, storage_option) as client:
-        described = find_collection(client, collection)
-    if as_json:
-        print_json("db-schema", url=url, collection=described.as_dict)
-        return
-    click.echo("\n\n".join(format_columns(rows) for rows in schema_rows(described)))
-
-
-_order = click.option("--order", metavar="ATTR", help="By this attribute; -ATTR: from the largest value down.")
-_limit = click.option("--limit", type=click.IntRange(0), help="At most so many.")
-
-
-@_verb("arrays", "weather.db temperature --limit 10")
-@click.argument("url")
-@click.argument("collection")
-@_order
-@_limit
-def arrays(
-    url: str,
-    collection: str,
-    order: str | None,
-    limit: int | None,
-    storage_option: dict[str, Any] | None,
-    as_json: bool,
-) -> None:
-    """The arrays of COLLECTION with their ids and attributes, one a line, in the order of their keys."""
-    show_arrays(url, collection, (), storage_option, as_json, verb="arrays", order=order, limit=limit)
-
-
-@_verb("query", "weather.db temperature 'dt>=2023-01-01' 'dt<=2023-01-31' station^=K --order -dt")
-@click.argument("url")
-@click.argument("collection")
-@click.argument("conditions", nargs=-1, metavar="[CONDITION]...")
-@_order
-@_limit
-def query(
-    url: str,
-    collection: str,
-    conditions: tuple[str, ...],
-    order: str | None,
-    limit: int | None,
-    storage_option: dict[str, Any] | None,
-    as_json: bool,
-) -> None:
-    """The arrays of COLLECTION whose attributes meet all CONDITIONs, one a line.
-
-    ATTR=VALUE (given several times: any of them), ATTR>=VALUE, ATTR<=VALUE, ATTR^=BEGINNING of a text, ATTR:=JSON
-    (null: not set).
-    """
-    show_arrays(url, collection, conditions, storage_option, as_json, verb="query", order=order, limit=limit)
-
-
-@_verb("info", "'mongodb://localhost/climate#temperature'")
+@verb("info", "'mongodb://localhost/climate#temperature'")
 @click.argument("url")
 def info(url: str, storage_option: dict[str, Any] | None, as_json: bool) -> None:
     """What one object of a server holds; without #NAME how many objects and bytes the collection holds."""
@@ -262,11 +162,12 @@ def _fact_text(name: str, value: Any) -> str:
     return "" if value is None else str(value)
 
 
-@_verb("get", "weather.db temperature dt=2023-01-01 -s lat=50.0 -o lat50.csv")
+@verb("get", "weather.db temperature dt=2023-01-01 -s lat=50.0 -o lat50.csv")
 @click.argument("url")
 @click.argument("wanted", nargs=-1, metavar="[COLLECTION [ID|CONDITION]...]")
 @selection_option
 @click.option("--nearest", is_flag=True, help="Take the neighbour of a label that no cell has.")
+@at_option("the collection")
 @click.option("-o", "--output", help="A new file (.npy, .csv, .json, .nc, .zarr); of an object also any other dataset.")
 @click.option("--overwrite", is_flag=True, help="Replace the target of an object, once the new one is complete.")
 @click.option("--allow-loss", is_flag=True, help="Of an object write what the target can hold, leave out the rest.")
@@ -275,6 +176,7 @@ def get(
     wanted: tuple[str, ...],
     selections: tuple[str, ...],
     nearest: bool,
+    at: str | None,
     output: str | None,
     overwrite: bool,
     allow_loss: bool,
@@ -292,14 +194,14 @@ def get(
             raise Invalid("db get is about one array", url=url, remedy="name its collection, and its id or ATTR=VALUE")
         check_ending(output)
         with open_client(url, storage_option) as client:
-            array = find_database_array(find_collection(client, wanted[0]), wanted[1:])
+            array = find_database_array(find_collection(client, wanted[0], at), wanted[1:])
             path = f"{wanted[0]}/{array.id}"
-        cells = api.open_array(url, path=path, storage_options=storage_option)
+        cells = api.open_array(url, path=path, storage_options=storage_option, at=at)
         key = selection_key(cells, parse_selections(selections), nearest)
         part = read_part(cells, cells, key, decoded=False)
         give_out("db-get", part, path, url, nearest=nearest, output=output, as_json=as_json)
         return
-    if wanted or selections or nearest:
+    if wanted or selections or nearest or at:
         raise Invalid("db get writes objects of a server whole", remedy="hyperslab get URL PATH -s ... takes a part")
     if output is None:
         raise Invalid("where the object goes is not said", remedy="give -o")
@@ -319,7 +221,7 @@ def get(
         print_remark(f"{objects.url} is in {output}")
 
 
-@_verb("put", "air.nc 'mongodb://localhost/climate#air'")
+@verb("put", "air.nc 'mongodb://localhost/climate#air'")
 @click.argument("source")
 @click.argument("url")
 @click.option("--overwrite", is_flag=True, help="Replace the object of this name, once the new one is complete.")
@@ -339,17 +241,26 @@ def put(
         print_remark(f"{source} is in {objects.url}")
 
 
-@_verb("delete", "'mongodb://localhost/climate#old' --yes")
+@verb("delete", "weather.db temperature 'dt<=2020-12-31' --yes")
 @click.argument("url")
+@click.argument("wanted", nargs=-1, metavar="[COLLECTION [ID|CONDITION]...]")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def delete(url: str, yes: bool, storage_option: dict[str, Any] | None, as_json: bool) -> None:
-    """Remove one object of a server with all its chunks, once you have said yes."""
+def delete(url: str, wanted: tuple[str, ...], yes: bool, storage_option: dict[str, Any] | None, as_json: bool) -> None:
+    """Remove COLLECTION, or its arrays of this ID or with these CONDITIONs; or one object of a server with its chunks.
+
+    You are asked before.
+    """
+    if not is_server(url):
+        delete_collection(url, wanted, storage_option, yes=yes, as_json=as_json)
+        return
+    if wanted:
+        raise Invalid("a server has objects, and no collections of arrays", remedy="name the object behind #")
     with _objects(url, storage_option) as objects:
         objects.needed("delete")
         about = objects.describe()
         name = f"{about.name} " if about.name else ""
         question = f"Remove the {about.kind} {name}({about.id}, {size_text(about.nbytes)} of cells)?"
-        if not yes and not _is_confirmed(question, objects.url):
+        if not yes and not is_confirmed(question, objects.url):
             print_remark("nothing was removed")
             return
         documents = objects.delete(about.id)
@@ -359,19 +270,31 @@ def delete(url: str, yes: bool, storage_option: dict[str, Any] | None, as_json: 
         print_remark(f"{documents} documents were removed")
 
 
-def _is_confirmed(question: str, url: str) -> bool:
-    """Ask, and return the answer. Invalid where nobody can answer."""
-    try:
-        return click.confirm(question, err=True)
-    except click.Abort as error:
-        if isinstance(error.__context__, EOFError):
-            click.echo(err=True)
-            raise Invalid("nobody answers: nothing was removed", url=url, remedy="say --yes") from None
-        raise
-
-
-@_verb("expire", "mongodb://localhost/climate --older-than 90d --keep-newest 3 --dry-run")
+@verb("rename", "weather.db temperature t2m")
 @click.argument("url")
+@click.argument("names", nargs=-1, required=True, metavar="[COLLECTION] NAME")
+def rename(url: str, names: tuple[str, ...], storage_option: dict[str, Any] | None, as_json: bool) -> None:
+    """Give COLLECTION another name; or the one object of a server that URL names behind #."""
+    server = is_server(url)
+    if len(names) != (1 if server else 2):
+        form = "URL#OLD NEW" if server else "URL OLD NEW"
+        raise Invalid("db rename takes the old name and the new one", url=url, remedy=f"write db rename {form}")
+    if server:
+        with _objects(url, storage_option) as objects:
+            objects.needed("rename")
+            objects.rename(names[0])
+    else:
+        with open_client(url, storage_option, writable=True) as client:
+            find_collection(client, names[0]).rename(names[1])
+    if as_json:
+        print_json("db-rename", url=url, name=names[-1])
+    else:
+        print_remark(f"the name is {names[-1]} now")
+
+
+@verb("expire", "mongodb://localhost/climate --older-than 90d --keep-newest 3 --dry-run")
+@click.argument("url")
+@click.argument("collection", required=False)
 @click.option("--older-than", callback=parse_age, metavar="AGE", help="Made longer ago: 90d, 12h, 30m, 2w, or seconds.")
 @click.option("--keep-newest", type=click.IntRange(1), metavar="N", help="Of each name keep the newest N.")
 @attribute_option
@@ -380,11 +303,27 @@ def _is_confirmed(question: str, url: str) -> bool:
 @click.option("--name", help="Only objects of this name.")
 @click.option("--until", metavar="DATE", help="Only objects made before (UTC).")
 @click.option("--dry-run", is_flag=True, help="Remove nothing; show what would be removed.")
-def expire(url: str, dry_run: bool, storage_option: dict[str, object] | None, as_json: bool, **wanted: Any) -> None:
+def expire(
+    url: str,
+    collection: str | None,
+    dry_run: bool,
+    storage_option: dict[str, object] | None,
+    as_json: bool,
+    **wanted: Any,
+) -> None:
     """Remove old objects of a server with their chunks: by their age, by the number of newer ones, or by both.
 
-    Nothing is asked, so that cron can run it; --dry-run shows what would be removed.
+    Nothing is asked, so that cron can run it; --dry-run shows what would be removed. Of COLLECTION, in a folder, it
+    removes the older versions of arrays that were kept for as long as the collection keeps them.
     """
+    if not is_server(url):
+        if collection is None or dry_run or any(wanted.values()):
+            remedy = "write db expire URL COLLECTION; how long versions are kept was said when it was made"
+            raise Invalid("options of db expire that are for objects of a server", url=url, remedy=remedy)
+        expire_versions(url, collection, storage_option, as_json=as_json)
+        return
+    if collection is not None:
+        raise Invalid("a server has objects, and no collections of arrays", remedy="leave the collection out")
     with _objects(url, storage_option) as objects:
         objects.refuse_object("expire")
         infos = objects.expire(dry_run=dry_run, **wanted)
@@ -396,13 +335,18 @@ def expire(url: str, dry_run: bool, storage_option: dict[str, object] | None, as
             print_remark("nothing was removed: without --dry-run these are")
 
 
-@_verb("versions", "'mongodb://localhost/climate#air'")
+@verb("versions", "'mongodb://localhost/climate#air'")
 @click.argument("url")
-def versions(url: str, storage_option: dict[str, object] | None, as_json: bool) -> None:
+@click.argument("wanted", nargs=-1, metavar="[COLLECTION [ID|CONDITION]...]")
+def versions(url: str, wanted: tuple[str, ...], storage_option: dict[str, object] | None, as_json: bool) -> None:
     """The older versions of one object of a server that are kept, the oldest first, and the object itself.
 
-    Each can be read under its id: hyperslab info 'mongodb://localhost/climate#ID'.
+    Each can be read under its id: hyperslab info 'mongodb://localhost/climate#ID'. Of the one array of COLLECTION that
+    has this id, or meets the conditions, the moments at which it changed: db get ... --at MOMENT.
     """
+    if not is_server(url):
+        show_changes(url, wanted, storage_option, as_json=as_json)
+        return
     with _objects(url, storage_option) as objects:
         objects.needed("versions")
         found = objects.versions()
@@ -412,7 +356,7 @@ def versions(url: str, storage_option: dict[str, object] | None, as_json: bool) 
         click.echo(format_columns(version_rows(found)))
 
 
-@_verb("compact", "'mongodb://localhost/climate#air' --keep-old 2h")
+@verb("compact", "'mongodb://localhost/climate#air' --keep-old 2h")
 @click.argument("url")
 @click.option("--chunk-bytes", type=click.IntRange(1), metavar="N", help="Join chunks up to N bytes (4 MiB).")
 @click.option("--keep-old", callback=parse_age, metavar="AGE", help="Keep the old chunks for their readers: 1h, 2d.")
@@ -438,7 +382,7 @@ def compact(
         print_remark("there was nothing to join" if new == old else f"the object is {new} now")
 
 
-@_verb("check", "weather.db --deep")
+@verb("check", "weather.db --deep")
 @click.argument("url")
 @click.option("--deep", is_flag=True, help="Read every cell too; of a server, decode every sparse chunk.")
 def check(url: str, deep: bool, storage_option: dict[str, Any] | None, as_json: bool) -> int:
@@ -453,34 +397,7 @@ def check(url: str, deep: bool, storage_option: dict[str, Any] | None, as_json: 
         return print_problems(objects.url, objects.problems(deep), deep=deep, as_json=as_json)
 
 
-@_verb("relink", "weather.db temperature")
-@click.argument("url")
-@click.argument("collection", required=False)
-@click.option("--relative/--absolute", default=None, help="Links that stay right when the store moves, or the peer's.")
-def relink(
-    url: str, collection: str | None, relative: bool | None, storage_option: dict[str, object] | None, as_json: bool
-) -> None:
-    """Make the links of collections in DEKER's layout, or of one, lead to where its files are after a move or copy.
-
-    Without an option they stay of the kind that they are.
-    """
-    refuse_server(url, "relink")
-    with open_client(url, storage_option, writable=True) as client:
-        if collection:
-            names = [find_collection(client, collection).name]
-        else:
-            names = [each.name for each in client if each.layout == "deker"]
-        for name in names:
-            client.relink(name, relative=relative)
-    if as_json:
-        print_json("db-relink", url=url, collections=names)
-    elif names:
-        print_remark(f"the links of {', '.join(names)} lead to {url}")
-    else:
-        print_remark(f"no collection of {url} has links: they are those of DEKER's layout")
-
-
-@_verb("index", "mongodb://localhost/climate --attr station")
+@verb("index", "mongodb://localhost/climate --attr station")
 @click.argument("url")
 @click.option("--attr", "attrs", multiple=True, metavar="NAME", help="Also by this attribute; repeatable.")
 @click.option("--positional", is_flag=True, help="Also by the place of a chunk: one key finds one chunk.")
@@ -501,7 +418,7 @@ def index(
         click.echo(format_columns(index_rows(states)))
 
 
-@_verb("gc", "mongodb://localhost/climate --apply")
+@verb("gc", "mongodb://localhost/climate --apply")
 @click.argument("url")
 @click.option("--apply", is_flag=True, help="Remove; without it only what would be removed is shown.")
 @click.option(
@@ -525,3 +442,25 @@ def gc(url: str, apply: bool, age: float, storage_option: dict[str, object] | No
         click.echo(f"{one.id}: {one.kind}: {one.message} ({size_text(one.nbytes)})")
     total = f"{sum(one.documents for one in found)} documents, {size_text(sum(one.nbytes for one in found))}"
     print_remark(f"{total} removed" if apply else f"{total}; --apply removes them" if found else "nothing to remove")
+
+
+for command in (
+    list_objects,
+    schema,
+    arrays,
+    query,
+    info,
+    get,
+    put,
+    rename,
+    delete,
+    add_attribute,
+    expire,
+    versions,
+    compact,
+    check,
+    relink,
+    index,
+    gc,
+):
+    db_command.add_command(command)

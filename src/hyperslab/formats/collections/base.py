@@ -15,19 +15,28 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Any, Literal, TypeVar
 
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import FormatError, Problem, SchemaError
+from hyperslab.errors import FormatError, Problem, SchemaError, Unsupported
 from hyperslab.formats.collections.index_database import IndexDatabase
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json import records
 from hyperslab.formats.rules import Finding
 from hyperslab.model.schemas.arrays import ArraySchema, Record, VArraySchema
-from hyperslab.model.schemas.attributes import AttributeSchema, dtype_of, fill_of, is_extended, reads_extended, type_of
+from hyperslab.model.schemas.attributes import (
+    AttributeSchema,
+    dtype_of,
+    fill_of,
+    is_extended,
+    reads_extended,
+    type_name,
+    type_of,
+)
 from hyperslab.model.schemas.dimensions import AnyDimensionSchema, DimensionSchema, TimeDimensionSchema, step_from_json
 from hyperslab.model.schemas.options import HDF5Options, options_from_json
 from hyperslab.model.spec import ArraySpec
@@ -43,6 +52,10 @@ our own layout is on a disk, else in memory."""
 
 
 INDEX_KINDS: tuple[IndexKind, ...] = ("stored", "memory")
+
+
+KEEP_VERSIONS = "keep_versions"
+"""The key of a document with the seconds for which older versions of arrays are kept."""
 
 
 VERSION = "0.2"
@@ -82,6 +95,8 @@ class CollectionDocument:
         if self.layout != "deker":
             return
         remedy = 'choose layout="hyperslab"'
+        if given := [each.name for each in self.schema.attributes if each.has_default]:
+            raise SchemaError(f"the layout deker has no defaults of attributes: {given[0]!r}", remedy=remedy)
         if self.schema.unlimited:
             dims = ", ".join(map(repr, self.schema.unlimited))
             raise SchemaError(f"the layout deker has no unlimited dimensions: {dims}", remedy=remedy)
@@ -96,6 +111,12 @@ class CollectionDocument:
         starts = [dim.attribute for dim in self.schema.dimensions if isinstance(dim, TimeDimensionSchema)]
         if twice := sorted({name for name in starts if name is not None and starts.count(name) > 1}):
             raise SchemaError(f"the layout deker starts one axis of a VArray with ${twice[0]}, not more", remedy=remedy)
+
+    @property
+    def keep_versions(self) -> float | None:
+        """For how many seconds older versions of arrays are kept: -1 for ever, None not at all."""
+        seconds = self.extra.get(KEEP_VERSIONS)
+        return float(seconds) if isinstance(seconds, int | float) and not isinstance(seconds, bool) else None
 
     @property
     def kind(self) -> Literal["array", "varray"]:
@@ -234,9 +255,14 @@ def _parse_dimension(value: Mapping[str, Any]) -> AnyDimensionSchema:
 
 
 def _parse_attribute(value: Mapping[str, object]) -> AttributeSchema:
-    return AttributeSchema(
-        _required_field(value, "name"), type_of(_required_field(value, "dtype")), _required_field(value, "primary")
-    )
+    name, kind = _required_field(value, "name"), type_of(_required_field(value, "dtype"))
+    default = value.get("default", ...)
+    if default is not None and default is not ...:
+        try:
+            default = records.value_from_json(kind, default)
+        except (TypeError, ValueError, OverflowError):
+            raise SchemaError(f"default is {shorten(default)}, not of the type {type_name(kind)}") from None
+    return AttributeSchema(name, kind, _required_field(value, "primary"), default)
 
 
 def _required_field(value: Mapping[str, Any], name: str) -> Any:
@@ -313,15 +339,42 @@ def record_of(document: CollectionDocument, attrs: Mapping[str, Any]) -> Record:
 # -- what a layout gives to the floors above --------------------------------------------------------------------------
 
 
+def no_versions_error(url: str, name: str) -> Unsupported:
+    """Return the error for an older state of a collection that keeps none."""
+    message = "an older state of a collection that keeps no versions"
+    remedy = "make one with keep_versions=True, or seconds, which keeps them from then on"
+    return Unsupported(message, url=url, node=name, remedy=remedy)
+
+
 class CollectionStore(ABC):
     """The arrays of one collection. Errors name the collection and the array; what is gone by now is NotFound."""
 
     document: CollectionDocument
-    """The collection's document, as it was when this was opened: a schema never changes."""
+    """The collection's document, as it was when this was opened; attributes may have been added to its schema since,
+    which makes :meth:`exists` return False."""
 
     @abstractmethod
     def exists(self) -> bool:
-        """Return True if the collection is still there."""
+        """Return True if the collection is still there, with the same document."""
+
+    def add_attribute(self, attribute: AttributeSchema) -> None:
+        """Add an attribute with a default to the schema: from then on all arrays have it. This object keeps the old
+        schema, and exists no more. SchemaError, Conflict; Unsupported where schemas never change."""
+        remedy = 'collections of layout="hyperslab" take new attributes: convert() it to one'
+        raise Unsupported("a new attribute of a collection in DEKER's layout", node=self.document.name, remedy=remedy)
+
+    def rename(self, name: str) -> None:
+        """Give the collection another name. AlreadyExists; Unsupported where that is more than one step."""
+        remedy = "convert() it to a collection of that name, and delete it"
+        raise Unsupported("another name for a collection there", node=self.document.name, remedy=remedy)
+
+    def changes(self, id: str) -> Sequence[datetime]:
+        """Return the moments at which an array changed, of which versions are kept, in order."""
+        return []
+
+    def expire(self) -> int:
+        """Remove the versions of arrays whose time is over; return how many values these were."""
+        return 0
 
     # -- records ----------------------------------------------------------------------------------------------------
 

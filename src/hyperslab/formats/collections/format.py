@@ -11,11 +11,12 @@ import os
 import posixpath
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import FormatError, HyperslabError, StorageError
-from hyperslab.formats.base import Feature, Format, FormatTraits, Mode
+from hyperslab.errors import FormatError, HyperslabError, Invalid, SchemaError, StorageError
+from hyperslab.formats.base import Feature, Format, FormatTraits, Mode, Moment
 from hyperslab.formats.collections.base import Layout
 from hyperslab.formats.collections.tree import KEY, Tree, render_tree
 from hyperslab.formats.opening import (
@@ -23,6 +24,7 @@ from hyperslab.formats.opening import (
     nothing_at,
     replace_folder,
 )
+from hyperslab.model.schemas.dimensions import as_moment
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.building import already_exists
 from hyperslab.stores.location import Location, Probe
@@ -97,6 +99,13 @@ class CollectionTreeFormat(Format):
                 if found is not None:
                     found.relink()
 
+    def place_at(self, where: Location, moment: Moment) -> Location:
+        """Return the place as of a moment, of whose collections each must keep versions then. Invalid."""
+        try:
+            return replace(where, moment=as_moment(moment))
+        except SchemaError as error:
+            raise Invalid(error.message, url=where.url, remedy=error.remedy) from error
+
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """Return a user's wish as a collection of one array holds it, or Unsupported."""
         from hyperslab.formats.collections.single_array import new_array
@@ -168,7 +177,7 @@ def collection_at(where: Location, get: Callable[[str], bytes | None]) -> tuple[
         return None
     found = [layout for layout, key in _document_names(name) if get(key) is not None]
     root = where.at("../..") if found else None
-    return None if root is None else (root, name, found)
+    return None if root is None else (replace(root, moment=where.moment), name, found)
 
 
 def _name_at(where: Location) -> str | None:

@@ -76,6 +76,12 @@ class PartNews:
     marks: Mapping[str, int]
 
 
+def _form_of(attributes: Sequence[AttributeSchema]) -> str:
+    """Return a text that differs where tables have other columns, or the same bytes mean something else."""
+    form = [_FORM, [each.as_dict for each in attributes]]
+    return blake2b(json.dumps(form).encode(), digest_size=16).hexdigest()
+
+
 class IndexDatabase(IndexFile):
     """The index of a collection with these attributes, for many threads; ``path``: its file, None for memory alone.
 
@@ -89,8 +95,7 @@ class IndexDatabase(IndexFile):
         self._attributes = attributes
         self._rankers = [ranker(each) for each in attributes]
         self._columns = IndexColumns(attributes)
-        form = [_FORM, [each.as_dict for each in attributes]]
-        super().__init__(blake2b(json.dumps(form).encode(), digest_size=16).hexdigest(), path, writable=writable)
+        super().__init__(_form_of(attributes), path, writable=writable)
 
     def _begin(self) -> None:
         super()._begin()
@@ -115,6 +120,24 @@ class IndexDatabase(IndexFile):
         for name in self._columns.indexed:
             order = ", ".join(self._columns.order(name))
             self._connection.execute(f"CREATE INDEX {schema}.by_{name} ON arrays({order})")
+
+    def add_attribute(self, attribute: AttributeSchema) -> None:
+        """Give the file a column for one more attribute, filled with its default: the form that it has from then on is
+        that of a schema with this attribute last. Where that fails the file is made anew by who opens it next."""
+        attributes = [*self._attributes, attribute]
+        columns = IndexColumns(attributes)
+        name = columns.names[attribute.name]
+        default = encode_rank(ranker(attribute)(attribute.unset_value))
+        with self.lock, suppress(sqlite3.Error):
+            connection = self._open()
+            if self._is_file and self._writable:
+                with transaction(connection):
+                    column = f"{name} BLOB NOT NULL DEFAULT x'{default.hex()}'"
+                    connection.execute(f"ALTER TABLE main.arrays ADD COLUMN {column}")
+                    if name in columns.indexed:
+                        connection.execute(f"CREATE INDEX main.by_{name} ON arrays({', '.join(columns.order(name))})")
+                    connection.execute("UPDATE main.meta SET form = ?", (_form_of(attributes),))
+        self.close()
 
     def row(self, record: Record, mark: int) -> Row:
         """Return a record as a row."""

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.formats.metadata_json.records import value_to_json
 from hyperslab.model.schemas import AttributeSchema
 from hyperslab.model.schemas.arrays import canonical_value
+from hyperslab.model.schemas.attributes import value_to_json
 
 Rank = tuple[Any, ...]
 

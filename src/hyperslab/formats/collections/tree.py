@@ -374,7 +374,7 @@ class CollectionTreeReader(Reader):
         return CoordinateCells(np.empty(spec.shape, spec.numpy_dtype) if entry.cells is None else entry.cells)
 
     def refresh(self, path: str) -> None:
-        """Ask for all anew when it is needed; what is known of a collection stays, for its schema never changes."""
+        """Ask for all anew when it is needed; what is known of a collection stays while its document does."""
         with self._mutex:
             self._cached_tree = None
             gone = [name for name, found in self._collection_stores.items() if not found.exists()]

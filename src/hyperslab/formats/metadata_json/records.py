@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +19,13 @@ from hyperslab.errors import SchemaError
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json.cells import text_from_json
 from hyperslab.model.schemas.arrays import ArraySchema, AttributeValues, Record, check_id, key_of
-from hyperslab.model.schemas.attributes import AttributeSchema, type_name, with_complex
-from hyperslab.model.schemas.dimensions import get_utc, iso_text
+from hyperslab.model.schemas.attributes import AttributeSchema, type_name, value_to_json, with_complex
+from hyperslab.model.schemas.dimensions import get_utc
 
 ID, PRIMARY, CUSTOM = "id", "primary_attributes", "custom_attributes"
 
 
-def record_to_json(record: Record, *, updated: bool = False) -> dict[str, object]:
+def record_to_json(record: Record, *, updated: bool = False) -> dict[str, Any]:
     """Return the JSON values of a record.
 
     ``updated``: as the peer writes them after an update of custom attributes, whose datetimes then have a space for T.
@@ -45,16 +46,6 @@ def key_to_bytes(schema: ArraySchema, values: Record | AttributeValues) -> bytes
     """Return canonical JSON of primary values: equal keys, and only those, have equal bytes."""
     key = [value_to_json(value) for value in key_of(schema, values)]
     return json.dumps(key, separators=(",", ":")).encode("ascii")
-
-
-def value_to_json(value: object, *, spaced: bool = False) -> object:
-    """Return one value of an attribute."""
-    match value:
-        case datetime():
-            return str(get_utc(value)) if spaced else iso_text(value)
-        case complex():
-            return str(value)
-    return [value_to_json(part) for part in value] if isinstance(value, tuple) else value
 
 
 def record_from_json(schema: ArraySchema, doc: object, problems: Problems) -> Record:
@@ -81,10 +72,11 @@ def record_from_json(schema: ArraySchema, doc: object, problems: Problems) -> Re
             rest[name] = None if value is None else _value(known_customs[name], value, CUSTOM, problems)
     _warn_of_unknown(primary, key, PRIMARY, problems)
     _warn_of_unknown(custom, known_customs, CUSTOM, problems)
-    for name in known_customs:
+    for name, known in known_customs.items():
         if name not in rest:
-            problems.warn("missing-attribute", f"{CUSTOM}.{name} is missing: taken for null")
-            rest[name] = None
+            if not known.has_default:
+                problems.warn("missing-attribute", f"{CUSTOM}.{name} is missing: taken for null")
+            rest[name] = known.unset_value
     return Record(str(id), key, rest)
 
 

@@ -129,6 +129,10 @@ class ArraySchema:
             "fill_value": fill_text(self.fill_value),
         }
 
+    def with_attribute(self, attribute: AttributeSchema) -> ArraySchema:
+        """Return the schema with one more attribute. SchemaError for a name that is taken."""
+        return ArraySchema(self.dimensions, self.dtype, (*self.attributes, attribute), self.fill_value)
+
     def indexes(self, values: Mapping[str, object], shape: Sequence[int] | None = None) -> dict[str, dims.Index]:
         """Return the labels of one array's dimensions by name, from the values of its attributes (for ``$`` starts).
 
@@ -197,6 +201,11 @@ class VArraySchema(ArraySchema):
 
     def _key(self) -> tuple[object, ...]:
         return (*ArraySchema._key(self), self.vgrid, self.arrays_shape)
+
+    def with_attribute(self, attribute: AttributeSchema) -> VArraySchema:
+        """Return the schema with one more attribute. SchemaError for a name that is taken."""
+        attributes = (*self.attributes, attribute)
+        return VArraySchema(self.dimensions, self.dtype, attributes, self.fill_value, arrays_shape=self.arrays_shape)
 
     @property
     def is_regular(self) -> bool:
@@ -324,8 +333,8 @@ def check_new(
 ) -> tuple[dict[str, object], dict[str, object]]:
     """Return the values of a new array, complete and in the schema's order; SchemaError names the attribute.
 
-    Every primary value is needed. Custom ones are None unless given, but for datetimes, which are needed when
-    ``strict``, and for those that a time axis starts at.
+    Every primary value is needed. Custom ones are their default or None unless given, but for datetimes, which are
+    needed when ``strict``, and for those that a time axis starts at.
     """
     primary, custom = _mapping(primary, "primary"), _mapping(custom, "custom")
     both = [name for name in primary if name in custom]
@@ -337,7 +346,10 @@ def check_new(
     if missing:
         raise SchemaError(f"no value of the primary {_names(missing)}", remedy="give every primary attribute")
     key = {known.name: convert_value(known, primary[known.name]) for known in schema.primary_attributes}
-    rest = {known.name: _custom(schema, known, custom.get(known.name), strict) for known in schema.custom_attributes}
+    rest = {
+        known.name: _custom(schema, known, custom.get(known.name, known.unset_value), strict)
+        for known in schema.custom_attributes
+    }
     _check_times(schema, {**key, **rest})
     return key, rest
 

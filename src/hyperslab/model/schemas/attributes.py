@@ -5,18 +5,19 @@ The names are a table of ours: NumPy 2 has removed some of them, and what they m
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
 import numpy as np
 
 from hyperslab.errors import SchemaError
-from hyperslab.model.schemas.dimensions import as_moment, require_name
+from hyperslab.model.schemas.dimensions import as_moment, get_utc, iso_text, require_name
 
 # -- names of types of cells ------------------------------------------------------------------------------------------
 
@@ -261,12 +262,15 @@ class AttributeSchema:
     """An attribute that each array of a collection has.
 
     ``dtype`` is ``int``, ``float``, ``complex``, ``str``, ``tuple``, ``datetime.datetime`` or a NumPy type of numbers.
-    ``primary`` ones are the key of an array and never change; the values of others (custom ones) may.
+    ``primary`` ones are the key of an array and never change; the values of others (custom ones) may. ``default``: what
+    a custom one reads as in arrays that were made without it, None for unset; without a default (``...``) arrays that
+    lack it are reported by checks.
     """
 
     name: str
     dtype: type[Any]
     primary: bool
+    default: object = field(default=..., repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", require_name(self.name, "an attribute"))
@@ -277,11 +281,29 @@ class AttributeSchema:
             )
         if not isinstance(self.primary, bool):
             raise SchemaError(f"attribute {self.name!r}: primary is {self.primary!r}", remedy="give True or False")
+        if self.has_default and self.primary:
+            remedy = "give its value with each array"
+            raise SchemaError(f"the primary attribute {self.name!r} has a default", remedy=remedy)
+        if self.unset_value is not None:
+            made = convert_value(self, self.default)
+            # One object for all NaN, so that equal schemas compare as equal.
+            object.__setattr__(self, "default", math.nan if made != made else made)
+
+    @property
+    def has_default(self) -> bool:
+        """Return True if arrays may lack the attribute."""
+        return self.default is not ...
+
+    @property
+    def unset_value(self) -> object:
+        """The value in arrays that were made without it."""
+        return self.default if self.has_default else None
 
     @property
     def as_dict(self) -> dict[str, object]:
         """The attribute as a collection document has it."""
-        return {"name": self.name, "primary": self.primary, "dtype": type_name(self.dtype)}
+        default = {"default": value_to_json(self.default)} if self.has_default else {}
+        return {"name": self.name, "primary": self.primary, "dtype": type_name(self.dtype), **default}
 
 
 def type_name(kind: type) -> str:
@@ -294,6 +316,16 @@ def type_of(name: object) -> type:
     if isinstance(name, str) and name in _ATTRIBUTE_TYPES:
         return _ATTRIBUTE_TYPES[name]
     return dtype_of(name).type
+
+
+def value_to_json(value: object, *, spaced: bool = False) -> object:
+    """Return one value of an attribute as a JSON value. ``spaced``: datetimes with a space for T."""
+    match value:
+        case datetime():
+            return str(get_utc(value)) if spaced else iso_text(value)
+        case complex():
+            return str(value)
+    return [value_to_json(part) for part in value] if isinstance(value, tuple) else value
 
 
 def convert_value(attribute: AttributeSchema, value: object) -> object:

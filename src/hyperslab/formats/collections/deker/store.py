@@ -37,6 +37,7 @@ from hyperslab.formats.collections.base import (
     Layout,
     LayoutName,
     document_bytes,
+    no_versions_error,
     parse_document,
     record_of,
 )
@@ -103,6 +104,8 @@ class DekerLayout(Layout):
             document = parse_document(read_json_file(path), name)
         except FormatError as error:
             raise error.locate(url=path) from error.__cause__
+        if where.moment is not None:
+            raise no_versions_error(where.url, name)
         return DekerCollectionStore(os.path.dirname(folder), document, settings, writable=writable)
 
     def create(self, where: Location, document: CollectionDocument, settings: Settings) -> DekerCollectionStore:

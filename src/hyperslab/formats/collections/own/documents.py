@@ -72,7 +72,10 @@ ARRAYS, KEYS, GENERATIONS, UNSETTLED = "arrays", "keys", "generations", "unsettl
 JOURNAL, STAGED, CREATING, BATCHES = "journal", "staged", "creating", "batches"
 
 
-FOLDERS = (ARRAYS, KEYS, GENERATIONS, UNSETTLED, JOURNAL, STAGED, CREATING, BATCHES)
+VERSIONS = "versions"
+
+
+FOLDERS = (ARRAYS, KEYS, GENERATIONS, UNSETTLED, JOURNAL, STAGED, CREATING, BATCHES, VERSIONS)
 """All that a collection holds besides its document and its index."""
 
 
@@ -306,10 +309,15 @@ class ArrayDocuments:
             return False
         return all(isinstance(cut, int) and size <= cut for size, cut in zip(spec.shape, spec.chunks, strict=True))
 
-    def with_record(self, spec: ArraySpec, record: Record) -> bytes:
-        """Return a stored document with another record, and labels that follow it; what others have added stays."""
+    def with_record(self, spec: ArraySpec, record: Record, stored: ArraySpec) -> bytes:
+        """Return the document of an array with another record, and labels that follow it; what others have added to the
+        one that is ``stored`` stays, also values of attributes that came into the schema since it was read here."""
         indexes = self.document.schema.indexes(record.values, spec.shape)
-        attrs = {**spec.attrs, **records.record_to_json(record)}
+        known = {each.name for each in self.document.schema.attributes}
+        custom = stored.attrs.get(records.CUSTOM) or {}
+        later = {name: value for name, value in custom.items() if name not in known}
+        made = records.record_to_json(record)
+        attrs = {**spec.attrs, **made, records.CUSTOM: {**made[records.CUSTOM], **later}}
         return _check_size(write_again(render(spec.evolve(attrs=attrs, indexes=indexes))[NAME]), record.id)
 
     def merge_changes(self, stored: ArraySpec, wish: ArraySpec) -> ArraySpec:

@@ -6,26 +6,37 @@ read and how arrays are created.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import (
     AlreadyExists,
+    CollectionNotFound,
     Conflict,
     FormatError,
     NodeNotFound,
     NotFound,
     Problem,
+    ReadOnly,
     SchemaError,
     StorageError,
 )
 from hyperslab.formats.collections import base
-from hyperslab.formats.collections.base import CollectionDocument, CollectionStore, Layout, LayoutName, record_of
+from hyperslab.formats.collections.base import (
+    CollectionDocument,
+    CollectionStore,
+    Layout,
+    LayoutName,
+    no_versions_error,
+    record_of,
+)
 from hyperslab.formats.collections.own.documents import (
+    ARRAY,
     COLLECTIONS,
     FOLDERS,
     INDEX_FILES,
@@ -35,12 +46,14 @@ from hyperslab.formats.collections.own.documents import (
 )
 from hyperslab.formats.collections.own.rules import RULES, CollectionDamage
 from hyperslab.formats.collections.own.store import CollectionCreation, StoredCollection
+from hyperslab.formats.collections.own.versions import ArrayVersions, PastStore
 from hyperslab.formats.documents import read_document
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.rules import Finding
-from hyperslab.model.schemas.arrays import Record, check_collection_name
+from hyperslab.model.schemas.arrays import Record, check_collection_name, key_of
+from hyperslab.model.schemas.attributes import AttributeSchema
 from hyperslab.model.spec import ArraySpec
-from hyperslab.stores.base import Store
+from hyperslab.stores.base import Stamp, Store
 from hyperslab.stores.location import Location
 
 NAME: LayoutName = "hyperslab"
@@ -76,7 +89,8 @@ class OwnLayout(Layout):
             document = replace(base.parse_document(read_document(data, key), name), layout=NAME)
         except FormatError as error:
             raise error.locate(url=store.url, node=name, key=key) from error.__cause__
-        return OwnCollectionStore(store, document, data, settings)
+        found = OwnCollectionStore(store, document, data, settings)
+        return found if where.moment is None else found.at(where.moment)
 
     def create(self, where: Location, document: CollectionDocument, settings: Settings) -> OwnCollectionStore:
         """Make a new collection; AlreadyExists when the name is taken, Unsupported for filters that we have not."""
@@ -84,6 +98,8 @@ class OwnLayout(Layout):
         store = where.store(read_only=False, create=True)
         data = base.document_bytes(document)
         made = OwnCollectionStore(store, document, data, settings)
+        if made.versions is not None:
+            made.versions.require_locks()
         _ = made.documents.template  # what cannot be stored is refused before anything is
         taken = AlreadyExists(f"the collection {document.name!r} exists", url=where.url, node=document.name)
         if _is_taken(store, keys):  # before a folder is made for the lock
@@ -197,9 +213,10 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
         def renewed(data: bytes) -> bytes | None:
             record = self.parse_record(data, id)
             made.append(change(record))
-            return (
-                None if made[0] == record else self.documents.with_record(self.documents.parse_spec(data, id), made[0])
-            )
+            if made[0] == record:
+                return None
+            stored = self.documents.parse_spec(data, id)
+            return self.documents.with_record(stored, made[0], stored)
 
         self._replace_document(id, renewed)
         return made[0]
@@ -208,8 +225,9 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
         """Store another shape or other attributes of an array: what ``spec`` changes of the one that was read."""
 
         def renewed(data: bytes) -> bytes:
-            merged = self.documents.merge_changes(self.documents.parse_spec(data, id), spec)
-            return self.documents.with_record(merged, record_of(self.document, merged.attrs))
+            stored = self.documents.parse_spec(data, id)
+            merged = self.documents.merge_changes(stored, spec)
+            return self.documents.with_record(merged, record_of(self.document, merged.attrs), stored)
 
         self._replace_document(id, renewed)
 
@@ -225,6 +243,7 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
                 new = renewed(data)
             if new is None:
                 return
+            self.keep_versions(id, [ARRAY])
             # In this order: who dies on the way leaves the array among the unsettled, which every index reads anew.
             self._unsettle(id)
             self.store.put(self.keys.array_document(id), new, durable=durable)
@@ -251,6 +270,9 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
                     record = self.documents.parse_record(data, id)
                     if not self.is_committed(record):
                         return False
+                    if self.versions is not None:
+                        folder = self.keys.array(id)
+                        self.keep_versions(id, [key[len(folder) + 1 :] for key in self.store.list(folder)])
                     self._unsettle(id)
                     if self.has_key:
                         self.store.delete(self.key_entry(record), durable=self.settings.durable)
@@ -274,6 +296,47 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
             if removed:
                 self._mark_part_changed(part, removed)
 
+    def add_attribute(self, attribute: AttributeSchema) -> None:
+        """Add an attribute with a default to the schema: one document changes, whatever the number of arrays. Whoever
+        has the collection open goes on with the new schema at the next look. SchemaError, Conflict."""
+        self.require_writable()
+        if attribute.primary or not attribute.has_default:
+            message = f"the new attribute {attribute.name!r} is primary, or has no default"
+            raise SchemaError(message, node=self.keys.name, remedy="arrays that are there need a value of it")
+        document = replace(self.document, schema=self.document.schema.with_attribute(attribute))
+        with self._lock_document():
+            self.store.put(self.keys.document, base.document_bytes(document), durable=self.settings.durable)
+            if self.index_database is not None:
+                self.index_database.add_attribute(attribute)
+
+    def rename(self, name: str) -> None:
+        """Give the collection another name, by one rename of its folder. Who has it open finds it gone, and what is
+        being written there fails. AlreadyExists; Unsupported where folders have no names of their own."""
+        self.require_writable()
+        if not self.store.traits.renames:
+            super().rename(name)
+        keys = CollectionKeys(check_collection_name(name))
+        document = replace(self.document, name=name)
+        taken = AlreadyExists(f"the collection {name!r} exists", url=self.store.url, node=name)
+        with self._lock_document():
+            if _is_taken(self.store, keys):
+                raise taken
+            if self.index_database is not None:
+                self.index_database.close()
+            self.store.rename(self.keys.base, keys.base)
+            # Until this is stored the document has the old name, of which checks tell and which nobody minds.
+            self.store.put(keys.document, base.document_bytes(document), durable=self.settings.durable)
+
+    @contextmanager
+    def _lock_document(self) -> Iterator[None]:
+        """Hold the collection's document; CollectionNotFound where it is gone, or another one than was read."""
+        timeout = self.settings.lock_timeout
+        with _keep_folder(self.store, COLLECTIONS, timeout), self.store.lock_node(self.keys.base, timeout):
+            if not self.exists():
+                message = "the collection was removed, or its schema was changed"
+                raise CollectionNotFound(message, url=self.store.url, node=self.keys.name, remedy="open it anew")
+            yield
+
     def drop(self) -> None:
         """Remove the collection with all that belongs to it; one that is gone is fine."""
         self.require_writable()
@@ -286,8 +349,85 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
                 self.store.delete(self.keys.document, durable=self.settings.durable)
                 self.store.delete_prefix(self.keys.base, durable=self.settings.durable)
 
+    # -- the past ---------------------------------------------------------------------------------------------------
+
+    def at(self, moment: datetime) -> PastCollection:
+        """Return the collection as it was at a moment, to be read. Unsupported where it keeps no versions; Invalid for
+        a moment that is to come, or of which versions are kept no more."""
+        if self.versions is None:
+            raise no_versions_error(self.store.url, self.keys.name)
+        self.versions.check_moment(moment)
+        return PastCollection(self, self.versions, moment)
+
+    def changes(self, id: str) -> Sequence[datetime]:
+        """Return the moments at which an array changed, of which versions are kept, in order."""
+        return [] if self.versions is None else self.versions.moments(id)
+
+    def expire(self) -> int:
+        """Remove the versions whose time is over; return how many values these were."""
+        self.require_writable()
+        return 0 if self.versions is None else self.versions.expire()
+
     # -- arrays -----------------------------------------------------------------------------------------------------
 
     def find_damage(self, *, deep: bool) -> Iterable[Finding]:
         """Return every problem of the collection with what mends it; ``deep`` reads every cell besides."""
         return map(RULES.with_rule, CollectionDamage(self, deep=deep).find_damage())
+
+
+class PastCollection(OwnCollectionStore):
+    """A collection as it was at a moment. It takes no changes, and has no stored index."""
+
+    def __init__(self, present: OwnCollectionStore, versions: ArrayVersions, at: datetime) -> None:
+        store = PastStore(present.store, present.keys, versions, at)
+        super().__init__(store, present.document, base.document_bytes(present.document), present.settings)
+        self._past = store
+        self._present = present
+        self._versions = versions
+
+    def exists(self) -> bool:
+        """Return True if the collection is still there, with the same document."""
+        return self._present.exists()
+
+    def require_writable(self) -> None:
+        """Raise ReadOnly."""
+        raise ReadOnly("what is past never changes", url=self.store.url, remedy="open the collection without at=")
+
+    def is_committed(self, record: Record) -> bool:
+        """Return True if the array existed at the moment: its document was changed since, or its key leads to it."""
+        return self._was_changed(record.id) or self._present.is_committed(record)
+
+    def _was_changed(self, id: str) -> bool:
+        """Return True if an array's document is a version: only those of arrays that exist are kept."""
+        return bool(self._past.older(self.keys.array_document(id)))
+
+    def filter_committed(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield those of the records whose arrays existed."""
+        return filter(self.is_committed, records)
+
+    def id_of(self, key: tuple[object, ...]) -> str | None:
+        """Return the array that had these primary values: the one that has them now, or one that was removed since."""
+        id = self._present.id_of(key)
+        if id is not None and self.store.stamp(self.keys.array_document(id)) is not None:
+            return id
+        for part in self._versions.parts():
+            present = self._present.list_part(part)
+            removed = [id for id in self.list_part(part) if id not in present]
+            for record in self.records(removed):
+                if key_of(self.document.schema, record) == key:
+                    return record.id
+        return None
+
+    def generations(self) -> Mapping[str, Stamp]:
+        """Return the parts, whose arrays never change."""
+        return dict.fromkeys([*self._present.generations(), *self._versions.parts()], 1)
+
+    def list_part(self, part: str) -> Mapping[str, Stamp]:
+        """Return the ids of a part with the stamps of their documents."""
+        ids = {*self._present.list_part(part), *self._versions.ids(part)}
+        stamps = ((id, self.store.stamp(self.keys.array_document(id))) for id in sorted(ids) if part_of(id) == part)
+        return {id: stamp for id, stamp in stamps if stamp is not None}
+
+    def unsettled_ids(self) -> Collection[str]:
+        """Return no ids."""
+        return ()

@@ -22,7 +22,7 @@ import logging
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, partial
 
 from hyperslab.chunks.plan import batched
 from hyperslab.chunks.settings import Settings
@@ -54,6 +54,7 @@ from hyperslab.formats.collections.own.documents import (
     part_of,
 )
 from hyperslab.formats.collections.own.tiles import open_shard, open_tiles
+from hyperslab.formats.collections.own.versions import ArrayVersions
 from hyperslab.model.schemas.arrays import Record, is_id, new_id
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Stamp, Store, Unversioned
@@ -74,6 +75,9 @@ class StoredCollection:
         self._data = data
         self._stamp = store.stamp(self.keys.document)
         self.batches = BatchCommits(self.store, self.keys)
+        seconds = document.keep_versions
+        self.versions = None if seconds is None else ArrayVersions(store, self.keys, seconds)
+        """The older versions of the arrays; None where they are not kept."""
         self.has_key = bool(document.schema.primary_attributes)
 
     def exists(self) -> bool:
@@ -288,10 +292,18 @@ class StoredCollection:
     def chunks(self, id: str, spec: ArraySpec) -> ChunkSource:
         """Return the cells of an array under a spec."""
         folder = self.keys.array(id)
+        keep = None if self.versions is None else partial(self.keep_versions, id)
         if self.documents.is_single_shard(spec):
-            return open_shard(self.store, folder, spec, self.settings)
+            return open_shard(self.store, folder, spec, self.settings, keep_versions=keep)
         journal, staged = (f"{self.keys.folder(name)}/{id}" for name in (JOURNAL, STAGED))
-        return open_tiles(self.store, folder, spec, self.settings, journal_key=journal, staged_folder=staged)
+        return open_tiles(
+            self.store, folder, spec, self.settings, journal_key=journal, staged_folder=staged, keep_versions=keep
+        )
+
+    def keep_versions(self, id: str, names: Iterable[str]) -> None:
+        """Keep what lies under keys below an array's folder, where the collection keeps versions: they are locked."""
+        if self.versions is not None:
+            self.versions.keep(id, names, durable=self.settings.durable)
 
     def stamp(self, id: str) -> Stamp | None:
         """Return a value that identifies the present version of an array's document."""
@@ -388,6 +400,8 @@ class CollectionCreation:
             # Where documents are the commit, whoever reads must look for them until the generation tells of them.
             for record in () if self._has_key else batch:
                 self._store.put(self._keys.unsettled(record.id), b"", durable=self._each)
+            for record in batch:
+                self._collection.keep_versions(record.id, [ARRAY])
             pairs = [(self._keys.array_document(record.id), text(record)) for record in batch]
             self._store.put_new(pairs, durable=self._each)
             self._made += batch

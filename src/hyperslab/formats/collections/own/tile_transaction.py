@@ -23,7 +23,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,12 +40,18 @@ from hyperslab.stores.base import Stamp, Store
 # The slot of the array, above those of its tiles.
 _ARRAY = 1 << 32
 
+KeepVersions = Callable[[Iterable[str]], None]
+"""Keeps what lies under keys below an array's folder, before they are changed by who has locked them."""
+
 
 class TileTransaction:
     """The tiles of one array (``keys``), the place where they lie aside (``staging_folder``) and their journal."""
 
-    def __init__(self, keys: ChunkKeys, ndim: int, journal_key: str, staging_folder: str) -> None:
+    def __init__(
+        self, keys: ChunkKeys, ndim: int, journal_key: str, staging_folder: str, keep_versions: KeepVersions | None
+    ) -> None:
         self.keys = keys
+        self._keep_versions = keep_versions
         self.journal = WriteJournal(keys.store, journal_key)
         self.staging_folder = staging_folder
         self._ndim = ndim
@@ -92,6 +98,8 @@ class TileTransaction:
                     stamp, last = self.journal.read()
                 pending = last is not None and last.pending
                 if last is None or not pending or (not several and last.keys.isdisjoint(tiles)):
+                    if self._keep_versions is not None:
+                        self._keep_versions(tiles)
                     yield stamp, last
                     break
             self.complete(last, _left(deadline))
@@ -293,10 +301,14 @@ class GuardedChunkKeys(ChunkKeys):
     """Where the chunks of an array lie that is not in several tiles."""
 
     _presence: DeletionGuard | None = None
+    keep_versions: KeepVersions | None = None
 
     @contextmanager
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> Iterator[None]:
         """Hold the chunks' byte ranges, of an array that is there: NodeNotFound when it was removed meanwhile."""
         self._presence = self._presence or DeletionGuard(self)
+        coords = list(coords)
         with super().lock(coords, timeout), self._presence.required():
+            if self.keep_versions is not None:
+                self.keep_versions(map(self.key_of, coords))
             yield

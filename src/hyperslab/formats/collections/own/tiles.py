@@ -22,7 +22,13 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import Conflict, FormatError, HyperslabError, StorageError
-from hyperslab.formats.collections.own.tile_transaction import GuardedChunkKeys, JournalEntry, TileTransaction, new_txn
+from hyperslab.formats.collections.own.tile_transaction import (
+    GuardedChunkKeys,
+    JournalEntry,
+    KeepVersions,
+    TileTransaction,
+    new_txn,
+)
 from hyperslab.formats.format_errors import ReadOnlyChunks
 from hyperslab.formats.rules import Finding, found
 from hyperslab.formats.zarr.chunks import ChunkKeys
@@ -42,7 +48,14 @@ _NOTHING_HELD = nullcontext()
 
 
 def open_tiles(
-    store: Store, folder: str, spec: ArraySpec, settings: Settings, *, journal_key: str, staged_folder: str
+    store: Store,
+    folder: str,
+    spec: ArraySpec,
+    settings: Settings,
+    *,
+    journal_key: str,
+    staged_folder: str,
+    keep_versions: KeepVersions | None = None,
 ) -> ChunkSource:
     """Return the chunks of the Zarr v3 array in ``folder`` whose shards are tiles: its writes over several show as one.
 
@@ -54,17 +67,21 @@ def open_tiles(
     if not isinstance(shards, ShardedChunks):
         return shards
     keys = ChunkKeys(store, folder, key_of(spec), settings)
-    transaction = TileTransaction(keys, len(spec.shape), journal_key, staged_folder)
+    transaction = TileTransaction(keys, len(spec.shape), journal_key, staged_folder, keep_versions)
     return Tiles(shards, transaction)
 
 
-def open_shard(store: Store, folder: str, spec: ArraySpec, settings: Settings) -> ChunkSource:
+def open_shard(
+    store: Store, folder: str, spec: ArraySpec, settings: Settings, *, keep_versions: KeepVersions | None = None
+) -> ChunkSource:
     """Return the chunks of the Zarr v3 array in ``folder`` that is never stored in more than one shard. Unsupported
     when the cells cannot be decoded."""
     shard = open_chunks(store, folder, key_of(spec), spec, settings)
     if not isinstance(shard, ShardedChunks):
         return shard
-    return shard.with_keys(GuardedChunkKeys(store, folder, key_of(spec), settings))
+    keys = GuardedChunkKeys(store, folder, key_of(spec), settings)
+    keys.keep_versions = keep_versions
+    return shard.with_keys(keys)
 
 
 class Tiles(ChunkSource):

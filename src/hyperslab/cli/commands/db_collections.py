@@ -1,0 +1,232 @@
+"""``hyperslab db`` of collections alone: their schemas, arrays, queries, names and links."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from hyperslab.cli.arguments import at_option
+from hyperslab.cli.databases import (
+    array_rows,
+    describe_array,
+    find_collection,
+    find_database_array,
+    is_confirmed,
+    open_client,
+    refuse_server,
+    schema_rows,
+    tell_unreadable,
+    verb,
+)
+from hyperslab.cli.output import echo_rows, format_columns, print_json, print_remark
+from hyperslab.database import AttributeSchema
+from hyperslab.database.typed_conditions import is_condition, parse_conditions, parse_value
+from hyperslab.errors import Invalid
+from hyperslab.model.schemas.attributes import type_of
+
+
+def _show_arrays(
+    url: str,
+    name: str,
+    conditions: tuple[str, ...],
+    storage: dict[str, object] | None,
+    as_json: bool,
+    *,
+    name_of_verb: str,
+    at: str | None,
+    order: str | None,
+    limit: int | None,
+) -> None:
+    """Print the arrays of a collection that meet conditions, one a line."""
+    refuse_server(url, name_of_verb)
+    with open_client(url, storage) as client:
+        collection = find_collection(client, name, at)
+        wanted = parse_conditions(collection, conditions)
+        found = (describe_array(array) for array in collection.query(wanted, order=order, limit=limit))
+        if as_json:
+            print_json("db-query", url=url, collection=name, arrays=list(found))
+        else:
+            echo_rows(found, array_rows, "no arrays")
+        tell_unreadable(url, collection)
+
+
+@verb("schema", "weather.db temperature")
+@click.argument("url")
+@click.argument("collection")
+def schema(url: str, collection: str, storage_option: dict[str, Any] | None, as_json: bool) -> None:
+    """What the arrays of COLLECTION have in common: dimensions with their labels, attributes, type, fill value."""
+    refuse_server(url, "schema")
+    with open_client(url, storage_option) as client:
+        described = find_collection(client, collection)
+    if as_json:
+        print_json("db-schema", url=url, collection=described.as_dict)
+        return
+    click.echo("\n\n".join(format_columns(rows) for rows in schema_rows(described)))
+
+
+_order = click.option("--order", metavar="ATTR", help="By this attribute; -ATTR: from the largest value down.")
+_limit = click.option("--limit", type=click.IntRange(0), help="At most so many.")
+
+
+@verb("arrays", "weather.db temperature --limit 10")
+@click.argument("url")
+@click.argument("collection")
+@at_option("the collection")
+@_order
+@_limit
+def arrays(
+    url: str,
+    collection: str,
+    at: str | None,
+    order: str | None,
+    limit: int | None,
+    storage_option: dict[str, Any] | None,
+    as_json: bool,
+) -> None:
+    """The arrays of COLLECTION with their ids and attributes, one a line, in the order of their keys."""
+    _show_arrays(url, collection, (), storage_option, as_json, name_of_verb="arrays", at=at, order=order, limit=limit)
+
+
+@verb("query", "weather.db temperature 'dt>=2023-01-01' 'dt<=2023-01-31' station^=K --order -dt")
+@click.argument("url")
+@click.argument("collection")
+@click.argument("conditions", nargs=-1, metavar="[CONDITION]...")
+@at_option("the collection")
+@_order
+@_limit
+def query(
+    url: str,
+    collection: str,
+    conditions: tuple[str, ...],
+    at: str | None,
+    order: str | None,
+    limit: int | None,
+    storage_option: dict[str, Any] | None,
+    as_json: bool,
+) -> None:
+    """The arrays of COLLECTION whose attributes meet all CONDITIONs, one a line.
+
+    ATTR=VALUE (given several times: any of them), ATTR>=VALUE, ATTR<=VALUE, ATTR^=BEGINNING of a text, ATTR:=JSON
+    (null: not set).
+    """
+    _show_arrays(
+        url, collection, conditions, storage_option, as_json, name_of_verb="query", at=at, order=order, limit=limit
+    )
+
+
+@verb("relink", "weather.db temperature")
+@click.argument("url")
+@click.argument("collection", required=False)
+@click.option("--relative/--absolute", default=None, help="Links that stay right when the store moves, or the peer's.")
+def relink(
+    url: str, collection: str | None, relative: bool | None, storage_option: dict[str, object] | None, as_json: bool
+) -> None:
+    """Make the links of collections in DEKER's layout, or of one, lead to where its files are after a move or copy.
+
+    Without an option they stay of the kind that they are.
+    """
+    refuse_server(url, "relink")
+    with open_client(url, storage_option, writable=True) as client:
+        if collection:
+            names = [find_collection(client, collection).name]
+        else:
+            names = [each.name for each in client if each.layout == "deker"]
+        for name in names:
+            client.relink(name, relative=relative)
+    if as_json:
+        print_json("db-relink", url=url, collections=names)
+    elif names:
+        print_remark(f"the links of {', '.join(names)} lead to {url}")
+    else:
+        print_remark(f"no collection of {url} has links: they are those of DEKER's layout")
+
+
+@verb("add-attribute", "weather.db temperature quality int --default 0")
+@click.argument("url")
+@click.argument("collection")
+@click.argument("name")
+@click.argument("kind", metavar="TYPE")
+@click.option("--default", metavar="VALUE", help="The value in arrays that are not given another; without it unset.")
+def add_attribute(
+    url: str,
+    collection: str,
+    name: str,
+    kind: str,
+    default: str | None,
+    storage_option: dict[str, Any] | None,
+    as_json: bool,
+) -> None:
+    """Add a custom attribute to the schema of COLLECTION. No array is touched.
+
+    TYPE: int, float, complex, string, tuple, datetime, or a type of NumPy such as numpy.float32.
+    """
+    refuse_server(url, "add-attribute")
+    with open_client(url, storage_option, writable=True) as client:
+        found = find_collection(client, collection)
+        attribute = AttributeSchema(name, type_of(kind), primary=False, default=None)
+        if default is not None:
+            attribute = replace(attribute, default=parse_value(attribute, default))
+        found.add_attribute(attribute)
+        document = found.as_dict
+    if as_json:
+        print_json("db-add-attribute", url=url, collection=document)
+    else:
+        print_remark(f"the arrays of {collection} have {name}: {default if default is not None else 'unset'}")
+
+
+def show_changes(url: str, wanted: tuple[str, ...], storage: dict[str, Any] | None, *, as_json: bool) -> None:
+    """Print the moments at which the one array of a collection changed that an id or conditions name."""
+    if not wanted:
+        raise Invalid("db versions is about one array", url=url, remedy="name its collection, and its id or ATTR=VALUE")
+    with open_client(url, storage) as client:
+        array = find_database_array(find_collection(client, wanted[0]), wanted[1:])
+        moments = [moment.isoformat() for moment in array.changes()]
+    if as_json:
+        print_json("db-versions", url=url, collection=wanted[0], id=array.id, changes=moments)
+    elif moments:
+        click.echo("\n".join(moments))
+    else:
+        print_remark("no versions are kept: a collection is made with keep_versions, or has none")
+
+
+def expire_versions(url: str, collection: str, storage: dict[str, Any] | None, *, as_json: bool) -> None:
+    """Remove the older versions of a collection's arrays whose time is over."""
+    with open_client(url, storage, writable=True) as client:
+        count = find_collection(client, collection).expire()
+    if as_json:
+        print_json("db-expire", url=url, collection=collection, values=count)
+    else:
+        print_remark(f"{count} values of older versions were removed")
+
+
+def delete_collection(
+    url: str, wanted: tuple[str, ...], storage: dict[str, Any] | None, *, yes: bool, as_json: bool
+) -> None:
+    """Remove a collection, or those of its arrays that an id or conditions name."""
+    if not wanted:
+        raise Invalid("which collection is to be removed is not said", url=url, remedy="name it behind the URL")
+    name, *rest = wanted
+    with open_client(url, storage, writable=True) as client:
+        collection = find_collection(client, name)
+        if len(rest) == 1 and not is_condition(rest[0]):
+            found = [collection[rest[0]]]
+        else:
+            found = list(collection.query(parse_conditions(collection, rest))) if rest else []
+        count = len(found) if rest else len(collection)
+        arrays = "1 array" if count == 1 else f"{count} arrays"
+        what = f"{arrays} of the collection {name}" if rest else f"the collection {name} with {arrays}"
+        if rest and not found:
+            print_remark("no array is that: nothing was removed")
+        elif yes or is_confirmed(f"Remove {what}?", url):
+            for array in found:
+                array.delete()
+            if not rest:
+                collection.delete()
+            print_remark(f"{what} was removed" if count == 1 or not rest else f"{what} were removed")
+        else:
+            print_remark("nothing was removed")
+            return
+    if as_json:
+        print_json("db-delete", url=url, collection=name, ids=[array.id for array in found], arrays=count)

@@ -1,0 +1,242 @@
+"""Schemas that change: attributes that are added to a collection with arrays, and collections that get another name."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hyperslab as hs
+from hyperslab.database import ArraySchema, AttributeSchema, Client, Collection, DimensionSchema, VArraySchema
+from hyperslab.errors import AlreadyExists, CollectionNotFound, Invalid, ReadOnly, SchemaError, Unsupported
+
+DIMENSIONS = [DimensionSchema("x", 4), DimensionSchema("y", 6)]
+KEY = [AttributeSchema("day", int, primary=True), AttributeSchema("note", str, primary=False)]
+QUALITY = AttributeSchema("quality", int, primary=False, default=3)
+
+
+def make(client: Client, name: str = "air", **options: Any) -> Collection:
+    """Make a collection with ten arrays."""
+    collection = client.create_collection(name, ArraySchema(DIMENSIONS, np.float32, KEY), **options)
+    for day in range(10):
+        array = collection.create({"day": day}, {"note": f"n{day}"})
+        array[:].update(np.full((4, 6), day, np.float32))
+    return collection
+
+
+@pytest.fixture(params=["stored", "memory"])
+def options(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return {"index": request.param}
+
+
+def test_all_arrays_have_an_attribute_that_is_added(tmp_path: Path, options: dict[str, Any]) -> None:
+    with Client(tmp_path) as client:
+        collection = make(client, **options)
+        assert len(collection.query(day=(2, 4))) == 3
+        collection.add_attribute(QUALITY)
+        assert [each.name for each in collection.schema.attributes] == ["day", "note", "quality"]
+        assert len(collection.query(quality=3)) == 10
+        collection.create({"day": 10}, {"quality": 9})
+        collection.create({"day": 11})
+        collection.get(day=4).update_custom_attributes({"quality": 5})
+        assert [array.primary_attributes["day"] for array in collection.query(quality=(4, None))] == [4, 10]
+        assert [array.primary_attributes["day"] for array in collection.query(order="-quality", limit=2)] == [10, 4]
+        assert collection.get(day=11).custom_attributes == {"note": None, "quality": 3}
+        assert collection.get(day=4)[0, 0].read() == 4
+    with Client(tmp_path, mode="r") as client:
+        again = client.get_collection("air")
+        assert again is not None
+        assert len(again.query(quality=3)) == 10
+        assert again.get(day=4).custom_attributes == {"note": "n4", "quality": 5}
+        assert again.schema == collection.schema
+    assert not hs.check(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (str, "öl"),
+        (float, float("nan")),
+        (float, -0.5),
+        (complex, 1 - 2j),
+        (tuple, (1, "a", (2.5,))),
+        (datetime, datetime(2026, 1, 2, 3, tzinfo=UTC)),
+        (np.int16, 7),
+        (int, None),
+    ],
+    ids=str,
+)
+def test_a_default_is_stored_and_read(tmp_path: Path, kind: type, value: object) -> None:
+    with Client(tmp_path) as client:
+        collection = make(client, strict=False)
+        collection.add_attribute(AttributeSchema("added", kind, primary=False, default=value))
+        schema = collection.schema
+        copied = client.collection_from_dict({**collection.as_dict, "name": "copy"})
+    with Client(tmp_path, mode="r") as client:
+        again = client.get_collection("air")
+        assert again is not None and again.schema == schema == copied.schema
+        got = again.first().custom_attributes["added"]
+        assert got == value or (got != got and value != value)
+        assert len(again.query(added=value)) == 10
+
+
+def test_who_has_the_collection_open_goes_on(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Another client sees the attribute, and what it changes keeps the values of it."""
+    with Client(tmp_path) as one, Client(tmp_path) as other:
+        make(one, **options)
+        theirs = other.get_collection("air")
+        assert theirs is not None
+        known = theirs.get(day=1)
+        assert len(theirs.query(day=1)) == 1
+        ours = one.get_collection("air")
+        assert ours is not None
+        ours.add_attribute(QUALITY)
+        ours.get(day=1).update_custom_attributes({"quality": 8})
+        known.update_custom_attributes({"note": "changed"})
+        assert ours.get(day=1).custom_attributes == {"note": "changed", "quality": 8}
+        assert len(theirs.query(quality=8)) == 1
+        theirs.create({"day": 20}, {"quality": 1})
+        assert pickle.loads(pickle.dumps(theirs)).get(day=20).custom_attributes["quality"] == 1
+        assert [array.primary_attributes["day"] for array in ours.query(quality=1)] == [20]
+
+
+def test_a_store_with_the_old_schema_keeps_new_values(tmp_path: Path) -> None:
+    """It was read before, and writes after: values of attributes that it does not know stay as they are."""
+    with Client(tmp_path) as client, Client(tmp_path) as late:
+        collection = make(client)
+        known = late.get_collection("air")
+        assert known is not None
+        store = known._collection.store
+        id = known.get(day=2).id
+        collection.add_attribute(QUALITY)
+        collection[id].update_custom_attributes({"quality": 8})
+        store.update(id, lambda record: type(record)(record.id, record.primary, {"note": "late"}))
+        assert collection[id].custom_attributes == {"note": "n2", "quality": 8} | {"note": "late"}
+
+
+def test_attributes_are_added_one_after_another(tmp_path: Path, options: dict[str, Any]) -> None:
+    with Client(tmp_path) as client:
+        collection = make(client, **options)
+        for number in range(9):
+            collection.add_attribute(AttributeSchema(f"a{number}", int, primary=False, default=number))
+        assert all(len(collection.query({f"a{number}": number})) == 10 for number in range(9))
+
+
+def test_the_index_is_not_made_anew(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        collection = make(client)
+        if collection._collection.store.index_database is None:
+            pytest.skip("this file system has no stored index")
+        assert len(collection.query(day=1)) == 1
+        file = tmp_path / "collections" / "air" / "index.sqlite"
+        before = file.stat().st_ino
+        collection.add_attribute(QUALITY)
+        assert len(collection.query(quality=3)) == 10
+        assert file.stat().st_ino == before
+
+
+def test_varrays_keep_their_tiles(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        schema = VArraySchema(DIMENSIONS, np.int32, KEY, arrays_shape=(3, 4))
+        collection = client.create_collection("tiled", schema)
+        array = collection.create({"day": 1})
+        array[:].update(np.arange(24, dtype=np.int32).reshape(4, 6))
+        collection.add_attribute(QUALITY)
+        assert collection.varray_schema is not None
+        assert collection.varray_schema.arrays_shape == (3, 4)
+        np.testing.assert_array_equal(collection.first()[:].read(), np.arange(24).reshape(4, 6))
+
+
+def test_what_cannot_be_added_is_refused(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        collection = make(client)
+        before = collection.as_dict
+        for wrong in (
+            AttributeSchema("more", int, primary=True),
+            AttributeSchema("more", int, primary=False),
+            AttributeSchema("note", str, primary=False, default=None),
+        ):
+            with pytest.raises(SchemaError):
+                collection.add_attribute(wrong)
+        with pytest.raises(SchemaError):
+            AttributeSchema("more", int, primary=False, default="text")
+        with pytest.raises(SchemaError):
+            AttributeSchema("more", int, primary=True, default=1)
+        assert collection.as_dict == before
+    with Client(tmp_path, mode="r") as client, pytest.raises(ReadOnly):
+        client.get_collection("air").add_attribute(QUALITY)
+
+
+def test_dekers_layout_keeps_its_schema_and_name(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        collection = make(client, layout="deker")
+        with pytest.raises(Unsupported, match="hyperslab"):
+            collection.add_attribute(QUALITY)
+        with pytest.raises(Unsupported):
+            collection.rename("other")
+        with pytest.raises(SchemaError):
+            client.create_collection("more", ArraySchema(DIMENSIONS, int, [*KEY, QUALITY]), layout="deker")
+        assert len(collection) == 10
+
+
+def test_a_collection_gets_another_name(tmp_path: Path, options: dict[str, Any]) -> None:
+    with Client(tmp_path) as client, Client(tmp_path) as other:
+        collection = make(client, **options)
+        theirs = other.get_collection("air")
+        assert theirs is not None
+        assert len(collection.query(day=(2, 4))) == 3
+        renamed = collection.rename("wind")
+        assert renamed.name == "wind"
+        assert [each.name for each in client] == ["wind"]
+        assert [array.primary_attributes["day"] for array in renamed.query(day=(2, 4))] == [2, 3, 4]
+        assert renamed.get(day=3)[1, 1].read() == 3
+        renamed.create({"day": 30})
+        for gone in (collection, theirs):
+            with pytest.raises(CollectionNotFound):
+                gone.create({"day": 40})
+            with pytest.raises(CollectionNotFound):
+                gone.query(day=1)
+        assert other.get_collection("air") is None
+        assert len(other.get_collection("wind")) == 11
+        make(client)
+        with pytest.raises(AlreadyExists):
+            renamed.rename("air")
+        with pytest.raises(SchemaError):
+            renamed.rename("a/b")
+    assert not hs.check(tmp_path)
+
+
+def test_other_names_in_memory(tmp_path: Path) -> None:
+    """Other places than folders either rename at one stroke, or say that they cannot."""
+    with Client("memory://renamed") as client:
+        collection = make(client)
+        try:
+            collection = collection.rename("wind")
+        except Unsupported:
+            assert collection.name == "air"
+        assert len(collection) == 10
+        collection.add_attribute(QUALITY)
+        assert len(collection.query(quality=3)) == 10
+
+
+def test_removed_collections_are_no_evolved_ones(tmp_path: Path) -> None:
+    with Client(tmp_path) as client, Client(tmp_path) as other:
+        make(client)
+        theirs = other.get_collection("air")
+        assert theirs is not None
+        client.get_collection("air").delete()
+        client.create_collection("air", ArraySchema(DIMENSIONS, np.int8, KEY))
+        with pytest.raises(CollectionNotFound):
+            theirs.create({"day": 1})
+
+
+def test_names_are_checked_before_anything_is_moved(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        collection = make(client)
+        with pytest.raises((SchemaError, Invalid)):
+            collection.rename("..")
+        assert len(collection) == 10

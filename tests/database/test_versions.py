@@ -1,0 +1,257 @@
+"""Collections that keep versions: as of every moment they read as they were then."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hyperslab as hs
+from hyperslab.database import ArraySchema, AttributeSchema, Client, Collection, DimensionSchema, VArraySchema
+from hyperslab.errors import Invalid, ReadOnly, Unsupported
+
+ATTRIBUTES = [AttributeSchema("day", int, primary=True), AttributeSchema("note", str, primary=False)]
+WHOLE = ArraySchema([DimensionSchema("x", 4), DimensionSchema("y", 6)], np.int32, ATTRIBUTES, fill_value=-1)
+TILED = VArraySchema([DimensionSchema("x", 4), DimensionSchema("y", 6)], np.int32, ATTRIBUTES, -1, arrays_shape=(2, 3))
+GROWING = ArraySchema([DimensionSchema("x", None), DimensionSchema("y", 6)], np.int32, ATTRIBUTES, fill_value=-1)
+
+State = dict[int, tuple[str | None, Any]]
+
+
+def state(collection: Collection) -> State:
+    """Return attributes and cells of all arrays, by key."""
+    return {
+        array.primary_attributes["day"]: (array.custom_attributes["note"], array[:].read().tolist())
+        for array in collection
+    }
+
+
+def now() -> datetime:
+    """Return the present moment, which is that of no change before or after."""
+    time.sleep(0.000_01)
+    moment = datetime.now(UTC)
+    time.sleep(0.000_01)
+    return moment
+
+
+def past(client: Client, moment: datetime) -> Collection:
+    found = client.get_collection("air", at=moment)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("schema", [WHOLE, TILED, GROWING], ids=["whole", "tiled", "growing"])
+@pytest.mark.parametrize("index", ["stored", "memory"])
+@settings(max_examples=15, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["make", "cells", "note", "remove", "append"]), st.integers(0, 3), st.integers(0, 9)),
+        max_size=14,
+    )
+)
+def test_every_moment_reads_as_it_was(
+    tmp_path_factory: pytest.TempPathFactory, schema: Any, index: Any, steps: list[tuple[str, int, int]]
+) -> None:
+    root = tmp_path_factory.mktemp("versions")
+    with Client(root, durable=False) as client:
+        collection = client.create_collection("air", schema, index=index, keep_versions=True)
+        known: list[tuple[datetime, State]] = [(now(), {})]
+        for step, day, value in steps:
+            array = collection.get(day=day)
+            if step == "make" and array is None:
+                collection.create({"day": day}, {"note": f"n{value}"})
+            elif array is None:
+                continue
+            elif step == "append" and schema is GROWING:
+                array.append(np.full((2, 6), value, np.int32))
+            elif step == "cells" and array.shape[0]:
+                array[value % array.shape[0] :, value % 6 :].update(value)
+            elif step == "note":
+                array.update_custom_attributes({"note": f"m{value}"})
+            elif step == "remove":
+                array.delete()
+            known.append((now(), state(collection)))
+        for moment, then in known:
+            assert state(past(client, moment)) == then
+    with Client(root, mode="r") as client:
+        for moment, then in known:
+            collection = past(client, moment)
+            assert state(collection) == then
+            assert len(collection) == len(then)
+            for day, (note, _) in then.items():
+                found = collection.get(day=day)
+                assert found is not None and found.custom_attributes["note"] == note
+                assert day in [each.primary_attributes["day"] for each in collection.query(note=note)]
+            assert collection.get(day=100) is None
+    assert not hs.check(root)
+
+
+def test_what_is_past_takes_no_changes(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        collection = client.create_collection("air", WHOLE, keep_versions=True)
+        collection.create({"day": 1})
+        then = past(client, now())
+        with pytest.raises(ReadOnly):
+            then.create({"day": 2})
+        with pytest.raises(ReadOnly):
+            then.first()[:].update(1)
+        with pytest.raises(ReadOnly):
+            then.first().update_custom_attributes({"note": "x"})
+        for change in (then.first().delete, then.clear, then.delete, then.expire):
+            with pytest.raises(ReadOnly):
+                change()
+        assert len(collection) == 1
+
+
+def test_moments_that_have_no_versions(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        client.create_collection("air", WHOLE, keep_versions=60)
+        client.create_collection("other", WHOLE)
+        with pytest.raises(Invalid, match="kept"):
+            client.get_collection("air", at=datetime.now(UTC) - timedelta(hours=1))
+        with pytest.raises(Invalid, match="come"):
+            client.get_collection("air", at="2999-01-01")
+        with pytest.raises(Unsupported, match="keep_versions"):
+            client.get_collection("other", at="2020-01-01")
+        assert client.get_collection("none", at="2020-01-01") is None
+        for wrong in (-1, "long", 1e12):
+            with pytest.raises(Invalid):
+                client.create_collection("wrong", WHOLE, keep_versions=wrong)
+        with pytest.raises(Unsupported):
+            client.create_collection("wrong", WHOLE, keep_versions=True, layout="deker")
+        assert sorted(each.name for each in client) == ["air", "other"]
+
+
+def test_changes_of_an_array_are_told(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        collection = client.create_collection("air", TILED, keep_versions=timedelta(days=1))
+        before = now()
+        array = collection.create({"day": 1})
+        array[:].update(5)
+        array.update_custom_attributes({"note": "a"})
+        made, written, noted = array.changes()
+        assert before < made < written < noted < now()
+        assert state(past(client, written))[1] == (None, np.full((4, 6), 5).tolist())
+        assert state(past(client, made))[1] == (None, np.full((4, 6), -1).tolist())
+        assert state(past(client, made - timedelta(microseconds=1))) == {}
+
+
+def test_versions_whose_time_is_over_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hyperslab.formats.collections.own.versions._GRACE", 0.0)
+    with Client(tmp_path) as client:
+        collection = client.create_collection("air", WHOLE, keep_versions=0.5)
+        array = collection.create({"day": 1})
+        for value in range(5):
+            array[:].update(value)
+        moment = now()
+        array[:].update(7)
+        assert state(past(client, moment))[1][1] == np.full((4, 6), 4).tolist()
+        then = past(client, moment)
+        time.sleep(0.6)
+        with pytest.raises(Invalid, match="kept"):
+            then.first()
+        assert collection.expire() > 5
+        assert array.changes() == []
+        assert array[:].read()[0, 0] == 7
+        assert not list((tmp_path / "collections" / "air").rglob("versions/*/*"))
+
+
+def test_a_past_collection_is_pickled(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        collection = client.create_collection("air", WHOLE, keep_versions=True)
+        collection.create({"day": 1})[:].update(1)
+        then = past(client, now())
+        collection.get(day=1)[:].update(2)
+        assert pickle.loads(pickle.dumps(then)).get(day=1)[0, 0].read() == 1
+        assert pickle.loads(pickle.dumps(then.first()))[0, 0].read() == 1
+
+
+def test_an_array_that_was_made_anew_is_the_one_of_the_moment(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        collection = client.create_collection("air", WHOLE, keep_versions=True)
+        first = collection.create({"day": 1})
+        moment = now()
+        first.delete()
+        gone = now()
+        second = collection.create({"day": 1})
+        assert past(client, moment).get(day=1).id == first.id
+        assert past(client, gone).get(day=1) is None
+        assert past(client, now()).get(day=1).id == second.id != first.id
+
+
+def test_versions_are_second_names_of_files(tmp_path: Path) -> None:
+    """What is kept takes no room until it is replaced."""
+    with Client(tmp_path) as client:
+        collection = client.create_collection("air", TILED, keep_versions=True)
+        array = collection.create({"day": 1})
+        array[:].update(1)
+        array[0, 0].update(2)
+        folder = tmp_path / "collections" / "air"
+        kept = [path for path in folder.rglob("versions/*/*/c.*/*") if path.stat().st_size]
+        assert len(kept) == 1  # of the one tile that changed
+        assert client.calculate_storage_size("air").bytes > 0
+        collection.rename("wind")
+        found = client.get_collection("wind")
+        assert found is not None and len(found.first().changes()) == 3
+
+
+WRITER = """
+import sys
+from datetime import UTC, datetime
+import numpy as np
+from hyperslab.database import Client
+with Client(sys.argv[1]) as client:
+    collection = client.get_collection("air")
+    array = collection.get(day=1)
+    for value in range(1, 10_000):
+        array[:].update(value)
+        print(value, datetime.now(UTC).isoformat(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("schema", [WHOLE, TILED], ids=["whole", "tiled"])
+def test_what_was_acknowledged_is_found_after_a_kill(tmp_path: Path, schema: Any) -> None:
+    """A writer is killed at any moment: the state as of each acknowledged write is the one that it wrote."""
+    with Client(tmp_path, durable=False) as client:
+        collection = client.create_collection("air", schema, keep_versions=True)
+        collection.create({"day": 1})[:].update(0)
+        moments: dict[int, datetime] = {}
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        ) as writer:
+            assert writer.stdout is not None
+            for line in writer.stdout:
+                value, text = line.split()
+                moments[int(value)] = datetime.fromisoformat(text)
+                if len(moments) == 25:
+                    os.kill(writer.pid, signal.SIGKILL)
+        for value, moment in moments.items():
+            np.testing.assert_array_equal(past(client, moment).get(day=1)[:].read(), np.full((4, 6), value))
+        last = collection.get(day=1)[:].read()
+        assert last.min() == last.max() >= max(moments)
+
+
+@pytest.mark.parametrize("schema", [WHOLE, TILED], ids=["whole", "tiled"])
+def test_readers_of_a_moment_see_nothing_of_writers(tmp_path: Path, schema: Any) -> None:
+    with Client(tmp_path, durable=False) as client:
+        collection = client.create_collection("air", schema, keep_versions=True)
+        collection.create({"day": 1})[:].update(-7)
+        moment = now()
+        with subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE) as writer:
+            assert writer.stdout is not None
+            writer.stdout.readline()
+            for _ in range(100):
+                np.testing.assert_array_equal(past(client, moment).get(day=1)[:].read(), np.full((4, 6), -7))
+            assert collection.get(day=1)[0, 0].read() > 0
+            writer.kill()
