@@ -131,6 +131,33 @@ def test_an_array_by_name(
     assert number > 1
 
 
+@pytest.mark.parametrize("layout", ["compatible", "extended"])
+@pytest.mark.parametrize("face", ["name", "id", "array"])
+def test_an_object_that_grows(
+    mongo: Mongo, database: Database[Any], counted: tuple[Before, Database[Any]], layout: Any, face: str
+) -> None:
+    """What was stored in one piece is in chunks afterwards: whoever has read the document of before reads it again."""
+    before, reader = counted
+    writer = XarrayMongoDB(database, layout=layout, chunk_size_bytes=16, embed_threshold_bytes=48)
+    xdb, number = XarrayMongoDB(reader, layout=layout), 0
+    before.act = lambda: writer.append("o", dataset(1, 3), "x")
+    while True:
+        id, future = writer.put(dataset(1, 6), name="o", replace=True)
+        future.compute(scheduler="sync")
+        before.left = number
+        if face == "array":
+            url = f"{mongo.url}/{database.name}#o"
+            array = hs.open_group(url, storage_options={"event_listeners": [before]})["w"]
+            found = array[:].tolist()
+        else:
+            found = xdb.get("o" if face == "name" else id, load=True)["w"].values.tolist()
+        assert found in ([1.0] * 6, [1.0] * 9)
+        if before.left is not None:
+            break
+        number += 1
+    assert number > 1
+
+
 @pytest.mark.parametrize("writer", ["replace", "save"])
 def test_variables_of_two_objects_are_never_mixed(mongo: Mongo, database: Database[Any], writer: str) -> None:
     url = f"{mongo.url}/{database.name}#o"

@@ -98,6 +98,32 @@ def test_a_version_that_was_removed_is_not_taken_for_the_next(keeping: XarrayMon
     assert_identical(keeping.get("a", load=True, at=moments[1]), days(0, 5, 3))
 
 
+def test_what_was_replaced_is_a_version_before_anybody_has_made_it_one(
+    keeping: XarrayMongoDB, database: Database[Any]
+) -> None:
+    """As whoever replaces it leaves it who is killed in the midst of that."""
+    ids = [put(keeping, days(0, 5), "a")]
+    moments = []
+    for scale in (2.0, 3.0):
+        moments.append(now(database))
+        ids.append(keeping.replace("a", days(0, 5, scale))[0])
+    fields = {f"hyperslab.{name}": "" for name in ("status", "lineage", "since", "retired_at")}
+    keeping.meta.update_one({"_id": ids[1]}, {"$unset": {name: "" for name in (*fields,) if "status" in name}})
+    keeping.meta.update_one({"_id": ids[1]}, {"$unset": {"hyperslab.retired_at": ""}})
+    taken = {"hyperslab.replaces": ids[1], "hyperslab.keeps": -1}
+    keeping.meta.update_one({"_id": ids[2]}, {"$unset": fields, "$set": taken})
+    for _ in range(2):
+        versions = keeping.versions("a")
+        assert [info.id for info in versions] == ids
+        assert [info.status for info in versions] == ["retired", "retired", None]
+        assert [keeping.get("a", at=moment).attrs["scale"] for moment in moments] == [1, 2]
+        assert keeping.get("a", at="2100-01-01").attrs["scale"] == 3
+        assert [info.id for info in keeping.list()] == ids[2:]
+        hs.repair(f"mongodb://{':'.join(map(str, database.client.address))}/{database.name}", dry_run=False)
+        keeping.rename("a", "a")  # whoever is next makes it one
+    assert keeping.meta.find_one({"_id": ids[1]})["hyperslab"]["status"] == "retired"  # type: ignore[index]
+
+
 def test_whoever_reads_a_version_reads_on(keeping: XarrayMongoDB) -> None:
     put(keeping, days(0, 5).chunk({"time": 2}), "a")
     lazy = keeping.get("a")
@@ -135,6 +161,18 @@ def test_expire_counts_versions_as_objects_of_their_name(keeping: XarrayMongoDB)
     assert sorted(info.attrs["scale"] for info in gone) == [0, 1, 2]
     assert [info.attrs["scale"] for info in keeping.versions("a")] == [3, 4]
     assert keeping.collect_garbage(age=0).orphans == ()
+
+
+def test_the_present_object_is_the_newest_whatever_the_clocks_say(keeping: XarrayMongoDB) -> None:
+    """Ids have the second of the clock of whoever put the object, and say nothing within one."""
+    ahead = ObjectId(f"{0x7FFFFFFF:08x}{'0' * 16}")
+    keeping.put(days(0, 5, 1), name="a", _id=ahead)
+    keeping.replace("a", days(0, 5, 2))
+    keeping.replace("a", days(0, 5, 3))
+    assert [info.attrs["scale"] for info in keeping.expire(keep_newest=2)] == [1]
+    assert [info.attrs["scale"] for info in keeping.versions("a")] == [2, 3]
+    assert [info.attrs["scale"] for info in keeping.expire(keep_newest=1)] == [2]
+    assert_identical(keeping.get("a", load=True), days(0, 5, 3))
 
 
 def test_delete_removes_versions_too(keeping: XarrayMongoDB) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from own_store import ids, key_of, kinds, made, opened, record
 
+from hyperslab.errors import StorageError
 from hyperslab.stores.location import Location
 from programs import side_by_side
+from servers.faults import faulty
 from servers.s3 import S3
 
 HERE = Path(__file__).parent
@@ -82,6 +85,26 @@ def test_in_a_folder(tmp_path: Path) -> None:
 def test_in_a_bucket(s3: S3) -> None:
     url = f"s3://{s3.bucket()}/root"
     check(Location.of(url, s3.options), s3.options, url, 2, 25)
+
+
+def test_a_key_whose_entry_may_have_been_stored_stays_free(s3: S3) -> None:
+    """The answer to the request that stores it is lost, and the server answers no other one: the creation has failed,
+    and keeps nobody from the key."""
+    url = f"s3://{s3.bucket()}/root"
+    made(Location.of(url, s3.options))
+    with faulty(s3.endpoint) as proxy:
+        retries = {"max_retries": 1, "backoff": {"init_backoff": timedelta(milliseconds=5)}}
+        bad = opened(Location.of(url, s3.options | {"endpoint": proxy.url, "retry_config": retries}))
+        faults = iter(["lost", *["503"] * 100])
+        proxy.choose = lambda method, path: next(faults) if method == "PUT" and "/keys/" in path else None
+        with pytest.raises(StorageError):
+            bad.create([record(1)])
+    sound = opened(Location.of(url, s3.options))
+    assert (ids(sound), sound.id_of(key_of(record(1)))) == (set(), None)
+    assert kinds(sound, deep=True) == []
+    again = record(1)
+    sound.create([again])
+    assert sound.id_of(key_of(again)) == again.id
 
 
 @pytest.mark.soak

@@ -31,9 +31,11 @@ from hyperslab.bridges.mongo.put_tasks import put_object
 from hyperslab.bridges.mongo.reads import Load, build_object, eager_names, lazy_variables
 from hyperslab.errors import HyperslabError, Invalid, NotFound, Problem, WrongType
 from hyperslab.formats.mongo import completeness, objects, rules, search
-from hyperslab.formats.mongo.bson_values import Document
+from hyperslab.formats.mongo.bson_values import Collections, Document
+from hyperslab.formats.mongo.document import Meta
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.indexes import SearchIndex, ensure_index, ensure_write_indexes
+from hyperslab.formats.mongo.object_changes import version_query
 from hyperslab.formats.mongo.retention import expire_objects
 from hyperslab.formats.mongo.variables import load_object, raise_if_incomplete, read_variables
 from hyperslab.model.amounts import parse_retention
@@ -195,18 +197,27 @@ class XarrayMongoDB:
         if at is not None:
             id = search.find_version(here.meta, id, at)
         while True:
+            meta = load_object(here, id) if at is not None else self._load_present(here, _id, id)
             try:
-                meta = load_object(here, id)
                 now = eager_names(meta, load)
                 later = [name for name in meta.variables if name not in now]
                 if self._options.verify and later:
                     raise_if_incomplete(meta, here.chunks)
                 loaded = read_variables(here, meta, now) | lazy_variables(origin, here, meta, later)
                 return build_object(meta, loaded, self._ureg)
-            except DocumentNotFoundError:  # another object may have taken its place while it was read
-                if at is not None:
+            except DocumentNotFoundError:
+                # While it was read the object may have grown, so that what was in one piece is in chunks, or another
+                # one may have taken its place.
+                if here.meta.find_one(version_query(meta.id, meta.extension.get("version")), {"_id": 1}) is not None:
                     raise
-                gone, id = id, _resolve(here.meta, _id)
+
+    def _load_present(self, here: Collections, wanted: Any, id: Any) -> Meta:
+        """Return the object of an id, or the one that has taken its place under the name by which it is wanted."""
+        while True:
+            try:
+                return load_object(here, id)
+            except DocumentNotFoundError:
+                gone, id = id, _resolve(here.meta, wanted)
                 if id == gone:
                     raise
 

@@ -364,24 +364,42 @@ def finish_replacement(meta: DocumentCollection, chunks: DocumentCollection, id:
 
     One that was given another name meanwhile stays.
     """
-    chain, keeps = [id], []
-    while (own := meta.find_one({"_id": chain[-1]}, _NAME_FIELDS)) is not None:
-        old = _extension(own).get("replaces")
-        if old is None or old in chain or "status" in _extension(own):
-            break
-        chain.append(old)
-        keeps.append(_extension(own).get("keeps"))
+    chain = replacement_chain(meta, id)
+    taken = [(own["_id"], _extension(own)) for own in chain]
+    places = [(newer, found["replaces"], found.get("keeps")) for newer, found in taken if takes_place(found)]
     name = _own_name(meta, id)
-    for newer, old, seconds in reversed([*zip(chain[:-1], chain[1:], keeps, strict=True)]):
+    for newer, old, seconds in reversed(places):
         wanted = {"_id": old, "name": {"$eq": name}, STATUS: {"$exists": False}}
         if isinstance(seconds, int | float):
             _retire(meta, wanted, newer, seconds)
         else:
             _inherit_lineage(meta, newer, old)  # the versions of what goes are those of what has taken its place
             _delete_documents(meta, chunks, wanted, old)
-    if len(chain) > 1:
+    if places:
         done = {"$unset": {REPLACES: 1, KEEPS: 1}, "$inc": {VERSION: 1}}
-        meta.update_one({"_id": id, REPLACES: {"$eq": chain[1]}}, done)
+        meta.update_one({"_id": id, REPLACES: {"$eq": places[0][1]}}, done)
+
+
+def replacement_chain(meta: DocumentCollection, id: ObjectId) -> list[MutableDocument]:
+    """Return the document of an object, then that of the one whose place it has taken, as long as that is still to be
+    removed or kept, and so on; with the fields that are about names. Empty where the object is not there."""
+    chain = list[MutableDocument]()
+    wanted: object = id
+    while wanted not in [own["_id"] for own in chain]:
+        own = meta.find_one({"_id": wanted}, _NAME_FIELDS)
+        if own is None:
+            break
+        chain.append(own)
+        if not takes_place(_extension(own)):
+            break
+        wanted = _extension(own)["replaces"]
+    return chain
+
+
+def takes_place(extension: Document) -> bool:
+    """Return True if an object with these fields has taken the place of another one that is still to be removed or
+    kept."""
+    return extension.get("replaces") is not None and "status" not in extension
 
 
 def _retire(meta: DocumentCollection, wanted: Document, newer: ObjectId, seconds: float) -> None:

@@ -8,12 +8,13 @@ collection removes it; all other objects are whole, and the next run goes on wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import timedelta
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hyperslab.errors import Invalid
 from hyperslab.formats.mongo.bson_values import Document, DocumentCollection
+from hyperslab.formats.mongo.document import RETIRED
 from hyperslab.formats.mongo.objects import delete_object
 from hyperslab.formats.mongo.search import ObjectInfo, equal_in_bson, find_objects
 from hyperslab.formats.mongo.server import server_time
@@ -50,11 +51,8 @@ def expire_objects(
 
     def expire() -> Iterator[ObjectInfo]:
         latest = None if seconds is None else server_time(meta) - timedelta(seconds=seconds)
-        name, newer = None, 0
-        for info in found:
-            newer = newer + 1 if equal_in_bson(info.name, name) else 1
-            name = info.name
-            if keep_newest is not None and (not is_by_age if name is None else newer <= keep_newest):
+        for newer, info in enumerate(found, 1) if keep_newest is None else _with_ranks(found):
+            if keep_newest is not None and (not is_by_age if info.name is None else newer <= keep_newest):
                 continue
             if latest is not None and (info.created is None or info.created >= latest):
                 continue
@@ -63,3 +61,28 @@ def expire_objects(
             yield info
 
     return expire()
+
+
+def _with_ranks(found: Iterable[ObjectInfo]) -> Iterator[tuple[int, ObjectInfo]]:
+    """Yield objects, which come by name and from the newest on, each with its number among those of its name: first the
+    present ones, then the older versions, the one that was replaced last first.
+
+    Ids do not tell that: they have the second of the clock of whoever put the object. With its rank by id a present
+    object would be taken for older than a version of it that was put within the same second, or where a clock is ahead.
+    """
+    name, rank, older = None, 0, list[ObjectInfo]()
+    for info in found:
+        if not equal_in_bson(info.name, name):
+            yield from enumerate(_newest_first(older), rank + 1)
+            name, rank, older = info.name, 0, []
+        if info.status == RETIRED and name is not None:
+            older.append(info)
+        else:
+            rank += 1
+            yield rank, info
+    yield from enumerate(_newest_first(older), rank + 1)
+
+
+def _newest_first(versions: list[ObjectInfo]) -> list[ObjectInfo]:
+    always = datetime.min.replace(tzinfo=UTC)
+    return sorted(versions, key=lambda info: info.retired or always, reverse=True)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import islice, pairwise
 from math import prod
 from typing import Any, Literal
 
@@ -29,12 +29,14 @@ from hyperslab.formats.mongo.bson_values import (
     Sizes,
     dtype_from_text,
     parse_sizes,
+    subdocument,
 )
 from hyperslab.formats.mongo.chunk_queries import CHUNKS_PER_QUERY
 from hyperslab.formats.mongo.document import ARRAY, EXTENSION, LINEAGE, RETIRED, RETIRED_AT, SINCE, STATUS
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.indexes import BINARY, is_plain_word
-from hyperslab.formats.mongo.objects import find_replaced
+from hyperslab.formats.mongo.objects import find_replaced, replacement_chain
+from hyperslab.formats.mongo.server import server_time
 
 _RANGED = ((int, float), (str,), (datetime,), (bytes,))
 
@@ -394,16 +396,33 @@ def find_objects(
 
 def find_versions(meta: DocumentCollection, id: ObjectId) -> list[ObjectInfo]:
     """Return an object and its older versions that are kept, the oldest first. DocumentNotFoundError."""
-    own = meta.find_one({"_id": id}, {LINEAGE: 1})
-    if own is None:
+    chain = replacement_chain(meta, id)
+    if not chain:
         raise DocumentNotFoundError(id)
-    lineage = own.get(EXTENSION, {}).get("lineage")
-    if lineage is None:
-        return [describe_object(meta, id)]
-    known = {"$or": [{STATUS: RETIRED}, {STATUS: {"$exists": False}}]}
-    rows = meta.aggregate([{"$match": {LINEAGE: {"$eq": lineage}, **known}}, {"$project": INFO_PROJECTION}])
-    now = datetime.max.replace(tzinfo=UTC)
-    return sorted(map(parse_info, rows), key=lambda info: (info.retired or now, info.id))
+    extensions = [subdocument(own, EXTENSION) for own in chain]
+    lineage = next((found["lineage"] for found in extensions if "lineage" in found), None)
+    # Whoever took the place of an object may not have lived to make it a version: it is one all the same.
+    kept = {
+        old["_id"]: -number
+        for number, (newer, old) in enumerate(pairwise(chain))
+        if isinstance(subdocument(newer, EXTENSION).get("keeps"), int | float)
+        and old.get("name") == chain[0].get("name")
+    }
+    gone = [old["_id"] for old in chain[1:] if old["_id"] not in kept]
+    known = {"$or": [{STATUS: RETIRED}, {STATUS: {"$exists": False}}], "_id": {"$nin": gone}}
+    of_lineage = [] if lineage is None else [{LINEAGE: {"$eq": lineage}, **known}]
+    match = {"$or": [{"_id": {"$in": [id, *kept]}}, *of_lineage]}
+    rows = meta.aggregate([{"$match": match}, {"$project": INFO_PROJECTION}])
+    infos = [parse_info(row) for row in rows]
+    if not infos:
+        raise DocumentNotFoundError(id)
+    if kept:
+        now = server_time(meta)
+        infos = [
+            replace(info, status=RETIRED, retired=info.retired or now) if info.id in kept else info for info in infos
+        ]
+    never = datetime.max.replace(tzinfo=UTC)
+    return sorted(infos, key=lambda info: (info.retired or never, kept.get(info.id, 0), info.id))
 
 
 def find_version(meta: DocumentCollection, id: ObjectId, moment: object) -> ObjectId:

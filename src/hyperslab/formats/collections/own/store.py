@@ -332,7 +332,8 @@ _ENTRIES = 1 << 14
 
 
 class CollectionCreation:
-    """One creation of arrays. ``made``: those whose documents it has stored; ``committed``: those with entries."""
+    """One creation of arrays. ``made``: those whose documents it has stored; ``entered``: those that may have key
+    entries."""
 
     def __init__(self, collection: StoredCollection, records: Sequence[Record]) -> None:
         self._collection = collection
@@ -343,7 +344,7 @@ class CollectionCreation:
         self._entries = {self._commit_key(record): record for record in records}
         self._batch = new_id() if self._has_key and len(records) > 1 else None
         self._made: list[Record] = []
-        self._committed: list[tuple[str, Record]] = []
+        self._entered: list[tuple[str, Record]] = []
         self._durable = collection.settings.durable
         self._waits = self._has_key and self._store.traits.puts_last
         self._at_once = self._durable and len(records) >= _MANY and self._store.traits.flushes
@@ -419,11 +420,13 @@ class CollectionCreation:
         if self._has_key:
             for batch in batched(self._entries.items(), _ENTRIES):
                 pairs = [(key, entry_value(record.id, self._batch)) for key, record in batch]
+                # Before they are put: a request whose answer never came may have put one, which leads to nothing once
+                # the documents are gone, and would keep its key from everybody else.
+                self._entered += batch
                 if self._waits:
                     self._store.put_last(pairs, self._led_to(batch), durable=self._durable)
                 else:
                     self._store.put_new(pairs, durable=self._durable)
-                self._committed += batch
         if not self._collection.exists():
             raise CollectionNotFound("the collection was removed", url=self._store.url, node=self._keys.name)
         if self._batch is not None:
@@ -443,7 +446,7 @@ class CollectionCreation:
     def _undo(self) -> None:
         """Entries first, so that no reader finds one that leads to nothing."""
         with suppress(HyperslabError):
-            for key, record in self._committed:
+            for key, record in self._entered:
                 self._collection.drop_entry(key, record.id)
             for record in self._made:
                 self._store.delete_prefix(self._keys.array(record.id))
