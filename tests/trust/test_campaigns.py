@@ -87,7 +87,7 @@ def test_a_collection_in_a_bucket(tmp_path: Path, s3: S3, seconds: int) -> None:
             HERE / "campaign_collections.py", tmp_path / "journals", sound | retries, workers=8 if seconds > 60 else 4,
             readers=1 + (seconds > 60), pause=2.0, rest=2.0,
         )  # fmt: skip
-        journals = campaign.run(seconds, 20)
+        journals = campaign.run(seconds, 12)
         print(f"{len(proxy.seen)} requests")
     summary(campaign, journals)
     campaign_collections.check_end(sound, journals)
@@ -106,7 +106,7 @@ def test_objects_in_mongodb(tmp_path: Path, mongo_replica: Mongo, seconds: int) 
     with MongoClient[Any](mongo_replica.url, directConnection=True) as client:
         objects = campaign_objects.objects_of(client, str(place["database"]), 1)
         campaign = Campaign(HERE / "campaign_objects.py", tmp_path / "journals", place, rest=0.3)
-        journals = campaign.run(seconds, 60)
+        journals = campaign.run(seconds, 40)
         summary(campaign, journals)
         for _ in range(2):
             hs.repair(url, dry_run=False)
