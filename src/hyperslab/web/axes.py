@@ -93,6 +93,13 @@ class ViewAxis:
             number = after
         return found
 
+    def numbers_in(self, cut: Axis, chunk: int) -> range:
+        """Return the numbers of the positions that lie in a chunk; none where it holds none of them."""
+        start = cut.start(chunk)
+        first = max(ceil((start - self.start) / self.step), 0)
+        after = ceil((min(start + cut.size_of(chunk), self.stop) - self.start) / self.step)
+        return range(first, max(after, first))
+
     def key(self, numbers: range) -> slice:
         """Return the positions with these numbers, as a key of the array."""
         first = self.start + numbers.start * self.step

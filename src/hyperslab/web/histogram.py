@@ -74,17 +74,18 @@ def read_histogram(array: Array, query: ViewQuery, bins: int, goes_on: Reads) ->
     view = open_view(array, query)
     whole = tuple(replace(axis, pixels=axis.stop - axis.start) for axis in view.axes)
     view = fit_view(replace(view, axes=whole))
-    ends, gaps = _Extremes(), list[dict[str, object]]()
+    ends = _Extremes()
     cells = prod(len(axis.positions) for axis in view.axes)
-    if view.is_unwritten:
-        ends.add(0, 0, np.asarray([view.fill_number()]))
-    else:
-        gaps = read_boxes(view, ends.add, goes_on)
+    gaps = read_boxes(view, ends.add, goes_on)
+    rest, fill = 0, np.asarray([np.nan])
+    if view.written is not None:  # the others are all the same
+        rest = cells - sum(len(rows) * len(columns) for rows, columns in map(view.span_in, view.written))
+        fill = view.fill_number()
+        ends.add(0, 0, fill if rest else fill[:0])
     found = _BinCounts(_edges(ends, bins))
-    if view.is_unwritten:
-        found.add(0, 0, np.asarray([view.fill_number()]))
-        found.counts *= cells
-    elif ends.low <= ends.high:
+    found.add(0, 0, fill)
+    found.counts *= rest
+    if ends.low <= ends.high:
         gaps = max(gaps, read_boxes(view, found.add, goes_on), key=len)
     return {
         "path": f"/{array.path}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import frexp, isfinite, prod
@@ -20,6 +20,7 @@ import numpy as np
 from hyperslab.array import Array
 from hyperslab.array.decoded import Decoded, value_units
 from hyperslab.array.flags import Flags, find_flags
+from hyperslab.chunks.grid import Axis, Coords
 from hyperslab.conversion.source_nodes import DAMAGE
 from hyperslab.errors import Conflict, HyperslabError, Invalid
 from hyperslab.model.cells import Values
@@ -38,6 +39,9 @@ MOST_CHUNKS, MOST_REMOTE_CHUNKS, MOST_BYTES, MOST_CELLS_READ = 4096, 256, 256 <<
 _QUICKER = 16
 # Cells that are read at a time.
 _BOX_CELLS = 1 << 19
+# Chunks of a large array that are listed to find out which of them were ever written, and seconds of that; along each
+# axis so many are looked at before, since a dense array needs no list.
+_MOST_LISTED, _LIST_SECONDS, _SAMPLE = 20_000, 0.5, 8
 # Seconds after which the rest of a view is left out, as a gap.
 _SECONDS = 20.0
 # Gaps that are told one by one.
@@ -95,19 +99,33 @@ class ReducedView:
     is_quick: bool = False
     flags: Flags | None = None
     """Words that cells mean, which have no mean: of those that are shown every so-many-th is read, and no block."""
-    is_unwritten: bool = False
-    """True where none of its chunks was ever written: all cells are the fill value."""
+    written: tuple[Coords, ...] | None = None
+    """Those of its chunks that were ever written, where these are known to be few: no other one is read."""
 
     @property
     def chunks(self) -> int:
         """Chunks that the view reads."""
+        if self.written is not None:
+            return len(self.written)
         cuts = self.array.grid.axes
         return prod(axis.chunks(cuts[axis.axis]) for axis in self.axes)
 
     @property
+    def cells(self) -> int:
+        """Cells that the view reads, at the most."""
+        whole = prod(len(axis.positions) for axis in self.axes)
+        return whole if self.written is None else min(whole, self.chunks * self.array.grid.chunk_cells)
+
+    @property
     def chunk_nbytes(self) -> int:
         """Bytes of these chunks once they are decoded."""
-        return 0 if self.is_unwritten else self.chunks * self.array.grid.chunk_cells * self.array.dtype.itemsize
+        return self.chunks * self.array.grid.chunk_cells * self.array.dtype.itemsize
+
+    def span_in(self, coords: Coords) -> tuple[range, range]:
+        """Return the numbers of the rows and columns that lie in a chunk; of a line of one row."""
+        cuts = self.array.grid.axes
+        spans = [axis.numbers_in(cuts[axis.axis], coords[axis.axis]) for axis in self.axes]
+        return (spans[0] if len(spans) == 2 else range(1)), spans[-1]
 
     @property
     def rows(self) -> ViewAxis:
@@ -135,11 +153,11 @@ class ReducedView:
             return numbers[np.newaxis]
         return numbers.T if self.rows.axis > self.columns.axis else numbers
 
-    def fill_number(self) -> float:
-        """Return the fill value as a number, NaN where it means missing."""
+    def fill_number(self) -> Values:
+        """Return the fill value as an array of one number, NaN where it means missing."""
         fill = self.array.spec.fill_cell()
         cells = (fill if self.field is None else fill[self.field])[np.newaxis]
-        return float(as_numbers(self.source.decode_cells(cells) if isinstance(self.source, Decoded) else cells)[0])
+        return as_numbers(self.source.decode_cells(cells) if isinstance(self.source, Decoded) else cells)
 
 
 def as_numbers(cells: Values) -> Values:
@@ -160,10 +178,11 @@ def read_view(array: Array, query: ViewQuery, goes_on: Reads) -> tuple[dict[str,
     rows, columns = view.rows, view.columns
     is_line = len(view.axes) == 1
     has_envelope = is_line or query.envelope
-    means = BlockMeans((rows.count, columns.count), (rows.block, columns.block), envelope=has_envelope)
-    gaps = [] if view.is_unwritten else read_boxes(view, means.add, goes_on)
-    if view.is_unwritten:
-        means.fill(view.fill_number())
+    size = len(rows.positions), len(columns.positions)
+    means = BlockMeans(size, (rows.block, columns.block), envelope=has_envelope, is_sparse=view.written is not None)
+    gaps = read_boxes(view, means.add, goes_on)
+    if view.written is not None:
+        means.fill_rest(float(view.fill_number()[0]))
     layers = dict(means.layers())
     (first, *more) = layers.values()
     stack = np.stack([first, *more]) if more else first[np.newaxis]
@@ -284,21 +303,25 @@ def _source_of(array: Array, query: ViewQuery) -> Array | Decoded:
 
 def fit_view(view: ReducedView) -> ReducedView:
     """Return the view with steps so that what it reads is within the budget: of the axes that can be read whole as
-    many as possible, of the others one position for each pixel, or fewer."""
-    factor, may_be_unwritten = 1, True
+    many as possible, of the others one position for each pixel, or fewer. Chunks that were never written cost
+    nothing."""
+    factor = 1
+    written: Sequence[Coords] | None = None
     while True:
         finest = [axis.pixel_step if view.flags else 1 for axis in view.axes]
         wanted = [sorted({least, axis.pixel_step * factor}) for axis, least in zip(view.axes, finest, strict=True)]
         trials = [tuple(map(ViewAxis.every, view.axes, steps)) for steps in product(*wanted)]
         trials.sort(key=lambda axes: -prod(len(axis.positions) for axis in axes))
-        for axes in trials:
+        for number, axes in enumerate(trials):
             tried = replace(view, axes=axes)
             if is_within_budget(tried):
                 return tried
-            if may_be_unwritten and (found := _is_unwritten(tried)) is not None:
-                if found:
-                    return replace(tried, is_unwritten=True)
-                may_be_unwritten = False  # fewer of its chunks are not looked at again
+            if factor == 1 and number == 0:
+                written = list_written(tried)
+            if written is not None:
+                tried = replace(tried, written=tuple(coords for coords in written if all(tried.span_in(coords))))
+                if is_within_budget(tried):
+                    return tried
         factor *= 2
 
 
@@ -310,22 +333,46 @@ def _most_chunks(array: Array) -> int:
 def is_within_budget(view: ReducedView) -> bool:
     """Return True where a view reads few enough chunks, bytes and cells, or a single chunk."""
     count, less = view.chunks, _QUICKER if view.is_quick else 1
-    cells = prod(len(axis.positions) for axis in view.axes)
-    is_small = view.chunk_nbytes <= MOST_BYTES // less and cells <= MOST_CELLS_READ // less
-    return count == 1 or (count <= _most_chunks(view.array) // less and is_small)
+    is_small = view.chunk_nbytes <= MOST_BYTES // less and view.cells <= MOST_CELLS_READ // less
+    return count <= 1 or (count <= _most_chunks(view.array) // less and is_small)
 
 
-def _is_unwritten(view: ReducedView) -> bool | None:
-    """Return True where none of the chunks of a view was ever written; None where that is not known by looking at few
-    chunks at hand."""
-    if _most_chunks(view.array) != MOST_CHUNKS or view.chunks > MOST_CHUNKS:
+def list_written(view: ReducedView) -> list[Coords] | None:
+    """Return the chunks at hand that were ever written and that a view of every cell has cells in; None where they are
+    many, or where nothing tells which they are."""
+    source, cuts = view.array._cells.source, view.array.grid.axes
+    is_uniform = not (isinstance(view.source, Decoded) and view.source.has_channels)  # else the fill value is no number
+    if source.traits.concurrency is not None or not source.traits.lists_chunks or not is_uniform:
         return None
-    key = view.key(range(len(view.rows.positions)), range(len(view.columns.positions)))
-    return view.array.plan(key).stored_nbytes == 0
+    here = {axis: cuts[axis].find(place) for axis, place in view.fixed.items()}
+    some = {axis.axis: _some_chunks(axis, cuts[axis.axis]) for axis in view.axes}
+    sample = list(product(*(some.get(axis, [here.get(axis, 0)]) for axis in range(len(cuts)))))
+    sizes = [source.stored_sizes([coords]) for coords in sample]
+    if None in sizes or 2 * sum(map(bool, sizes)) > len(sizes):
+        return None
+    found: list[Coords] = []
+    deadline = time.monotonic() + _LIST_SECONDS
+    for number, coords in enumerate(source.stored_coords()):
+        if number > _MOST_LISTED or len(found) > MOST_CHUNKS or time.monotonic() > deadline:
+            return None
+        if all(coords[axis] == chunk for axis, chunk in here.items()) and all(view.span_in(coords)):
+            found.append(coords)
+    return found
+
+
+def _some_chunks(axis: ViewAxis, cut: Axis) -> list[int]:
+    """Return some chunks along an axis, evenly spread."""
+    read = axis.positions
+    return sorted({cut.find(read[number * (len(read) - 1) // (_SAMPLE - 1)]) for number in range(_SAMPLE)})
 
 
 def _boxes(view: ReducedView) -> Iterator[tuple[list[range], list[range]]]:
     """Yield the parts that are read at a time, as the spans of whole chunks that they are made of."""
+    if view.written is not None:
+        for coords in view.written:
+            rows_in, columns_in = view.span_in(coords)
+            yield [rows_in], [columns_in]
+        return
     cuts = view.array.grid.axes
     columns = view.columns.spans(cuts[view.columns.axis])
     rows = view.rows.spans(cuts[view.rows.axis]) if len(view.axes) == 2 else [range(1)]
@@ -352,6 +399,8 @@ def read_boxes(view: ReducedView, take: Taker, goes_on: Reads) -> list[dict[str,
         try:
             take(rows.start, columns.start, view.read(rows, columns))
         except DAMAGE as error:
+            if view.written is not None:  # these cells are not the fill value
+                take(rows.start, columns.start, np.full((len(rows), len(columns)), np.nan))
             return error
         return None
 
