@@ -325,6 +325,7 @@ def view_query(query: Mapping[str, list[str]]) -> ViewQuery:
         envelope=parse_flag(query, "envelope"),
         positions=parse_flag(query, "positions"),
         quick=parse_flag(query, "quick"),
+        part=single_value(query, "part") or "magnitude",
     )
 
 

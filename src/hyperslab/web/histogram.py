@@ -95,6 +95,7 @@ def read_histogram(array: Array, query: ViewQuery, bins: int, goes_on: Reads) ->
         "missing": cells - int(found.counts.sum()),
         "units": units_of(array, view),
         "decoded": query.decoded,
+        "part": view.part,
         "reduction": reduction_text(view.axes, array, has_envelope=False),
         "is_exact": all(axis.step == 1 for axis in view.axes),
         **_places(array, view),

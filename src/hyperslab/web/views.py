@@ -46,6 +46,13 @@ _MOST_LISTED, _LIST_SECONDS, _SAMPLE = 20_000, 0.5, 8
 _SECONDS = 20.0
 # Gaps that are told one by one.
 MOST_GAPS = 100
+COMPLEX_PARTS: Mapping[str, Callable[[Values], Values]] = {
+    "magnitude": np.abs,
+    "real": np.real,
+    "imag": np.imag,
+    "phase": np.angle,
+}
+"""The real numbers that are shown of complex ones."""
 # Floats of 32 bits tell 2**24 numbers apart: where cells are so close together for their size, they are sent without
 # what they have in common, so that 2**12 steps are left to see.
 _CLOSE = 2.0**-12
@@ -65,6 +72,7 @@ class ViewQuery:
 
     ``envelope``: an image has the least, the mean and the greatest cell of each block, as a line has.
     ``positions``: not cells, but the longitudes and latitudes where they lie. ``quick``: few of the cells will do.
+    ``part``: which real number of a complex one.
     """
 
     x: str | None
@@ -79,6 +87,7 @@ class ViewQuery:
     envelope: bool = False
     positions: bool = False
     quick: bool = False
+    part: str = "magnitude"
 
     @property
     def layers(self) -> int:
@@ -99,6 +108,8 @@ class ReducedView:
     is_quick: bool = False
     flags: Flags | None = None
     """Words that cells mean, which have no mean: of those that are shown every so-many-th is read, and no block."""
+    part: str | None = None
+    """Which real numbers of complex ones are shown; None of real ones."""
     written: tuple[Coords, ...] | None = None
     """Those of its chunks that were ever written, where these are known to be few: no other one is read."""
 
@@ -148,7 +159,7 @@ class ReducedView:
         """Return cells as real numbers, rows by columns; missing ones are NaN where they are decoded."""
         key = self.key(rows, columns)
         cells = self.source[key] if self.field is None else self.array[(self.field, *key)]
-        numbers = as_numbers(np.asarray(cells))
+        numbers = self.take_part(as_numbers(np.asarray(cells)))
         if len(self.axes) == 1:
             return numbers[np.newaxis]
         return numbers.T if self.rows.axis > self.columns.axis else numbers
@@ -157,7 +168,15 @@ class ReducedView:
         """Return the fill value as an array of one number, NaN where it means missing."""
         fill = self.array.spec.fill_cell()
         cells = (fill if self.field is None else fill[self.field])[np.newaxis]
-        return as_numbers(self.source.decode_cells(cells) if isinstance(self.source, Decoded) else cells)
+        return self.take_part(
+            as_numbers(self.source.decode_cells(cells) if isinstance(self.source, Decoded) else cells)
+        )
+
+    def take_part(self, numbers: Values) -> Values:
+        """Return the real numbers of complex ones that are shown, NaN of what is missing in either part."""
+        if self.part is None:
+            return numbers
+        return np.where(np.isnan(numbers), np.nan, COMPLEX_PARTS[self.part](numbers))
 
 
 def as_numbers(cells: Values) -> Values:
@@ -202,6 +221,7 @@ def read_view(array: Array, query: ViewQuery, goes_on: Reads) -> tuple[dict[str,
         "units": units_of(array, view),
         "decoded": query.decoded,
         "flags": flag_facts(view),
+        "part": view.part,
         "reduction": reduction_text(view.axes, array, has_envelope=has_envelope),
         "is_exact": all(axis.step == 1 for axis in view.axes),
         "x": axis_facts(array, columns),
@@ -278,7 +298,7 @@ def open_view(array: Array, query: ViewQuery) -> ReducedView:
             if axis in fixed:
                 fixed[axis] = place
     flags = find_flags(array.spec.attrs) if query.field is None and isinstance(source, Decoded) else None
-    return ReducedView(array, tuple(axes), fixed, query.field, source, query.quick, flags)
+    return ReducedView(array, tuple(axes), fixed, query.field, source, query.quick, flags, _part_of(array, query))
 
 
 def _source_of(array: Array, query: ViewQuery) -> Array | Decoded:
@@ -295,10 +315,19 @@ def _source_of(array: Array, query: ViewQuery) -> Array | Decoded:
         if dtype.subdtype is not None:
             raise Invalid("a field of several numbers per cell", remedy="ask for rows")
     is_small = dtype.kind == "V" and dtype.type is not np.void  # the floats of ml_dtypes
-    if (not is_fixed(array.data_type) and query.field is None) or not (dtype.kind in "biufmM" or is_small):
+    if (not is_fixed(array.data_type) and query.field is None) or not (dtype.kind in "biufcmM" or is_small):
         raise Invalid(f"cells of type {describe(array.data_type)} are no real numbers", remedy="ask for rows")
     is_stored = not query.decoded or query.field is not None or is_small
     return array if is_stored else Decoded(array, dates=False)
+
+
+def _part_of(array: Array, query: ViewQuery) -> str | None:
+    """Return the part of complex numbers that is shown, None of real ones; Invalid."""
+    if query.part not in COMPLEX_PARTS:
+        parts = ", ".join(COMPLEX_PARTS)
+        raise Invalid(f"complex numbers have no {cut_text(query.part, 40)[0]!r}", remedy=f"take one of {parts}")
+    dtype = array.dtype if query.field is None else array.dtype[query.field]
+    return query.part if dtype.kind == "c" else None
 
 
 def fit_view(view: ReducedView) -> ReducedView:
@@ -460,6 +489,8 @@ def units_of(array: Array, view: ReducedView) -> str | None:
     dtype = array.dtype if view.field is None else array.dtype[view.field]
     if dtype.kind in kinds:
         return kinds[dtype.kind]
+    if view.part == "phase":
+        return "radians"
     if view.field is not None:
         return None
     decoded, stored = shown_units(array)

@@ -1,6 +1,7 @@
 /** What is shown as Python, as a command, as files to download, and as an address of Zarr. */
 
 import { ApiError, fetchAnswer, zarrUrl } from "./api.js";
+import { isComplex } from "./settings.js";
 import { formatCount, make, makeButton, makeCopyButton, saveFile, say, visible } from "./texts.js";
 
 const FORMATS = [
@@ -86,13 +87,23 @@ export function pythonCode(facts, chosen, view, rows = null) {
   }
   if (!isAlone) lines.push(`array = root[${pythonText(path)}]`);
   const read = `${isDecoded(facts, view) ? ".decoded()" : ""}${keyCode(chosen, view?.field)}`;
-  lines.push(`cells = array${read}`);
+  const part = view && isComplex(facts) ? PART_CODE[view.part ?? "magnitude"] : (cells) => cells;
+  if (part === PART_CODE.phase) lines.unshift("import numpy as np");
+  lines.push(`cells = ${part(`array${read}`)}`);
   if (view?.pane && !isAlone && !["traces", "histogram"].includes(view.kind)) {
-    lines.push(`others = root[${pythonText(view.pane.node.replace(/^\//, ""))}]${read}`);
+    lines.push(`others = ${part(`root[${pythonText(view.pane.node.replace(/^\//, ""))}]${read}`)}`);
     if (view.pane.operation === "difference") lines.push("difference = cells - others");
   }
   return lines.join("\n");
 }
+
+/** How a part of complex numbers is written. */
+const PART_CODE = {
+  magnitude: (cells) => `abs(${cells})`,
+  real: (cells) => `${cells}.real`,
+  imag: (cells) => `${cells}.imag`,
+  phase: (cells) => `np.angle(${cells})`,
+};
 
 /** @param {Chosen[]} chosen @param {string|undefined} field */
 function keyCode(chosen, field) {

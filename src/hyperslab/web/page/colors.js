@@ -1,7 +1,7 @@
 // Colour maps, their limits and their legend. Perceptually uniform ones from the tables of matplotlib (CC0), 64 stops each.
 
 import { fitText } from "./drawing.js";
-import { niceTicks } from "./scale.js";
+import { measureOf, niceTicks } from "./scale.js";
 
 const STOPS = {
   viridis:
@@ -99,7 +99,7 @@ export class Legend {
    * @param {{name: string, limits: [number, number], head: any}} what a map of colours, its limits, and the head of the view
    */
   constructor(pen, room, { name, limits, head }) {
-    Object.assign(this, { name, limits, units: head.units, room });
+    Object.assign(this, { name, limits, measure: measureOf(head), room });
     this.rows = head.flags ? layOutWords(pen, head.flags, Math.max(room - 90, 80)) : null;
     /** Pixels below the title of the horizontal axis. */
     this.height = this.rows ? Math.max(this.rows.length * ROW + 6, HEIGHT) : HEIGHT;
@@ -141,7 +141,7 @@ export class Legend {
     }
     const room = this.room - x - width - 12;
     const style = { baseline: "middle", size: 11, color: theme.fg };
-    if (this.units) pen.text(x + width + 10, y + 5, fitText(pen, this.units, room, 11), style);
+    if (this.measure) pen.text(x + width + 10, y + 5, fitText(pen, this.measure, room, 11), style);
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { fetchJson } from "./api.js";
 import { COLOR_MAPS } from "./colors.js";
-import { isEarth, kindsOf, same } from "./settings.js";
+import { COMPLEX_PARTS, isComplex, isEarth, kindsOf, same } from "./settings.js";
 import { visible } from "./texts.js";
 
 const COLORED = ["image", "map"];
@@ -16,6 +16,7 @@ export class Controls {
     this.kind = this.makeSelect("Plot", "kind");
     this.x = this.makeSelect("x", "x");
     this.y = this.makeSelect("y", "y");
+    this.part = this.makeSelect("Part", "part");
     this.colors = this.makeSelect("Colours", "colors");
     this.limits = this.makeLimits();
     this.gain = this.makeGroup([
@@ -50,6 +51,7 @@ export class Controls {
     setOptions(this.kind, kindsOf(details), kind);
     setOptions(this.x, dims, settings.x);
     setOptions(this.y, dims.filter((dim) => dim !== settings.x || kind === "image"), settings.y);
+    setOptions(this.part, COMPLEX_PARTS, settings.part, { imag: "imaginary" });
     setOptions(this.colors, COLOR_MAPS, settings.colors ?? "viridis");
     setOptions(this.bins, ["16", "32", "64", "128", "256"].concat(String(settings.bins)), String(settings.bins));
     setOptions(this.operation, ["difference", "beside"], settings.pane?.operation ?? "difference");
@@ -60,6 +62,7 @@ export class Controls {
     hide(this.x, !isPlane);
     hide(this.y, !isPlane || settings.y === null);
     hide(this.coast, !isEarth(details, settings));
+    hide(this.part, !isComplex(details));
     hide(this.colors, !COLORED.includes(kind));
     hide({ row: this.limits }, ![...COLORED, "line"].includes(kind));
     hide({ row: this.gain }, kind !== "traces");
@@ -69,8 +72,9 @@ export class Controls {
     hide({ row: this.zoom }, kind === "histogram");
   }
 
-  /** Show the limits that are in use. */
-  showLimits([low, high], isSet) {
+  /** Show the limits that are in use. @param {number} frames of how many that were played, 0 for those of this picture */
+  showLimits([low, high], isSet, frames) {
+    this.played.textContent = frames && !isSet ? `of ${frames} frames` : "";
     const [first, last, auto] = this.limits.querySelectorAll("input, button");
     for (const [box, value] of [[first, low], [last, high]]) {
       if (document.activeElement === box) continue;
@@ -146,7 +150,10 @@ export class Controls {
     for (const box of boxes) box.addEventListener("change", change);
     const auto = this.makeButton("auto: limits of the cells that are shown", "auto", () => this.act("limits", null));
     auto.dataset.testid = "plot-auto";
-    row.append(boxes[0], " to ", boxes[1], auto);
+    this.played = document.createElement("span");
+    this.played.dataset.testid = "plot-played";
+    this.played.title = "The scale stays the same for all frames that are played; auto takes the limits of this one.";
+    row.append(boxes[0], " to ", boxes[1], auto, this.played);
     return row;
   }
 

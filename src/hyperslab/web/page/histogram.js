@@ -1,7 +1,7 @@
 // Histograms: how many of the cells that are shown lie in each of some ranges of values.
 
 import { Projection, boxOf, drawFrame, drawX, drawY } from "./drawing.js";
-import { formatNumber, niceTicks, titleOf, withUnits } from "./scale.js";
+import { formatNumber, measureOf, niceTicks, titleOf, withUnits } from "./scale.js";
 
 /** Bars from each edge to the next. */
 export class HistogramDrawing {
@@ -14,7 +14,7 @@ export class HistogramDrawing {
   }
 
   paint(pen, size, theme) {
-    const { edges, counts, units, path } = this.facts;
+    const { edges, counts, path } = this.facts;
     const most = Math.max(...counts, 1);
     const heights = niceTicks(0, most * 1.05, Math.max(Math.floor((size.height - 60) / 45), 2));
     const box = boxOf(pen, size, heights);
@@ -31,7 +31,7 @@ export class HistogramDrawing {
     });
     drawFrame(pen, theme, box);
     const columns = niceTicks(low, high, Math.max(Math.floor(box.width / 70), 2));
-    const title = titleOf(path.slice(path.lastIndexOf("/") + 1), units);
+    const title = titleOf(path.slice(path.lastIndexOf("/") + 1), measureOf(this.facts));
     drawX(pen, theme, box, columns.map(({ at, text }) => ({ at: projection.x(at), text })), title);
     drawY(pen, theme, box, heights.map(({ at, text }) => ({ at: projection.y(at), text })), "cells");
     return projection;

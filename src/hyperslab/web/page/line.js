@@ -4,7 +4,7 @@
 import { Projection, boxOf, drawFrame, drawGaps, drawX, drawY, fitRange } from "./drawing.js";
 import { BaseFrame, ZOOM } from "./frame.js";
 import { CanvasPen, FONT } from "./pen.js";
-import { niceTicks, titleOf } from "./scale.js";
+import { measureOf, niceTicks, titleOf } from "./scale.js";
 import { visible } from "./texts.js";
 
 let uPlotIsThere = null;
@@ -71,8 +71,8 @@ export class LineDrawing {
   }
 
   title() {
-    const { path, units } = this.picture.head;
-    return titleOf(path.slice(path.lastIndexOf("/") + 1), units);
+    const { head } = this.picture;
+    return titleOf(head.path.slice(head.path.lastIndexOf("/") + 1), measureOf(head));
   }
 
   /** Return places and layers as uPlot has them: places rise, null is missing. */

@@ -64,6 +64,7 @@ export function subtract(first, second) {
       layers: ["cells"],
       offset: 0,
       factor: 1,
+      flags: null,
       minimum: isEmpty ? null : minimum,
       maximum: isEmpty ? null : maximum,
       gaps: [...first.head.gaps, ...second.head.gaps],

@@ -14,7 +14,7 @@ import { NOT_ALIKE, Picture, subtract } from "./picture.js";
 import { Readout } from "./readout.js";
 import { formatNumber, withUnits } from "./scale.js";
 import { MapDrawing } from "./scatter.js";
-import { aspectOf, axesFor, canPlot, coordinateOf, isEarth, same, settingsOf, viewOf, windowOf } from "./settings.js";
+import { aspectOf, axesFor, canPlot, coordinateOf, isComplex, isEarth, same, settingsOf, viewOf, windowOf } from "./settings.js";
 import { Sliders } from "./sliders.js";
 import { visible } from "./texts.js";
 import { TraceDrawing } from "./traces.js";
@@ -24,8 +24,11 @@ const REST = { window: 120, slider: 25 };
 // Cells in a window from which on a coarse picture comes first, and pixels that a view may have.
 const [MANY_CELLS, MOST_PIXELS, MOST_SIDE] = [1 << 22, 1 << 20, 4096];
 const GAPS = 3;
+// Changes after which what was played keeps its scale.
+const KEEP_SCALE = new Set(["at", "x_range", "y_range", "extent"]);
 // Pixels above and below the cells of an image: ticks, titles and the legend.
 const AROUND = 10 + 36 + 42;
+const COLORED = ["image", "map"];
 const PARTS = ["controls", "panes", "readout", "reduction", "gaps", "sliders"];
 
 const styleIsThere = new Promise((resolve) => {
@@ -58,6 +61,12 @@ export class Plot {
     this.panes = [];
     /** @type {{pane: any, position: any}|null} The cell that the readout tells of. */
     this.pointed = null;
+    /**
+     * The frames that were played with one scale, and the least and the greatest cells of all of them (of the arrays, and of
+     * their difference); null where each picture has limits of its own.
+     * @type {{frames: Set<string>, ends: any[]}|null}
+     */
+    this.played = null;
     this.theme = null;
     this.watch();
   }
@@ -110,6 +119,7 @@ export class Plot {
       this.sliders.stop();
       this.pictures = null;
       this.whole = null;
+      this.played = null;
     }
     Object.assign(this, { details, settings });
     this.showSettings();
@@ -120,6 +130,7 @@ export class Plot {
 
   /** Change settings, tell of it, and fetch what is needed. */
   change(changes, rest = 0) {
+    if (Object.keys(changes).some((name) => !KEEP_SCALE.has(name))) this.played = null;
     Object.assign(this.settings, changes);
     this.showSettings();
     this.onChange(this.view);
@@ -128,6 +139,7 @@ export class Plot {
 
   /** Change how the same cells are drawn. */
   redraw(changes) {
+    if ("limits" in changes) this.played = null;
     Object.assign(this.settings, changes);
     this.showSettings();
     this.onChange(this.view);
@@ -149,7 +161,8 @@ export class Plot {
       case "operation":
         return this.change({ pane: { ...settings.pane, operation: value } });
       case "decoded":
-        return this.change({ decoded: value, limits: null });
+      case "part":
+        return this.change({ [name]: value, limits: null });
       case "bins":
         return this.change({ bins: value });
       case "gain":
@@ -324,6 +337,7 @@ export class Plot {
       height: settings.kind === "traces" ? size.height : part(size.height),
       decoded: settings.decoded ? null : 0,
       field: settings.field,
+      part: isComplex(details) ? settings.part : null,
       envelope: settings.kind === "traces" ? 1 : null,
       quick: isCoarse ? 1 : null,
     };
@@ -373,17 +387,32 @@ export class Plot {
     let shown = pictures;
     if (this.panes.length === 3) shown = [...pictures, subtract(pictures[0], pictures[1])];
     const coast = this.coastOf(pictures[0]);
-    const common = settings.kind === "histogram" ? null : commonHead(pictures);
+    const isHistogram = settings.kind === "histogram";
+    const ends = isHistogram ? [] : this.holdEnds([commonHead(pictures, COLORED.includes(settings.kind)), shown[2]?.head]);
     shown.forEach((picture, i) => {
       const pane = this.panes[i];
       pane.picture = picture;
-      pane.frame.show(this.drawingOf(picture, i === 2, common, coast));
+      pane.frame.show(this.drawingOf(picture, i === 2, ends, coast));
     });
     const { limits, colors } = settings;
-    if (common) this.controls.showLimits(limitsOf(common, limits, colors === "difference"), limits !== null);
+    if (isHistogram) return;
+    const frames = this.played?.frames.size ?? 0;
+    this.controls.showLimits(limitsOf(ends[0], limits, colors === "difference"), limits !== null, frames);
   }
 
-  drawingOf(picture, isDifference, common, coast) {
+  /** Return the least and the greatest cells, of all frames that are played where they are. @param {any[]} ends of this one */
+  holdEnds(ends) {
+    const frame = JSON.stringify(this.settings.at);
+    if (this.sliders.playing !== null) {
+      this.played ??= { frames: new Set([this.last?.frame ?? frame]), ends: this.last?.ends ?? ends };
+      this.played.frames.add(frame);
+      this.played.ends = ends.map((each, i) => each && joinEnds(each, this.played.ends[i] ?? each));
+    }
+    this.last = { frame, ends };
+    return this.played ? ends.map((each, i) => each && { ...each, ...this.played.ends[i] }) : ends;
+  }
+
+  drawingOf(picture, isDifference, [common, difference], coast) {
     const { settings, details } = this;
     if (settings.kind === "histogram") return new HistogramDrawing({ facts: picture });
     const window = windowOf(details, settings);
@@ -392,7 +421,7 @@ export class Plot {
       return new LineDrawing({ picture, limits: isDifference ? null : this.lineLimits(common), window });
     }
     const colors = isDifference ? "difference" : (settings.colors ?? "viridis");
-    const ends = isDifference ? picture.head : common;
+    const ends = isDifference ? difference : common;
     const limits = limitsOf(ends, isDifference ? null : settings.limits, colors === "difference");
     if (settings.kind === "image") return new ImageDrawing({ picture, colors, limits, window, coast });
     if (picture.columns !== this.places.columns || picture.rows !== this.places.rows) throw new Error(NOT_ALIKE);
@@ -402,10 +431,11 @@ export class Plot {
     return new MapDrawing({ picture, places: this.places, bounds, colors, limits, window: extent, coast });
   }
 
-  /** Return limits that two lines have in common. */
+  /** Return limits that two lines, or all that are played, have in common. */
   lineLimits(common) {
     const { settings, pictures } = this;
-    if (settings.limits || pictures.length === 1 || common.minimum === null) return settings.limits;
+    const isAlone = pictures.length === 1 && !this.played;
+    if (settings.limits || isAlone || common.minimum === null) return settings.limits;
     const room = (common.maximum - common.minimum) * 0.06 || 1;
     return [common.minimum - room, common.maximum + room];
   }
@@ -514,9 +544,16 @@ function reductionText(heads, isCoarse) {
   return `${isCoarse ? "coarse: " : ""}${texts.join(" and ")}`;
 }
 
-/** Return the least and the greatest cell of several pictures. */
-function commonHead(pictures) {
-  const ends = pictures.flatMap(({ head }) => (head.minimum === null ? [] : [head.minimum, head.maximum]));
+/** Return the least and the greatest cell of several pictures, and the flags where these have colours. */
+function commonHead(pictures, isColored) {
+  const ends = pictures.map(({ head: { minimum, maximum } }) => ({ minimum, maximum }));
+  return { ...ends.reduce(joinEnds), flags: isColored ? pictures[0].head.flags : null };
+}
+
+/** Return the lesser and the greater ends of two pictures, null where all cells of both are missing. */
+function joinEnds(one, other) {
+  const known = [one, other].filter(({ minimum }) => minimum !== null);
+  const ends = known.flatMap(({ minimum, maximum }) => [minimum, maximum]);
   return ends.length ? { minimum: Math.min(...ends), maximum: Math.max(...ends) } : { minimum: null, maximum: null };
 }
 

@@ -74,7 +74,7 @@ export class Readout {
       const facts = await fetchJson("cell", this.place, query, abort.signal);
       if (abort.signal.aborted) return;
       const [value, units] = cell.isDecoded ? [facts.value, facts.units] : [facts.stored, facts.stored_units];
-      const text = typeof value === "number" ? withUnits(formatNumber(value, 9), units) : shortTime(value);
+      const text = numberText(value, units) ?? shortTime(value);
       const words = cell.isDecoded && facts.words.length ? `${facts.words.join(", ")} (${text})` : text;
       this.value.textContent = value === null ? "missing" : visible(words);
       const labels = [...facts.labels, ...facts.places];
@@ -87,6 +87,15 @@ export class Readout {
       this.element.dataset.index = cell.index.join(",");
     }
   }
+}
+
+/** Return a real number, or a complex one with its magnitude, as text with its units; null for all else. */
+function numberText(value, units) {
+  if (typeof value === "number") return withUnits(formatNumber(value, 9), units);
+  if (!Array.isArray(value) || value.length !== 2 || value.some((part) => part !== null && typeof part !== "number")) return null;
+  const [real, imaginary] = value.map((part) => part ?? NaN);
+  const text = `${formatNumber(real, 9)} ${imaginary < 0 ? "−" : "+"} ${formatNumber(Math.abs(imaginary), 9)}i`;
+  return `${withUnits(text, units)}, magnitude ${formatNumber(Math.hypot(real, imaginary), 9)}`;
 }
 
 function placeText({ dim, label, units }, position) {

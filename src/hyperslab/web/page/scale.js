@@ -183,6 +183,12 @@ export function titleOf(name, units) {
   return units && units !== "1" ? `${name} (${units})` : name;
 }
 
+/** Return what the numbers of a view are: their units, and of complex numbers which part. @param {any} head */
+export function measureOf({ part, units }) {
+  if (!part) return units;
+  return titleOf(part === "imag" ? "imaginary part" : part === "real" ? "real part" : part, units);
+}
+
 function shorten(text) {
   return text.length > 16 ? `${text.slice(0, 15)}…` : text;
 }

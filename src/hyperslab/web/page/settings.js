@@ -20,15 +20,23 @@ import { FIRST_CHANNELS } from "./traces.js";
  * @property {number} bins of a histogram
  * @property {{node: string, operation: "difference"|"beside"}|null} pane a second array
  * @property {string|null} field
+ * @property {string} part of complex numbers that is drawn
  */
 
-const NUMBERS = /^[<>=|]?(u?int|float|bfloat|bool|datetime64|timedelta64|[iufbMm]\d)/;
+const NUMBERS = /^[<>=|]?(u?int|float|bfloat|bool|complex|datetime64|timedelta64|[iufbMmc]\d)/;
+/** What of complex numbers can be drawn, the first one at first. */
+export const COMPLEX_PARTS = ["magnitude", "real", "imag", "phase"];
 export const MOST_BINS = 512;
 
 /** Return True where an array can be drawn: numbers, times and booleans along a dimension of several cells. */
 export function canPlot(details) {
   const dims = details.coordinates ?? [];
   return details.kind === "array" && !details.problem && NUMBERS.test(details.dtype) && isWide(dims);
+}
+
+/** Return True where the cells of an array are complex numbers. */
+export function isComplex({ dtype }) {
+  return /^[<>=|]?(complex|c\d)/.test(dtype);
 }
 
 function isWide(dims) {
@@ -65,6 +73,7 @@ export function defaultsOf(details) {
     bins: 64,
     pane: null,
     field: null,
+    part: COMPLEX_PARTS[0],
   };
   return { ...made, ...axesFor(details, firstKind(details, long)) };
 }
@@ -124,6 +133,7 @@ export function settingsOf(details, view) {
   if (typeof view.gain === "number" && view.gain > 1e-6 && view.gain < 1e6) made.gain = view.gain;
   if (isIndex(view.bins, MOST_BINS + 1) && view.bins > 0) made.bins = view.bins;
   if (typeof view.field === "string") made.field = view.field;
+  if (COMPLEX_PARTS.includes(view.part)) made.part = view.part;
   const { pane } = view;
   if (pane && typeof pane.node === "string") {
     made.pane = { node: pane.node, operation: pane.operation === "beside" ? "beside" : "difference" };

@@ -108,11 +108,11 @@ export class Table {
     this.last = step("»", "Last rows", () => this.#go(Math.floor((this.total - 1) / PAGE) * PAGE));
     this.number = make("input", { type: "text", inputmode: "numeric", size: 8, "aria-label": "Go to row" });
     this.number.addEventListener("change", () => this.#go(Number.parseInt(this.number.value, 10) || 0));
-    this.bar.replaceChildren(this.first, this.before, this.after, this.last, this.number, this.place, ...this.#makeDownload());
+    this.bar.replaceChildren(this.first, this.before, this.after, this.last, this.number, this.place);
     this.rows.replaceChildren();
     this.rows.style.setProperty("--count", String(Math.min(PAGE, Number(facts.rows ?? PAGE))));
     this.element.replaceChildren(
-      make("h2", {}, title ?? "Rows"),
+      make("div", { class: "bar" }, make("h2", {}, title ?? "Rows"), ...this.#makeDownload()),
       ...(title ? [this.#filterBox(facts.kind)] : []),
       this.bar,
       this.rows,

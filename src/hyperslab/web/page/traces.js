@@ -1,7 +1,7 @@
 // Traces: many lines above each other, one per channel, as spikes and other signals are looked at.
 
 import { PlaneDrawing, Projection, boxOf, drawFrame, drawGaps, drawX, drawY } from "./drawing.js";
-import { formatNumber } from "./scale.js";
+import { formatNumber, measureOf } from "./scale.js";
 
 // Channels that are shown at first, and how many lines fit between one channel and the next for the usual one.
 export const FIRST_CHANNELS = 32;
@@ -85,7 +85,7 @@ export class TraceDrawing extends PlaneDrawing {
     pen.path([left, bottom - length, left, bottom], { stroke: theme.fg, width: 2 });
     const style = { baseline: "middle", size: 11, color: theme.fg };
     pen.text(left + 5, bottom - length / 2, formatNumber(round), style);
-    const { units } = this.picture.head;
+    const units = measureOf(this.picture.head);
     if (units) pen.text(left + 5, bottom - length / 2 + 13, units.length > 9 ? `${units.slice(0, 8)}…` : units, style);
   }
 }
