@@ -66,7 +66,8 @@ def test_what_a_notebook_is_given(root: hs.Group) -> None:
         for path in (*paths, *(f"page/{up}/{path}" for up in ("..", "%2e%2e", "x/..%2f..") for path in paths)):
             assert send(address, request(f"/{path}", token="")).status == 403, path
         assert root.explore().url.startswith(f"{address}/#token={token}&")  # the same server
-        assert repr(explorer) == f"<explorer of {root.url} at {url}>"
+        assert repr(explorer) == f"<explorer of {root.url} at {address}/#/{place}>"
+        assert token not in explorer._repr_mimebundle_()["text/plain"]
     finally:
         explorer.close()
         explorer.close()
@@ -81,6 +82,12 @@ def test_the_height_of_a_frame_is_a_number(root: hs.Group) -> None:
     for height in (0, "640"):
         with pytest.raises(Invalid, match="height"):
             root.explore(height=height)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("proxy", ["abc", "", "/proxy/8888/", "proxy/{port}/", "javascript:{port}", 7])
+def test_what_is_no_address_of_a_proxy(root: hs.Group, proxy: Any) -> None:
+    with pytest.raises(Invalid, match=r"proxy.*such as \"/proxy/{port}/\""):
+        root.explore(proxy=proxy)
 
 
 def test_addresses_of_proxies(root: hs.Group, monkeypatch: pytest.MonkeyPatch) -> None:

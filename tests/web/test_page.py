@@ -280,6 +280,21 @@ def test_long_attributes_are_unfolded(page: Page, server: Any) -> None:
     assert "step 39" not in row.inner_text()
 
 
+def test_the_schema_of_a_collection_is_a_table(page: Page, server: Any) -> None:
+    show(page, server, "store", node="/weather")
+    table = page.get_by_test_id("details").locator("table.nested").first
+    rows = dict(
+        table.locator(":scope > tbody > tr").evaluate_all(
+            "rows => rows.map(row => [row.querySelector('th').textContent, row.querySelector('td').textContent])"
+        )
+    )
+    assert rows["name"] == "weather" and "{" not in table.inner_text()
+    heads = table.locator("table.nested table.nested").last.locator("thead th").all_inner_texts()
+    assert heads == ["name", "primary", "dtype"]
+    cells = table.locator("table.nested table.nested").last.locator("tbody tr").first.locator("td").all_inner_texts()
+    assert cells == ["name", "true", "string"]
+
+
 def test_links_and_references_lead_to_their_nodes(page: Page, server: Any) -> None:
     show(page, server, "data/lab.nwb.zarr", node="/shortcut")
     page.get_by_test_id("details").get_by_role("link", name="/units/id").first.click()

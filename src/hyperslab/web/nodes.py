@@ -173,7 +173,8 @@ def node_facts(datasets: DatasetCache, where: Location, path: str) -> dict[str, 
     main = session.reader.main and f"/{session.reader.main}"
     head = {"url": session.url, "format": session.format.name, "path": f"/{normalize(path)}", "main": main, **link}
     facts = _facts_of(session, place, spec)
-    attributes, is_whole = attribute_list(spec.attrs)
+    attrs = parse_documents(spec.attrs) if is_collection(session, place) else spec.attrs
+    attributes, is_whole = attribute_list(attrs)
     tail: dict[str, object] = {"attributes": attributes, "attributes_are_all": is_whole}
     rows = count_rows(session, place, spec)
     if rows is not None:
@@ -227,6 +228,16 @@ def _coordinate_facts(array: Array, axis: int) -> dict[str, object]:
     facts = labels.as_json()
     texts = labels.labels or []
     return {"dim": axis_names(array.dims)[axis], "size": size, **facts, "labels": None, "ends": texts}
+
+
+def parse_documents(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a collection: its schema, which is JSON in a text, as the mapping that it is."""
+    found = dict(attrs)
+    for name, value in attrs.items():
+        if isinstance(value, str) and value.startswith("{"):
+            with suppress(ValueError, RecursionError):
+                found[name] = json.loads(value)
+    return found
 
 
 def attribute_list(attrs: Mapping[str, Any]) -> tuple[list[dict[str, object]], bool]:

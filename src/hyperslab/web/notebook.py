@@ -23,6 +23,8 @@ call_after_fork(_servers.clear)  # they are those of the process that was forked
 # Where a notebook server forwards requests to a port of its machine (jupyter-server-proxy), as JupyterHub tells it.
 _PREFIX = "JUPYTERHUB_SERVICE_PREFIX"
 _HEIGHT = 640
+# How the address of a proxy begins: a path of the notebook's own server, or that of another one.
+_ADDRESSES = ("/", "http://", "https://")
 
 
 class NotebookExplorer:
@@ -53,7 +55,9 @@ class NotebookExplorer:
         self._server.close()
 
     def __repr__(self) -> str:
-        return f"<explorer of {self._node.url} at {self.url}>"
+        """Without the token: notebooks keep it as text."""
+        base, _, place = self.url.partition("#")
+        return f"<explorer of {self._node.url} at {base}#{place.partition('&')[2]}>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Mapping[str, str]:
         """Return what a notebook shows. The picture within the frame is what a browser shows where nothing answers."""
@@ -73,6 +77,8 @@ def explore(node: Group | Array, *, proxy: str | None = None, height: int = _HEI
     """
     if not isinstance(height, int) or height < 1:
         raise Invalid(f"height={height!r}", remedy="give a number of pixels")
+    if proxy is not None and (not isinstance(proxy, str) or "{port}" not in proxy or not proxy.startswith(_ADDRESSES)):
+        raise Invalid(f"proxy={proxy!r} is no address", remedy='give one with {port} in it, such as "/proxy/{port}/"')
     origin = node._session.origin
     if origin is None:
         raise Invalid("this dataset has no place of its own", url=node.url, remedy="save it, and explore that")

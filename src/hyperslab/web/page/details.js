@@ -114,8 +114,9 @@ function attributeTable(facts, linkTo) {
 /** @param {string} name @param {unknown} value @param {string|undefined} cut @param {(node: string) => string} linkTo */
 function attributeValue(name, value, cut, linkTo) {
   if (isReference(value)) return [referenceLink(value, linkTo)];
-  const text = visible(valueText(value), true);
   const note = cut ? make("span", { class: "muted note" }, visible(cut)) : null;
+  if (isNested(value)) return [scrollBox(name, nestedTable(value, linkTo, name)), note].filter(Boolean);
+  const text = visible(valueText(value), true);
   const short = beginning(text);
   if (short === text) return [make("span", { class: "value" }, text), note].filter(Boolean);
   count += 1;
@@ -138,6 +139,42 @@ function beginning(text) {
   const lines = text.split("\n");
   const some = lines.slice(0, MOST_LINES).join("\n").slice(0, MOST_LETTERS);
   return some.length < text.length ? `${some.toWellFormed()}…` : text;
+}
+
+// -- mappings and lists of them, as the schema of a collection ----------------------------------------------------------
+
+/** @param {unknown} value */
+function isMapping(value) {
+  return value !== null && typeof value === "object" && !Array.isArray(value) && !isReference(value);
+}
+
+/** @param {unknown} value */
+function isNested(value) {
+  if (Array.isArray(value)) return value.length > 0 && value.every((item) => isMapping(item) && Object.keys(item).length > 0);
+  return isMapping(value) && Object.keys(value).length > 0;
+}
+
+/**
+ * Return a mapping as a table of its names, a list of mappings as one with a column for each name.
+ * @param {any} value @param {(node: string) => string} linkTo @param {string} label for who does not see it
+ */
+function nestedTable(value, linkTo, label) {
+  const cell = (item, name) => {
+    if (isReference(item)) return make("td", {}, referenceLink(item, linkTo));
+    if (isNested(item)) return make("td", {}, nestedTable(item, linkTo, name));
+    return make("td", {}, item === undefined ? null : visible(valueText(item), true));
+  };
+  const caption = make("caption", { class: "unseen" }, visible(label));
+  if (!Array.isArray(value)) {
+    const rows = Object.entries(value).map(([name, item]) =>
+      make("tr", {}, make("th", { scope: "row" }, visible(name)), cell(item, name)),
+    );
+    return make("table", { class: "nested" }, caption, make("tbody", {}, ...rows));
+  }
+  const names = [...new Set(value.flatMap((item) => Object.keys(item)))];
+  const head = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, visible(name))));
+  const rows = value.map((item) => make("tr", {}, ...names.map((name) => cell(item[name], name))));
+  return make("table", { class: "nested" }, caption, make("thead", {}, head), make("tbody", {}, ...rows));
 }
 
 // -- values -------------------------------------------------------------------------------------------------------------
