@@ -108,6 +108,7 @@ class AttributeIndex:
                 # What others have put into the file meanwhile may hide what was found a moment ago.
                 if self._database.state() == state:
                     break
+            self._database.share()
             return answer
 
     # -- following changes ------------------------------------------------------------------------------------------
@@ -129,6 +130,8 @@ class AttributeIndex:
         """Take over what changed. Return how many arrays were not there before, and False when another process was
         faster."""
         known = self._database.stamps()
+        if any(_has_changed(known.get(part), stamp) for part, stamp in stamps.items()) and self._database.reload():
+            known = self._database.stamps()
         self._database.forget(known.keys() - stamps.keys())
         stale = [part for part, stamp in stamps.items() if _has_changed(known.get(part), stamp)]
         unread, new, is_complete = 0, 0, True

@@ -328,11 +328,12 @@ class Store(ABC):
                 old = self.get_version(key, most=most)
                 self.put_back(key, change(None if old is None else old.data), old, durable=durable)
 
-    def put_new(self, pairs: Sequence[tuple[str, Buffer]], *, durable: bool = False) -> None:
+    def put_new(self, pairs: Sequence[tuple[str, Buffer]], *, durable: bool = False) -> Sequence[Stamp] | None:
         """Store values whose keys are all missing, in this order, or none of them: ``Conflict`` names a taken one.
 
         Of several writers of one key one succeeds, unless the store compares no versions: then nobody else may write
-        there meanwhile. A writer that dies may leave the first of its values.
+        there meanwhile. A writer that dies may leave the first of its values. Return their stamps where the store is
+        told them without a further request, else None.
         """
         swaps = self.traits.swaps
         made: list[str] = []
@@ -349,6 +350,7 @@ class Store(ABC):
             for key in made:
                 self.delete(key)
             raise
+        return None
 
     def put_last(self, pairs: Sequence[tuple[str, Buffer]], first: Iterable[str], *, durable: bool = False) -> None:
         """Do :meth:`put_new` of values that lead to those of the keys ``first``: if ``durable``, these are on the

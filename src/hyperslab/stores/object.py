@@ -353,6 +353,8 @@ class ObjectStore(ObjectListing, KeepsLeases):
             raise Unsupported(
                 "this server names no versions (strong ETags)", url=self._url, remedy="use another server"
             )
+        if isinstance(expected, tuple) and expected[1] is None:
+            raise Unsupported("a listing tells no version", url=self._url, remedy="ask for the stamp of the key")
         return {"e_tag": etag, "version": expected[1]} if isinstance(expected, tuple) else {"e_tag": etag}
 
     def _put(self, key: str, value: Buffer, mode: Any) -> Stamp:
@@ -367,22 +369,24 @@ class ObjectStore(ObjectListing, KeepsLeases):
             counting.count(written=len(raw))
         return self._stamp(made)
 
-    def put_new(self, pairs: Sequence[tuple[str, Buffer]], *, durable: bool = False) -> None:
+    def put_new(self, pairs: Sequence[tuple[str, Buffer]], *, durable: bool = False) -> Sequence[Stamp] | None:
         """Store values whose keys are all missing, many at once, or none of them: ``Conflict``. One that has the value
-        already counts as stored: the answer to a request may have been lost."""
+        already counts as stored: the answer to a request may have been lost. Return their stamps."""
         made: list[str] = []
 
-        def put(key: str, value: Buffer) -> None:
+        def put(key: str, value: Buffer) -> Stamp:
             try:
-                self._put(key, value, "create")
+                stamp = self._put(key, value, "create")
             except Conflict:
-                if self.get(key) != bytes(value):
+                found = self.get_version(key)
+                if found is None or found.data != bytes(value):
                     raise
-            else:
-                made.append(key)
+                return found.stamp
+            made.append(key)
+            return stamp
 
         try:
-            each_request([partial(put, check_key(key), value) for key, value in pairs])
+            return each_request([partial(put, check_key(key), value) for key, value in pairs])
         except BaseException:
             if made:
                 self._remove_all(made)

@@ -47,8 +47,8 @@ LayoutName = Literal["hyperslab", "deker"]
 
 
 IndexKind = Literal["stored", "memory"]
-"""Where the index of a collection's attributes is kept, by ``"index"`` in its document; without that in a file where
-our own layout is on a disk, else in memory."""
+"""Where the index of a collection's attributes is kept, by ``"index"`` in its document; without that it is stored for
+our own layout on a disk or in a bucket, else in memory."""
 
 
 INDEX_KINDS: tuple[IndexKind, ...] = ("stored", "memory")
@@ -435,7 +435,7 @@ class CollectionStore(ABC):
 
     @property
     def index_database(self) -> IndexDatabase | None:
-        """The file that the index is kept in; None where it is made in memory by whoever asks."""
+        """The index that is stored; None where it is made in memory by whoever asks."""
         return None
 
     # -- arrays -----------------------------------------------------------------------------------------------------
@@ -469,6 +469,9 @@ class CollectionStore(ABC):
     def document_problems(self) -> Iterable[Problem]:
         """Return the problems of the collection's own document, whatever its arrays are like."""
         return ()
+
+    def close(self) -> None:  # noqa: B027  most keep nothing back
+        """Store what is kept back, and let go of it; closing twice is fine."""
 
     def clear_locks(self) -> None:
         """Remove lock files of dead processes, where the layout has such."""

@@ -26,7 +26,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any
 
-from hyperslab.formats.collections.index_file import IndexFile, transaction
+from hyperslab.formats.collections.index_file import FILE, FILES, IndexFile, transaction
 from hyperslab.formats.collections.index_queries import ColumnTest, IndexColumns, IndexQuery
 from hyperslab.formats.collections.ranks import encode_rank, ranker
 from hyperslab.model.schemas import AttributeSchema, Record
@@ -51,7 +51,19 @@ def stamp_digest(stamp: Stamp) -> int:
     ``UNSURE`` for one that equals none."""
     if isinstance(stamp, Unversioned):
         return UNSURE
+    if isinstance(stamp, tuple) and isinstance(stamp[0], str):  # an ETag and a version, which Google's listings lack
+        stamp = stamp[0]
     return int.from_bytes(blake2b(repr(stamp).encode(), digest_size=8).digest(), signed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlace:
+    """Where an index is stored (a path or a URL, empty where it is in memory alone), the bytes that it takes there, and
+    False where it is not there yet."""
+
+    url: str
+    nbytes: int
+    is_there: bool
 
 
 @dataclass(slots=True)
@@ -117,9 +129,16 @@ class IndexDatabase(IndexFile):
         if schema == "fresh":
             self._connection.execute("CREATE TABLE fresh.hides(id TEXT PRIMARY KEY) WITHOUT ROWID")
             self._connection.execute("CREATE TABLE temp.hidden(id TEXT PRIMARY KEY) WITHOUT ROWID")
+        self._make_indexes(self._connection, schema)
+
+    def _make_indexes(self, connection: sqlite3.Connection, schema: str) -> None:
         for name in self._columns.indexed:
             order = ", ".join(self._columns.order(name))
-            self._connection.execute(f"CREATE INDEX {schema}.by_{name} ON arrays({order})")
+            connection.execute(f"CREATE INDEX {schema}.by_{name} ON arrays({order})")
+
+    def _drop_indexes(self, connection: sqlite3.Connection) -> None:
+        for name in self._columns.indexed:
+            connection.execute(f"DROP INDEX main.by_{name}")
 
     def add_attribute(self, attribute: AttributeSchema) -> None:
         """Give the file a column for one more attribute, filled with its default: the form that it has from then on is
@@ -145,6 +164,28 @@ class IndexDatabase(IndexFile):
         values = (part.get(known.name) for part, known in zip(parts, self._attributes, strict=True))
         return (record.id, mark, *(encode_rank(rank(value)) for rank, value in zip(self._rankers, values, strict=True)))
 
+    # -- where it is stored -----------------------------------------------------------------------------------------
+
+    def reload(self) -> bool:
+        """Take over what others have stored since; return True if there was anything. A file is shared with them."""
+        return False
+
+    def share(self) -> None:
+        """Store for others what was found, where that is not done yet and is worth it."""
+
+    def publish(self, *, wait: bool = False) -> None:
+        """Store what was found, in any case; ``wait`` for others that do."""
+
+    def begin_anew(self) -> None:
+        """Forget all parts, so that the next look lists and reads all of them."""
+        self.forget(self.stamps())
+
+    def place(self) -> IndexPlace:
+        """Return where it is stored."""
+        path = self._path or ""
+        there = [each for each in (path + name.removeprefix(FILE) for name in FILES) if path and os.path.exists(each)]
+        return IndexPlace(path, sum(map(os.path.getsize, there)), bool(there))
+
     # -- what is known ----------------------------------------------------------------------------------------------
 
     def stamps(self) -> dict[str, int]:
@@ -164,7 +205,8 @@ class IndexDatabase(IndexFile):
             elif forget:
                 connection.execute("DELETE FROM fresh.parts WHERE name = ?", (part,))
                 for table in ("arrays", "pending", "hides"):
-                    connection.execute(f"DELETE FROM fresh.{table} WHERE {_WITHIN}", _ends(part))
+                    where, ends = ids_within(part)
+                    connection.execute(f"DELETE FROM fresh.{table} WHERE {where}", ends)
         return found
 
     def marks(self, part: str) -> dict[str, int]:
@@ -173,12 +215,12 @@ class IndexDatabase(IndexFile):
             return self._run(lambda connection: self._marks(connection, part))
 
     def _marks(self, connection: sqlite3.Connection, part: str) -> dict[str, int]:
-        where = f"SELECT id, mark FROM {{}}.arrays WHERE {_WITHIN}"
-        found: dict[str, int] = dict(connection.execute(where.format("main"), _ends(part)))
+        where, ends = ids_within(part)
+        found: dict[str, int] = dict(connection.execute(f"SELECT id, mark FROM main.arrays WHERE {where}", ends))
         if self._has_fresh:
-            for (id,) in connection.execute(f"SELECT id FROM fresh.hides WHERE {_WITHIN}", _ends(part)):
+            for (id,) in connection.execute(f"SELECT id FROM fresh.hides WHERE {where}", ends):
                 found.pop(id, None)
-            found.update(connection.execute(where.format("fresh"), _ends(part)))
+            found.update(connection.execute(f"SELECT id, mark FROM fresh.arrays WHERE {where}", ends))
         return found
 
     def pending(self) -> set[str]:
@@ -490,9 +532,7 @@ class IndexDatabase(IndexFile):
             return self._run(ask)
 
 
-# Ids of one part: what their beginning, and their beginning with the largest character behind it, lie about.
-_WITHIN = "id >= ? AND id < ?"
-
-
-def _ends(part: str) -> tuple[str, str]:
-    return part, part + "\U0010ffff"
+def ids_within(part: str) -> tuple[str, tuple[str, str]]:
+    """Return a condition for the ids of one part, and its values: what the ids begin with, and that with the largest
+    character behind it."""
+    return "id >= ? AND id < ?", (part, part + "\U0010ffff")

@@ -201,6 +201,11 @@ class IndexFile(ABC):
 
     __del__ = close
 
+    def before_fork(self) -> None:
+        """Let go of the file before the process is forked, with its lock held."""
+        if self._is_file:
+            self.close()
+
     def _run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Look something up; where the file fails, or changes under a reader without locks, once more."""
         for _ in range(_LOOKS):
@@ -348,8 +353,7 @@ def _rest() -> None:
     for database in list(_files):
         database.lock.acquire()
         _at_rest.append(database)
-        if database._is_file:
-            database.close()
+        database.before_fork()
 
 
 def _go_on() -> None:

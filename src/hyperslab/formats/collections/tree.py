@@ -437,7 +437,11 @@ class CollectionTreeReader(Reader):
         return {} if entry is None or entry.collection is None else {"collection": entry.collection, "id": entry.id}
 
     def close(self) -> None:
-        """Let go of the store; closing twice is fine."""
+        """Let go of the collections and the store; closing twice is fine."""
+        with self._mutex:
+            found = list(self._collection_stores.values())
+        for each in found:
+            each.close()
         self.store.close()
 
     def _full_path(self, path: str) -> str:

@@ -75,8 +75,12 @@ JOURNAL, STAGED, CREATING, BATCHES = "journal", "staged", "creating", "batches"
 VERSIONS = "versions"
 
 
-FOLDERS = (ARRAYS, KEYS, GENERATIONS, UNSETTLED, JOURNAL, STAGED, CREATING, BATCHES, VERSIONS)
-"""All that a collection holds besides its document and its index."""
+MANIFESTS = "manifests"
+"""The folder of the index, where values are no files."""
+
+
+FOLDERS = (ARRAYS, KEYS, GENERATIONS, UNSETTLED, JOURNAL, STAGED, CREATING, BATCHES, VERSIONS, MANIFESTS)
+"""All that a collection holds besides its document and files of an index."""
 
 
 PART = 2

@@ -39,20 +39,21 @@ from hyperslab.errors import (
 )
 from hyperslab.formats.collections.base import CollectionDocument
 from hyperslab.formats.collections.index_database import UNSURE, IndexChange, IndexDatabase, stamp_digest
+from hyperslab.formats.collections.manifest_index import ManifestIndex
 from hyperslab.formats.collections.own.documents import (
     ARRAY,
     BATCH,
     CREATING,
-    GENERATIONS,
     INDEX_FILES,
     JOURNAL,
-    PART,
+    MANIFESTS,
     STAGED,
     UNSETTLED,
     ArrayDocuments,
     CollectionKeys,
     part_of,
 )
+from hyperslab.formats.collections.own.generations import Generations
 from hyperslab.formats.collections.own.tiles import open_shard, open_tiles
 from hyperslab.formats.collections.own.versions import ArrayVersions
 from hyperslab.model.schemas.arrays import Record, is_id, new_id
@@ -61,6 +62,12 @@ from hyperslab.stores.base import Stamp, Store, Unversioned
 from hyperslab.stores.files import is_local
 
 LOGGER = logging.getLogger("hyperslab.database")
+
+NONE_KNOWN: Mapping[str, Stamp] = {}
+"""No stamps of documents."""
+
+# Removed arrays of which one listing of their part costs less than a look at each.
+_MANY_REMOVED = 8
 
 
 class StoredCollection:
@@ -75,6 +82,7 @@ class StoredCollection:
         self._data = data
         self._stamp = store.stamp(self.keys.document)
         self.batches = BatchCommits(self.store, self.keys)
+        self._generations = Generations(self.store, self.keys)
         seconds = document.keep_versions
         self.versions = None if seconds is None else ArrayVersions(store, self.keys, seconds)
         """The older versions of the arrays; None where they are not kept."""
@@ -208,9 +216,13 @@ class StoredCollection:
 
     @cached_property
     def index_database(self) -> IndexDatabase | None:
-        """The file that the index is kept in: beside the document, on a file system of this machine."""
+        """The index that is stored: a file beside the document, on a file system of this machine; objects, where values
+        come by requests and can be swapped."""
         if self.document.extra.get("index", "stored") != "stored":
             return None
+        attributes, traits = self.document.schema.attributes, self.store.traits
+        if traits.concurrency is not None and traits.swaps:
+            return ManifestIndex(attributes, self.store, self.keys.folder(MANIFESTS), self.exists)
         path = self.store.locate(self.keys.index)
         if path is None or not is_local(os.path.dirname(path)):
             return None
@@ -218,7 +230,23 @@ class StoredCollection:
             with suppress(HyperslabError):
                 if self.store.size(self.keys.old_index) is not None:
                     self.store.delete(self.keys.old_index)
-        return IndexDatabase(self.document.schema.attributes, path, writable=not self.store.read_only)
+        return IndexDatabase(attributes, path, writable=not self.store.read_only)
+
+    @property
+    def manifests(self) -> ManifestIndex | None:
+        """The index, where it is one of objects."""
+        database = self.index_database
+        return database if isinstance(database, ManifestIndex) else None
+
+    def close(self) -> None:
+        """Publish what the index keeps back."""
+        if self.manifests is not None:
+            self.manifests.close()
+
+    def prepare_changes(self) -> None:
+        """Look, before the first change, at what an index of objects has to know to follow changes."""
+        if self.manifests is not None:
+            self._generations.prepare()
 
     def tell_changes(
         self,
@@ -228,45 +256,54 @@ class StoredCollection:
         made: Sequence[Record] = (),
         changed: Sequence[Record] = (),
         removed: Collection[str] = (),
+        stamps: Mapping[str, Stamp] = NONE_KNOWN,
     ) -> None:
         """Give the generations of parts other stamps, and have the index follow in the same step. ``made``: of arrays
         that have documents, and whose key entries come next; ``changed``: that have other documents; ``removed``: ids
-        of arrays that are gone. All of them lie in these parts, and nothing else has changed there."""
+        of arrays that are gone; ``stamps``: of documents, as far as they are known. All of them lie in these parts, and
+        nothing else has changed there."""
         database = self.index_database
-        keys = {part: self.keys.generation(part) for part in parts}
         if database is None:
-            for key in keys.values():
-                self.store.touch(key, durable=durable)
+            self._generations.touch(parts, durable=durable)
             return
         change = IndexChange(pending=bool(made) and self.has_key)
         for record in [*made, *changed]:
-            stamp = self.store.stamp(self.keys.array_document(record.id))
+            stamp = stamps.get(record.id) or self.store.stamp(self.keys.array_document(record.id))
             change.rows.append(database.row(record, UNSURE if stamp is None else stamp_digest(stamp)))
         with database.following(change) as follows:
-            for part, key in keys.items():
-                # Others wait for this: what waits for the medium comes after it.
-                moved = self.store.touch(key, durable=durable and not follows)
+            if self.manifests is not None:
+                found = self._generations.swap(parts)
+            else:  # others wait for this: what waits for the medium comes after it
+                found = self._generations.touch(parts, durable=durable and not follows)
+            for part, moved in zip(parts, found, strict=True):
                 if moved is not None and follows and self._is_known_alone(part, moved[0], made):
                     before, after = moved
                     change.moves[part] = None if before is None else stamp_digest(before), stamp_digest(after)
-            for id in removed:
-                if self.store.stamp(self.keys.array_document(id)) is None:
-                    change.gone.append(id)
-                else:  # it was made again meanwhile
-                    change.moves.pop(part_of(id), None)
-        if follows and durable:
-            self.store.put_last([], keys.values(), durable=True)
+            for id in self._gone(removed):
+                change.gone.append(id)
+            for id in set(removed).difference(change.gone):  # it was made again meanwhile
+                change.moves.pop(part_of(id), None)
+        if follows and durable and self.store.traits.puts_last:
+            self.store.put_last([], map(self.keys.generation, parts), durable=True)
+
+    def _gone(self, removed: Collection[str]) -> Sequence[str]:
+        """Return those of the ids that have no documents."""
+        if len(removed) < _MANY_REMOVED:
+            return [id for id in removed if self.store.stamp(self.keys.array_document(id)) is None]
+        there = {id for part in {part_of(id) for id in removed} for id in self.list_part(part)}
+        return [id for id in removed if id not in there]
 
     def _is_known_alone(self, part: str, before: Stamp | None, made: Sequence[Record]) -> bool:
         """Return True unless a part that had no generation has other arrays than those that are made."""
-        return before is not None or self.list_part(part).keys() <= {record.id for record in made}
+        if before is not None or self._generations.is_new(part):
+            return True
+        return self.list_part(part).keys() <= {record.id for record in made}
 
     # -- listings ----------------------------------------------------------------------------------------------------
 
     def generations(self) -> Mapping[str, Stamp]:
         """Return the parts that the arrays are listed by, each with what changes when one of its arrays does."""
-        found = self.store.entries(self.keys.folder(GENERATIONS))
-        return {name: stamp for name, stamp, _ in found if len(name) == PART}
+        return self._generations.read()
 
     def list_part(self, part: str) -> Mapping[str, Stamp]:
         """Return the ids of a part with the stamps of their documents, those included that are not committed yet."""
@@ -312,7 +349,7 @@ class StoredCollection:
     def nbytes_stored(self) -> int:
         """Return bytes that all that belongs to the collection takes, without the index, which is a cache."""
         cached = sum(self.store.size(f"{self.keys.base}/{name}") or 0 for name in INDEX_FILES)
-        return self.store.nbytes_below(self.keys.base) - cached
+        return self.store.nbytes_below(self.keys.base) - self.store.nbytes_below(self.keys.folder(MANIFESTS)) - cached
 
 
 # -- creation of arrays -----------------------------------------------------------------------------------------------
@@ -344,6 +381,7 @@ class CollectionCreation:
         self._entries = {self._commit_key(record): record for record in records}
         self._batch = new_id() if self._has_key and len(records) > 1 else None
         self._made: list[Record] = []
+        self._stamps: dict[str, Stamp] = {}
         self._entered: list[tuple[str, Record]] = []
         self._durable = collection.settings.durable
         self._waits = self._has_key and self._store.traits.puts_last
@@ -397,6 +435,7 @@ class CollectionCreation:
 
     def _put_documents(self) -> None:
         text = self._collection.documents.new_document
+        self._collection.prepare_changes()
         for batch in batched(self._records, BATCH):
             # Where documents are the commit, whoever reads must look for them until the generation tells of them.
             for record in () if self._has_key else batch:
@@ -404,12 +443,14 @@ class CollectionCreation:
             for record in batch:
                 self._collection.keep_versions(record.id, [ARRAY])
             pairs = [(self._keys.array_document(record.id), text(record)) for record in batch]
-            self._store.put_new(pairs, durable=self._each)
+            stamps = self._store.put_new(pairs, durable=self._each)
             self._made += batch
+            if stamps is not None:
+                self._stamps.update((record.id, stamp) for record, stamp in zip(batch, stamps, strict=True))
 
     def _touch(self) -> None:
         parts = sorted({part_of(record.id) for record in self._records})
-        self._collection.tell_changes(parts, durable=self._each, made=self._records)
+        self._collection.tell_changes(parts, durable=self._each, made=self._records, stamps=self._stamps)
         if self._at_once and not self._waits:
             self._store.flush()
         if not self._has_key:
