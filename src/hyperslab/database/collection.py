@@ -13,6 +13,7 @@ from hyperslab.database.arrays import Array, Subset, VArray, array_of, stored_ti
 from hyperslab.database.conditions import Query
 from hyperslab.database.connection import OpenCollection, connection_of
 from hyperslab.database.dimensions import labels_text
+from hyperslab.database.index import IndexState
 from hyperslab.database.queries import FilteredManager, QueryResult, find, find_to_stack, hits, walk
 from hyperslab.errors import Invalid, NodeNotFound, SchemaError, Unsupported
 from hyperslab.formats.collections.base import CollectionDocument
@@ -269,6 +270,27 @@ class Collection:
             if store is None:
                 raise self._collection.not_found_error()
             return Collection(OpenCollection(connection, store.document, (connection.session, store)))
+
+    # -- the index --------------------------------------------------------------------------------------------------
+
+    def index_state(self) -> IndexState:
+        """Return where the index of its attributes is stored, and how much of it is up to date."""
+        with self._collection.locate_errors():
+            self._collection.required_store()
+            return self._collection.index.state()
+
+    def make_index(self) -> int:
+        """Make the stored index anew, of all documents, while others read and write; return the number of arrays.
+
+        It is never needed: an index is kept up to date by its writers, and what it lacks is read by whoever asks. It
+        spares those who may not write the work that others left. Unsupported where the index is in memory alone.
+        """
+        with self._collection.locate_errors():
+            self._collection.connection.require_writable()
+            if self._collection.required_store().index_database is None:
+                remedy = 'make the collection with index="stored", on a disk of this machine or in a bucket'
+                raise Unsupported(f"the index of {self.name!r} is in memory", url=self.url, remedy=remedy)
+            return self._collection.index.make()
 
     # -- removing ---------------------------------------------------------------------------------------------------
 

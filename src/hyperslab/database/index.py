@@ -56,6 +56,19 @@ class _News:
     is_empty: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """The index of a collection: its ``place`` (a path or a key, empty where it is in the memory of each process), the
+    ``nbytes`` that it takes, the number of ``parts`` that arrays are listed by, and of those that are ``stale``: who
+    looks something up lists these, and reads the documents that changed."""
+
+    collection: str
+    place: str
+    nbytes: int
+    parts: int
+    stale: int
+
+
 def _column_test(condition: Condition) -> ColumnTest:
     spans = [(encode_rank(span.low), encode_rank(span.high), span.closed) for span in condition.spans]
     return ColumnTest(spans, condition.pattern, condition.negated)
@@ -79,6 +92,21 @@ class AttributeIndex:
         self._pending: dict[str, Record] = {}
         self._loose: set[str] = set()
         self.unread = 0
+
+    def make(self) -> int:
+        """Make the index that is stored anew, of all documents; return how many arrays there are."""
+        with self._lock:
+            self._database.begin_anew()
+            count = self.count()
+            self._database.publish(wait=True)
+            self._database.remove_leftovers()
+            return count
+
+    def state(self) -> IndexState:
+        """Return what is stored of the index, beside the present state of the collection."""
+        place, stamps = self._database.place(), self.store.generations()
+        stale = [part for part, stamp in stamps.items() if _has_changed(place.stamps.get(part), stamp_digest(stamp))]
+        return IndexState(self.store.document.name, place.url, place.nbytes, len(stamps), len(stale))
 
     def count(self) -> int:
         """Return how many arrays there are now."""

@@ -59,11 +59,11 @@ def stamp_digest(stamp: Stamp) -> int:
 @dataclass(frozen=True, slots=True)
 class IndexPlace:
     """Where an index is stored (a path or a URL, empty where it is in memory alone), the bytes that it takes there, and
-    False where it is not there yet."""
+    the stamps of the parts that are known there."""
 
     url: str
     nbytes: int
-    is_there: bool
+    stamps: Mapping[str, int]
 
 
 @dataclass(slots=True)
@@ -180,11 +180,14 @@ class IndexDatabase(IndexFile):
         """Forget all parts, so that the next look lists and reads all of them."""
         self.forget(self.stamps())
 
+    def remove_leftovers(self) -> None:
+        """Remove what killed writers left beside the index."""
+
     def place(self) -> IndexPlace:
         """Return where it is stored."""
         path = self._path or ""
         there = [each for each in (path + name.removeprefix(FILE) for name in FILES) if path and os.path.exists(each)]
-        return IndexPlace(path, sum(map(os.path.getsize, there)), bool(there))
+        return IndexPlace(path, sum(map(os.path.getsize, there)), self.stamps() if there else {})
 
     # -- what is known ----------------------------------------------------------------------------------------------
 

@@ -113,6 +113,7 @@ class ManifestIndex(IndexDatabase):
         self._head, self._is_read = self._empty_head(), False
         self._stamp: Stamp | None = None
         self._loaded: tuple[str, int, frozenset[str]] = ("", 0, frozenset())
+        self._fault = ""
         self._unusable: Stamp | None = None
         self._begins_anew = False
         self._changes = threading.Lock()
@@ -197,10 +198,12 @@ class ManifestIndex(IndexDatabase):
             found = self._store.get_version(key, unless=unless, most=HEAD_BYTES)
             if found is not None and found.data is None:
                 return
+            self._fault = ""
             if found is not None:
                 stamp = found.stamp
                 head = parse_head(found.data, self._form, len(self._attributes))
         except (CorruptChunk, FormatError) as error:
+            self._fault = error.message
             LOGGER.debug("the index is left out: %s", error)
             stamp = self._store.stamp(key) if stamp is None else stamp
         self._head, self._stamp, self._is_read = head, stamp, True
@@ -479,11 +482,21 @@ class ManifestIndex(IndexDatabase):
         sizes = {name: size for name, _, size in self._store.entries(self._folder)}
         with self._head_lock:
             self._read_head()
-            return IndexPlace(
-                f"{self._store.url.rstrip('/')}/{self._folder}", sum(sizes.values()), self._head.epoch != ""
-            )
+            return IndexPlace(self._key(CURRENT), sum(sizes.values()), self._head.stamps)
 
-    def left_over(self) -> list[str]:
+    def find_fault(self) -> str:
+        """Return what is wrong with the head; empty where nothing is, or there is none."""
+        with self._head_lock:
+            self._is_read = False
+            self._read_head()
+            return self._fault
+
+    def remove_leftovers(self) -> None:
+        """Remove manifests that killed writers left."""
+        for key in self.leftovers():
+            self._store.delete(key)
+
+    def leftovers(self) -> list[str]:
         """Return the keys of manifests that no head names, and that nobody is about to name."""
         names = [name for name, _, _ in self._store.entries(self._folder)]
         with self._head_lock:

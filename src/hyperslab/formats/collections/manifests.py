@@ -55,7 +55,7 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Object = TypeVar("Object")
 
 
-class Columns(msgspec.Struct, array_like=True, frozen=True):
+class StoredRows(msgspec.Struct, array_like=True, frozen=True):
     """Changes of rows, as they are stored: ids in order, the mark of each document, a column for each attribute; ids
     whose arrays may not exist yet, that are gone, and that exist by now."""
 
@@ -107,15 +107,15 @@ class Delta:
         """Return the last id of any change, in order."""
         return max((max(some) for some in (self.rows, self.gone, self.settled) if some), default="")
 
-    def columns(self, attributes: int) -> Columns:
+    def columns(self, attributes: int) -> StoredRows:
         """Return the changes as they are stored."""
         rows = [self.rows[id] for id in sorted(self.rows)]
         columns = [[row[2 + place] for row in rows] for place in range(attributes)]
         rest = map(sorted, (self.pending, self.gone, self.settled))
-        return Columns([row[0] for row in rows], [row[1] for row in rows], columns, *rest)
+        return StoredRows([row[0] for row in rows], [row[1] for row in rows], columns, *rest)
 
 
-def delta_of(columns: Columns, attributes: int) -> Delta:
+def delta_of(columns: StoredRows, attributes: int) -> Delta:
     """Return the changes that are stored so; FormatError for what does not fit together."""
     lengths = {len(columns.ids), len(columns.marks), *map(len, columns.columns)}
     if len(columns.columns) != attributes or len(lengths) > 1:
@@ -136,7 +136,7 @@ class Move(msgspec.Struct, array_like=True, frozen=True):
     part: str
     before: Int64 | None
     after: Int64
-    change: Columns
+    change: StoredRows
     moment: float = 0.0
 
 
@@ -167,7 +167,7 @@ class Head(msgspec.Struct, array_like=True):
     number: Int64 = 0
     stamps: dict[str, Int64] = msgspec.field(default_factory=dict)
     runs: list[Run] = msgspec.field(default_factory=list)
-    tail: list[tuple[int, Columns]] = msgspec.field(default_factory=list)
+    tail: list[tuple[int, StoredRows]] = msgspec.field(default_factory=list)
     waiting: list[Move] = msgspec.field(default_factory=list)
     retired: list[tuple[str, float]] = msgspec.field(default_factory=list)
 
@@ -182,7 +182,7 @@ class Head(msgspec.Struct, array_like=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_head = msgspec.msgpack.Decoder(Head).decode
-_decode_columns = msgspec.msgpack.Decoder(Columns).decode
+_decode_columns = msgspec.msgpack.Decoder(StoredRows).decode
 
 
 def encode_head(head: Head) -> bytes:
@@ -206,7 +206,7 @@ def parse_head(data: bytes | memoryview, form: str, attributes: int) -> Head:
     return head
 
 
-def encode_manifest(columns: Columns) -> bytes:
+def encode_manifest(columns: StoredRows) -> bytes:
     """Return a manifest as it is stored."""
     return _MANIFEST + zlib.compress(_encode(columns), 1)
 
@@ -355,7 +355,7 @@ def merge(older: Iterable[Delta], newer: Delta, *, is_first: bool) -> Iterator[D
     yield newer.as_first() if is_first else newer
 
 
-def split_columns(delta: Delta, attributes: int) -> Iterator[Columns]:
+def split_columns(delta: Delta, attributes: int) -> Iterator[StoredRows]:
     """Yield changes as they are stored, in the order of their ids, none of too many bytes."""
     if not len(delta):
         return

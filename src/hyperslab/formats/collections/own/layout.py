@@ -345,6 +345,8 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
         timeout = self.settings.lock_timeout
         with _keep_folder(self.store, COLLECTIONS, timeout), self.store.lock_node(self.keys.base, timeout):
             if self.exists():
+                if self.index_database is not None:
+                    self.index_database.begin_anew()
                 # The document first: without it the collection is gone, and the rest is found as left over.
                 self.store.delete(self.keys.document, durable=self.settings.durable)
                 self.store.delete_prefix(self.keys.base, durable=self.settings.durable)

@@ -15,6 +15,8 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.plan import batched
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Conflict, FormatError, HyperslabError, NodeNotFound, Problem, StorageError, Unsupported
+from hyperslab.formats.collections.manifest_index import CURRENT, ManifestIndex
+from hyperslab.formats.collections.manifests import is_manifest
 from hyperslab.formats.collections.own.documents import (
     ARRAY,
     ARRAYS,
@@ -26,6 +28,7 @@ from hyperslab.formats.collections.own.documents import (
     INDEX_FILES,
     JOURNAL,
     KEYS,
+    MANIFESTS,
     STAGED,
     UNSETTLED,
     is_entry,
@@ -80,6 +83,7 @@ class CollectionDamage:
         yield from self._key_entries()
         yield from self._blank_documents()
         yield from self._leftovers(unsettled)
+        yield from self._index()
         yield from self._strays()
 
     # -- arrays -----------------------------------------------------------------------------------------------------
@@ -484,6 +488,33 @@ class CollectionDamage:
         if not is_id(id) or self._store.stamp(self._keys.array_document(id)) is None:
             self._store.delete_prefix(key)
 
+    def _index(self) -> Iterator[Finding]:
+        """Yield what is no part of an index of objects any more, or never was."""
+        index, name = self._collection.manifests, self._keys.name
+        if index is None:
+            return
+        key = f"{self._keys.folder(MANIFESTS)}/{CURRENT}"
+        if fault := index.find_fault():
+            act = partial(self._drop_head, index)
+            message = f"{fault}: queries go without the index"
+            yield found_at(name, "damaged-index", message, key, "remove it: who may write makes it anew", act, (key,))
+        for key in index.leftovers():
+            act, message = partial(self._drop_manifest, index, key), "a writer of the index died"
+            yield found_at(name, "leftover", message, key, "remove it", act, (key,))
+        files, folders = self._store.list_dir(self._keys.folder(MANIFESTS))
+        for each in sorted({*files, *folders} - {CURRENT}):
+            if not is_manifest(each):
+                key = f"{self._keys.folder(MANIFESTS)}/{each}"
+                yield found_at(name, "stray", "this is no part of an index", key)
+
+    def _drop_head(self, index: ManifestIndex) -> None:
+        if index.find_fault():
+            self._store.delete(f"{self._keys.folder(MANIFESTS)}/{CURRENT}")
+
+    def _drop_manifest(self, index: ManifestIndex, key: str) -> None:
+        if key in index.leftovers():
+            self._store.delete(key)
+
     def _strays(self) -> Iterator[Finding]:
         """Yield keys that belong to no collection, and unfinished writes."""
         files, names = self._store.list_dir(self._keys.base)
@@ -553,6 +584,7 @@ RULES = Rules(
         "a damaged journal of writes over several tiles",
         "removed: a write whose tiles are not all in their places stays in parts",
     ),
+    Rule(("damaged-index",), "an index in a bucket that cannot be read", "removed; who may write makes it anew"),
     Rule(("stray",), "what is no part of a collection", "cannot be mended; it stays"),
     Rule(
         ("corrupt-shard", "corrupt-chunk"),
