@@ -13,9 +13,10 @@ import click
 from hyperslab.array.plain_values import to_json_value
 from hyperslab.cli.arguments import parse_options, storage_option
 from hyperslab.cli.exit_codes import verbosity_options
-from hyperslab.cli.output import json_option, print_json, print_remark
+from hyperslab.cli.output import format_columns, json_option, print_json, print_remark
 from hyperslab.database import Array, AttributeSchema, Client, Collection
 from hyperslab.database.dimensions import labels_text
+from hyperslab.database.index import AttributeIndexState
 from hyperslab.database.typed_conditions import is_condition, parse_conditions
 from hyperslab.errors import CollectionNotFound, HyperslabError, Invalid, NodeNotFound, Problem, Unsupported
 from hyperslab.formats import SCHEMES
@@ -116,6 +117,18 @@ def index_rows(states: Iterable[Any]) -> list[tuple[str, ...]]:
     """Return indexes as rows of text."""
     rows = [(one.collection, one.name, one.purpose, "there" if one.is_present else one.cost) for one in states]
     return [("collection", "index", "finds", "state"), *rows]
+
+
+def print_index_states(command: str, url: str, states: Sequence[AttributeIndexState], *, as_json: bool) -> None:
+    """Print the indexes of collections, one a line."""
+    if as_json:
+        print_json(command, url=url, indexes=[asdict(state) for state in states])
+        return
+    rows = [("collection", "index", "bytes", "state")]
+    for one in states:
+        state = f"{one.stale} of {one.parts} parts are listed by each that looks something up" if one.stale else "fresh"
+        rows.append((one.collection, one.place or "in memory", size_text(one.nbytes), state if one.place else ""))
+    click.echo(format_columns(rows))
 
 
 def print_problems(url: str, problems: Iterable[Problem], *, deep: bool, as_json: bool) -> int:

@@ -13,7 +13,7 @@ from hyperslab.database.arrays import Array, Subset, VArray, array_of, stored_ti
 from hyperslab.database.conditions import Query
 from hyperslab.database.connection import OpenCollection, connection_of
 from hyperslab.database.dimensions import labels_text
-from hyperslab.database.index import IndexState
+from hyperslab.database.index import AttributeIndexState
 from hyperslab.database.queries import FilteredManager, QueryResult, find, find_to_stack, hits, walk
 from hyperslab.errors import Invalid, NodeNotFound, SchemaError, Unsupported
 from hyperslab.formats.collections.base import CollectionDocument
@@ -273,7 +273,7 @@ class Collection:
 
     # -- the index --------------------------------------------------------------------------------------------------
 
-    def index_state(self) -> IndexState:
+    def index_state(self) -> AttributeIndexState:
         """Return where the index of its attributes is stored, and how much of it is up to date."""
         with self._collection.locate_errors():
             self._collection.required_store()

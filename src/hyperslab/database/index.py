@@ -57,7 +57,7 @@ class _News:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexState:
+class AttributeIndexState:
     """The index of a collection: its ``place`` (a path or a key, empty where it is in the memory of each process), the
     ``nbytes`` that it takes, the number of ``parts`` that arrays are listed by, and of those that are ``stale``: who
     looks something up lists these, and reads the documents that changed."""
@@ -102,11 +102,11 @@ class AttributeIndex:
             self._database.remove_leftovers()
             return count
 
-    def state(self) -> IndexState:
+    def state(self) -> AttributeIndexState:
         """Return what is stored of the index, beside the present state of the collection."""
         place, stamps = self._database.place(), self.store.generations()
         stale = [part for part, stamp in stamps.items() if _has_changed(place.stamps.get(part), stamp_digest(stamp))]
-        return IndexState(self.store.document.name, place.url, place.nbytes, len(stamps), len(stale))
+        return AttributeIndexState(self.store.document.name, place.url, place.nbytes, len(stamps), len(stale))
 
     def count(self) -> int:
         """Return how many arrays there are now."""

@@ -45,6 +45,7 @@ from hyperslab.cli.databases import (
     open_client,
     open_objects,
     parse_age,
+    print_index_states,
     print_problems,
     table,
     tell_unreadable,
@@ -399,15 +400,31 @@ def check(url: str, deep: bool, storage_option: dict[str, Any] | None, as_json: 
 
 @verb("index", "mongodb://localhost/climate --attr station")
 @click.argument("url")
+@click.argument("collection", required=False)
 @click.option("--attr", "attrs", multiple=True, metavar="NAME", help="Also by this attribute; repeatable.")
 @click.option("--positional", is_flag=True, help="Also by the place of a chunk: one key finds one chunk.")
 def index(
-    url: str, attrs: tuple[str, ...], positional: bool, storage_option: dict[str, object] | None, as_json: bool
+    url: str,
+    collection: str | None,
+    attrs: tuple[str, ...],
+    positional: bool,
+    storage_option: dict[str, object] | None,
+    as_json: bool,
 ) -> None:
-    """Make the indexes that look-ups on a server need, where they are missing, and list them.
+    """Make the indexes that look-ups on a server need, where they are missing; of a COLLECTION make its index anew.
 
-    hyperslab doctor URL lists them and makes none. Others may read and write meanwhile.
+    Then list them, as hyperslab doctor URL does, which makes none. Others may read and write meanwhile.
     """
+    if not is_server(url):
+        if collection is None or attrs or positional:
+            raise Invalid("db index of what is no collection", remedy="name one behind the URL, without options")
+        with open_client(url, storage_option, writable=True) as client:
+            found = find_collection(client, collection)
+            found.make_index()
+            print_index_states("db-index", url, [found.index_state()], as_json=as_json)
+        return
+    if collection is not None:
+        raise Invalid("db index of one collection of a server", remedy="leave it out")
     with _objects(url, storage_option) as objects:
         objects.refuse_object("index")
         objects.make_indexes(attrs, positional=positional)

@@ -63,12 +63,12 @@ _NEEDED = {
 @storage_option()
 @json_option
 def doctor_command(url: str | None, storage_option: dict[str, object] | None, as_json: bool) -> None:
-    """Versions of everything, and what is available on this machine; of the database server at URL its indexes.
+    """Versions of everything, and what is available on this machine; of the database at URL its indexes.
 
-    An index that is missing is told with what look-ups cost without it; hyperslab db index makes it.
+    An index that is missing or out of date is told with what look-ups cost then; hyperslab db index makes it.
     """
     if url is not None:
-        _describe_server(url, storage_option, as_json)
+        _describe_indexes(url, storage_option, as_json)
         return
     libraries = [_library(*entry) for entry in LIBRARIES]
     formats = {name: _state_of_format(name) for name in names()}
@@ -97,11 +97,15 @@ def doctor_command(url: str | None, storage_option: dict[str, object] | None, as
     click.echo(format_columns(list(formats.items()), "  "))
 
 
-def _describe_server(url: str, storage: dict[str, object] | None, as_json: bool) -> None:
-    """Print which indexes of a database are there, and what those cost that are missing."""
+def _describe_indexes(url: str, storage: dict[str, object] | None, as_json: bool) -> None:
+    """Print which indexes of a database are there, and what those cost that are missing or out of date."""
     # Imported on use, so that doctor starts without it.
-    from hyperslab.cli.databases import index_rows, open_objects
+    from hyperslab.cli.databases import index_rows, is_server, open_client, open_objects, print_index_states
 
+    if not is_server(url):
+        with open_client(url, storage) as client:
+            print_index_states("doctor", url, [each.index_state() for each in client], as_json=as_json)
+        return
     objects = open_objects(url, storage)
     with objects.errors():
         states = objects.indexes()

@@ -40,13 +40,12 @@ from hyperslab.formats.collections.manifests import (
     HEAD_BYTES,
     MANIFEST_BYTES,
     RETIRED_SECONDS,
-    Delta,
     Draft,
     Head,
     ManifestRef,
     Move,
+    RowChanges,
     Run,
-    delta_of,
     encode_head,
     encode_manifest,
     manifest_moment,
@@ -54,6 +53,7 @@ from hyperslab.formats.collections.manifests import (
     merge,
     parse_head,
     parse_manifest,
+    parse_rows,
     split_columns,
 )
 from hyperslab.model.schemas import AttributeSchema
@@ -226,7 +226,7 @@ class ManifestIndex(IndexDatabase):
                         self._apply(connection, delta)
                 for when, columns in head.tail:
                     if whole or when > number:
-                        self._apply(connection, delta_of(columns, len(self._attributes)))
+                        self._apply(connection, parse_rows(columns, len(self._attributes)))
             except BaseException:
                 self._clear(connection)
                 raise
@@ -240,7 +240,7 @@ class ManifestIndex(IndexDatabase):
             connection.execute(f"DELETE FROM main.{table}")
         self._loaded = ("", 0, frozenset())
 
-    def _apply(self, connection: sqlite3.Connection, delta: Delta) -> None:
+    def _apply(self, connection: sqlite3.Connection, delta: RowChanges) -> None:
         self._delete(connection, "main", delta.gone)
         self._put(connection, "main", list(delta.rows.values()), delta.pending)
         connection.executemany("DELETE FROM main.pending WHERE id = ?", [(id,) for id in delta.settled])
@@ -250,7 +250,7 @@ class ManifestIndex(IndexDatabase):
         connection.executemany("INSERT INTO main.parts VALUES (?, ?)", head.stamps.items())
         self._loaded = (head.epoch, head.number, frozenset(head.names))
 
-    def _read_manifest(self, ref: ManifestRef) -> Delta:
+    def _read_manifest(self, ref: ManifestRef) -> RowChanges:
         most = min(ref.nbytes, MANIFEST_BYTES)
         try:
             found = self._store.get_version(self._key(ref.name), most=most)
@@ -268,7 +268,7 @@ class ManifestIndex(IndexDatabase):
         yield self._may_write
         if not self._may_write:
             return
-        deltas = {part: Delta() for part in change.moves}
+        deltas = {part: RowChanges() for part in change.moves}
         length = len(next(iter(deltas), ""))
         for row in change.rows:
             if (delta := deltas.get(row[0][:length])) is not None:
@@ -389,12 +389,12 @@ class ManifestIndex(IndexDatabase):
                     found.append(Move(part, base, stamp, change, now))
         return found, settled
 
-    def _fresh_rows(self, connection: sqlite3.Connection, part: str) -> Delta:
+    def _fresh_rows(self, connection: sqlite3.Connection, part: str) -> RowChanges:
         where, ends = ids_within(part)
         rows = {row[0]: row for row in connection.execute(f"SELECT * FROM fresh.arrays WHERE {where}", ends)}
         pending = {id for (id,) in connection.execute(f"SELECT id FROM fresh.pending WHERE {where}", ends)}
         hidden = {id for (id,) in connection.execute(f"SELECT id FROM fresh.hides WHERE {where}", ends)}
-        return Delta(rows, pending - self._confirmed, hidden - rows.keys())
+        return RowChanges(rows, pending - self._confirmed, hidden - rows.keys())
 
     def _swap(self, moves: Sequence[Move], found: Sequence[Move], settled: set[str]) -> tuple[tuple[str, int], Draft]:
         """Put a head with these changes in place of the present one. Return the epoch and number that the other one
@@ -444,7 +444,7 @@ class ManifestIndex(IndexDatabase):
         """Make a run of the tail, and of runs that are not much longer."""
         newer, taken = draft.take_tail()
         for run in taken[:-1]:
-            older = Delta()
+            older = RowChanges()
             for ref in run.manifests:
                 older.add(self._read_manifest(ref))
             older.add(newer)

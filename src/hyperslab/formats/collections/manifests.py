@@ -68,7 +68,7 @@ class StoredRows(msgspec.Struct, array_like=True, frozen=True):
 
 
 @dataclass(slots=True)
-class Delta:
+class RowChanges:
     """Changes of rows: those that are put, of them the ``pending``; ``gone`` ones; ``settled``: pending no more."""
 
     rows: dict[str, Row] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Delta:
     def __len__(self) -> int:
         return len(self.rows) + len(self.gone) + len(self.settled)
 
-    def add(self, later: Delta) -> None:
+    def add(self, later: RowChanges) -> None:
         """Add changes that come after these."""
         for id in later.gone:
             self.rows.pop(id, None)
@@ -89,13 +89,13 @@ class Delta:
         self.gone = (self.gone - later.rows.keys()) | later.gone
         self.settled = (self.settled | later.settled) - self.rows.keys() - self.gone
 
-    def as_first(self) -> Delta:
+    def as_first(self) -> RowChanges:
         """Return the same without what only tells of earlier rows, where there are none."""
-        return Delta(self.rows, self.pending)
+        return RowChanges(self.rows, self.pending)
 
-    def up_to(self, id: str) -> Delta:
+    def up_to(self, id: str) -> RowChanges:
         """Take out, and return, what is of ids up to this one."""
-        taken = Delta({each: self.rows[each] for each in self.rows if each <= id})
+        taken = RowChanges({each: self.rows[each] for each in self.rows if each <= id})
         for each in taken.rows:
             del self.rows[each]
         for mine, its in ((self.pending, taken.pending), (self.gone, taken.gone), (self.settled, taken.settled)):
@@ -115,7 +115,7 @@ class Delta:
         return StoredRows([row[0] for row in rows], [row[1] for row in rows], columns, *rest)
 
 
-def delta_of(columns: StoredRows, attributes: int) -> Delta:
+def parse_rows(columns: StoredRows, attributes: int) -> RowChanges:
     """Return the changes that are stored so; FormatError for what does not fit together."""
     lengths = {len(columns.ids), len(columns.marks), *map(len, columns.columns)}
     if len(columns.columns) != attributes or len(lengths) > 1:
@@ -124,7 +124,7 @@ def delta_of(columns: StoredRows, attributes: int) -> Delta:
     if not all(is_id(id) for some in (columns.ids, *rest) for id in some):
         raise FormatError("an index names what is no array")
     rows = zip(columns.ids, columns.marks, *columns.columns, strict=True)
-    found = Delta({row[0]: row for row in rows}, *rest)
+    found = RowChanges({row[0]: row for row in rows}, *rest)
     found.pending &= found.rows.keys()
     return found
 
@@ -199,7 +199,7 @@ def parse_head(data: bytes | memoryview, form: str, attributes: int) -> Head:
     if head.form != form:
         raise FormatError("the index is of other attributes")
     for columns in [*(columns for _, columns in head.tail), *(move.change for move in head.waiting)]:
-        delta_of(columns, attributes)
+        parse_rows(columns, attributes)
     names = [ref.name for run in head.runs for ref in run.manifests] + [name for name, _ in head.retired]
     if not all(map(is_manifest, names)) or any(ref.nbytes < 0 for run in head.runs for ref in run.manifests):
         raise FormatError("the head of the index names what is no manifest")
@@ -211,10 +211,10 @@ def encode_manifest(columns: StoredRows) -> bytes:
     return _MANIFEST + zlib.compress(_encode(columns), 1)
 
 
-def parse_manifest(data: bytes | memoryview, attributes: int) -> Delta:
+def parse_manifest(data: bytes | memoryview, attributes: int) -> RowChanges:
     """Return the changes of a stored manifest; FormatError."""
     try:
-        return delta_of(_decode_columns(_inflate(data, _MANIFEST, MANIFEST_BYTES)), attributes)
+        return parse_rows(_decode_columns(_inflate(data, _MANIFEST, MANIFEST_BYTES)), attributes)
     except msgspec.MsgspecError as error:
         raise FormatError(f"a manifest of the index is damaged: {error}") from error
 
@@ -270,7 +270,7 @@ class Draft:
             list(head.waiting),
             list(head.retired),
         )
-        self.new = Delta()
+        self.new = RowChanges()
         self.is_changed = False
 
     def add(self, move: Move, *, waits: bool) -> None:
@@ -297,13 +297,13 @@ class Draft:
         return next((each for each in self.head.waiting if each.part == part and each.before == stamp), None)
 
     def _follow(self, move: Move) -> None:
-        self.new.add(delta_of(move.change, self._attributes))
+        self.new.add(parse_rows(move.change, self._attributes))
         self.head.stamps[move.part] = move.after
         self.is_changed = True
 
     def settle(self, ids: Collection[str]) -> None:
         """Have arrays exist that were pending."""
-        later = Delta(settled=set(ids) - self.new.rows.keys())
+        later = RowChanges(settled=set(ids) - self.new.rows.keys())
         self.is_changed |= bool(later.settled)
         self.new.pending.difference_update(ids)
         self.new.add(later)
@@ -327,12 +327,12 @@ class Draft:
         rows = sum(len(each.ids) + len(each.gone) + len(each.settled) for _, each in self.head.tail)
         return rows > _TAIL_ROWS or len(_encode(self.head.tail)) > _TAIL_BYTES
 
-    def take_tail(self) -> tuple[Delta, list[Run]]:
+    def take_tail(self) -> tuple[RowChanges, list[Run]]:
         """Take out the tail, and the runs that it is to be merged with, the latest first."""
         head, taken = self.head, list[Run]()
-        delta = Delta()
+        delta = RowChanges()
         for _, columns in head.tail:
-            delta.add(delta_of(columns, self._attributes))
+            delta.add(parse_rows(columns, self._attributes))
         head.tail = []
         rows = len(delta)
         while head.runs and head.runs[-1].rows < _RATIO * rows:
@@ -347,7 +347,7 @@ class Draft:
         self.head.retired += [(ref.name, now) for each in merged for ref in each.manifests]
 
 
-def merge(older: Iterable[Delta], newer: Delta, *, is_first: bool) -> Iterator[Delta]:
+def merge(older: Iterable[RowChanges], newer: RowChanges, *, is_first: bool) -> Iterator[RowChanges]:
     """Yield the changes of a run, manifest by manifest, with later ones; ``is_first``: there is no earlier run."""
     for delta in older:
         delta.add(newer.up_to(delta.last_id()))
@@ -355,7 +355,7 @@ def merge(older: Iterable[Delta], newer: Delta, *, is_first: bool) -> Iterator[D
     yield newer.as_first() if is_first else newer
 
 
-def split_columns(delta: Delta, attributes: int) -> Iterator[StoredRows]:
+def split_columns(delta: RowChanges, attributes: int) -> Iterator[StoredRows]:
     """Yield changes as they are stored, in the order of their ids, none of too many bytes."""
     if not len(delta):
         return
