@@ -21,16 +21,16 @@ from benchmarks.harness import OURS, Contender, Row, Target
 from benchmarks.layouts import field
 
 TITLE = "S3: an array of 500 chunks"
-_KEYS = {"access_key_id": "bench", "secret_access_key": "bench", "region": "us-east-1"}
+KEYS = {"access_key_id": "bench", "secret_access_key": "bench", "region": "us-east-1"}
 _BOUND = "the server: moto, a Python program on the same two cores, takes 2 ms a request, whoever asks."
 _SHAPE, _CHUNKS = (2000, 1600), (100, 64)
 
 
 def rows(folder: Path, side: int) -> Iterator[Row]:
     """The whole array, each time opened anew; the server's own work is in every figure."""
-    with _server() as endpoint:
+    with running_server() as endpoint:
         urllib.request.urlopen(urllib.request.Request(f"{endpoint}/bench", method="PUT")).close()
-        options = {"endpoint": endpoint, **_KEYS}
+        options = {"endpoint": endpoint, **KEYS}
         cells = field(_SHAPE)
         with hs.create("s3://bench/a.zarr", "zarr3", storage_options=options) as root:
             root.create_array("t", data=cells, chunks=_CHUNKS)
@@ -62,7 +62,7 @@ def _by_s3fs(endpoint: str) -> Callable[[], Any]:
 
 
 @contextmanager
-def _server() -> Iterator[str]:
+def running_server() -> Iterator[str]:
     """moto on a free port of the loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -5,6 +5,9 @@ cells, straight into its files, which takes a tenth of the time of making them o
 fresh processes, and prints a line for each question: milliseconds, the best of three. The first query by a client that
 may write comes first: where the collection has an index of its own, it makes it. ``create FOLDER`` makes 200 more
 arrays there, one by one and durable, 5 times.
+
+``bucket COUNT`` makes so many arrays in a bucket of moto, asks by fresh clients, with the stored index and without, and
+makes 100 more one by one, three times each way in turn: requests, milliseconds and bytes.
 """
 
 from __future__ import annotations
@@ -15,8 +18,9 @@ import resource
 import subprocess
 import sys
 import time
+import urllib.request
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -122,9 +126,76 @@ def create(folder: str) -> None:
         print(json.dumps([round(each, 3) for each in taken]))
 
 
+# -- in a bucket -------------------------------------------------------------------------------------------------------
+
+
+def bucket(count: int) -> None:
+    """Print what questions and creations cost in a bucket."""
+    from benchmarks.buckets import KEYS, running_server
+    from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema
+
+    keys = [AttributeSchema("dt", datetime, True), AttributeSchema("station", str, True)]
+    others = [AttributeSchema("level", float, False), AttributeSchema("run", int, False)]
+    schema, chance = ArraySchema([DimensionSchema("x", 24)], float, [*keys, *others]), Random(1)
+
+    def attributes(number: int) -> dict[str, Any]:
+        moment = START + timedelta(hours=number // STATIONS)
+        return {"dt": moment, "station": f"S{number % STATIONS}", "level": chance.random(), "run": number}
+
+    with running_server() as endpoint:
+        urllib.request.urlopen(urllib.request.Request(f"{endpoint}/bench", method="PUT")).close()
+        options = {"endpoint": endpoint, **KEYS}
+        for kind in ("stored", "memory"):
+            with Client(f"s3://bench/{kind}", storage_options=options) as client:
+                records = client.create_collection(NAME, schema, index=kind)
+                _cost(f"{kind}: make {count}", lambda to=records: to.create_many(map(attributes, range(count))))
+        for kind in ("stored", "memory"):
+            for what in ("range", "newest", "count"):
+                _cost(f"{kind}: {what}", lambda kind=kind, what=what: _ask_bucket(f"s3://bench/{kind}", options, what))
+        for turn in range(3):
+            for kind in ("stored", "memory"):
+                first = count + 100 * turn
+                _cost(f"{kind}: make 100", lambda kind=kind, first=first: _make(kind, options, attributes, first))
+
+
+def _ask_bucket(url: str, options: Mapping[str, Any], what: str) -> None:
+    from hyperslab.database import Client
+
+    with Client(url, mode="r", storage_options=options) as client:
+        records = client.get_collection(NAME)
+        if what == "range":
+            assert [each.custom_attributes["run"] for each in records.query(run=(30, 30))] == [30]
+        elif what == "newest":
+            assert len(list(records.query(order="-dt", limit=1))) == 1
+        else:
+            assert len(records) >= 100
+
+
+def _make(kind: str, options: Mapping[str, Any], attributes: Callable[[int], dict[str, Any]], first: int) -> None:
+    from hyperslab.database import Client
+
+    with Client(f"s3://bench/{kind}", storage_options=options) as client:
+        records = client.get_collection(NAME)
+        for number in range(first, first + 100):
+            values = attributes(number)
+            records.create({name: values.pop(name) for name in ("dt", "station")}, values)
+
+
+def _cost(name: str, call: Callable[[], object]) -> None:
+    import hyperslab as hs
+
+    began = time.perf_counter()
+    with hs.trace() as cost:
+        call()
+    taken = (time.perf_counter() - began) * 1000
+    print(f"{name:22} {cost.requests:7} requests {taken:9.1f} ms {cost.bytes_read:9} bytes read", flush=True)
+
+
 if __name__ == "__main__":
     calls: dict[str, Callable[..., Any]] = {"build": build, "measure": measure, "create": create}
     if sys.argv[1] == "ask":
         print(ask(*sys.argv[2:]))
+    elif sys.argv[1] == "bucket":
+        bucket(int(sys.argv[2]))
     else:
         calls[sys.argv[1]](*sys.argv[2:3], *map(int, sys.argv[3:]))

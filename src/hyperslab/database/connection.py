@@ -105,8 +105,9 @@ class Connection:
 
     def collection_store(self, name: str) -> CollectionStore | None:
         """Return the arrays of a collection, None when it is not there; FormatError for a damaged one."""
+        was_open = self.reader.has_opened(name)
         found = self.reader.collection_store(name)
-        if found is not None and not found.exists():  # another process removed it, or made it anew
+        if found is not None and was_open and not found.exists():  # another process removed it, or made it anew
             self.reader.refresh("")
             found = self.reader.collection_store(name)
         return found

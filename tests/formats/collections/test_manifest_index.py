@@ -622,6 +622,27 @@ def test_what_was_removed_is_not_stored_again(where: Location) -> None:
     check(opened(where, writable=False))
 
 
+def test_a_copy_is_not_believed(where: Location, s3: S3) -> None:
+    """Its ETags are those of the original, and it may be of two moments."""
+    holding = opened(where)
+    holding.create(some(30))
+    holding.close()
+    late = record(100, note="a", id=next(iter(ids(holding))).replace("-4", "-5", 1))
+    copy = Location.of(where.url.replace("root", "copy"), s3.options)
+    target, keys = copy.store(read_only=False), sorted(holding.store.list())
+    for key in keys:
+        target.put(key, holding.store.get(key) or b"")
+    holding.create([late])
+    for key in set(holding.store.list()).difference(keys):
+        target.put(key, holding.store.get(key) or b"")
+    check(opened(copy, writable=False))
+    assert [each.kind for each in hs.check(copy.url, storage_options=s3.options)] == ["unusable-index"]
+    writer = opened(copy)
+    check(writer)
+    writer.close()
+    assert is_fresh(opened(copy)) and not hs.check(copy.url, storage_options=s3.options)
+
+
 def test_made_anew(where: Location) -> None:
     holding = opened(where)
     holding.create(some(30))

@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from hashlib import blake2b
 
 from hyperslab.chunks.plan import batched
 from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError
@@ -105,6 +106,10 @@ class ManifestIndex(IndexDatabase):
         self._exists = exists
         self._may_write = not store.read_only
         super().__init__(attributes, writable=False)  # what is found goes beside what was loaded
+        # A copy may be of two moments, with ETags that are those of the original.
+        place = f"{self._form} {store.url.rstrip('/')}/{folder}"
+        self._form = blake2b(place.encode(), digest_size=16).hexdigest()
+        self._head = self._empty_head()
 
     def _begin(self) -> None:
         super()._begin()
@@ -158,7 +163,7 @@ class ManifestIndex(IndexDatabase):
     def reload(self) -> bool:
         """Load what was published since; return True if anything was. What this process has to publish goes first."""
         with self.lock, self._head_lock:
-            if self._begins_anew:
+            if self._begins_anew and self._unusable is None:
                 return False
             if self._moves:
                 self.publish()
@@ -176,6 +181,7 @@ class ManifestIndex(IndexDatabase):
                 return False
             try:
                 self._load(self._head)
+                self._begins_anew = False
                 return True
             except _Lost:
                 # Removed since the head was read, which then is another one, or damaged.
@@ -473,7 +479,7 @@ class ManifestIndex(IndexDatabase):
         """Forget all; the next one that is published takes the place of what is stored."""
         with self.lock, self._head_lock:
             self._close()
-            self._is_read, self._begins_anew = False, self._may_write
+            self._is_read, self._begins_anew, self._unusable = False, self._may_write, None
             with self._changes:
                 self._moves, self._unconfirmed = [], set()
 

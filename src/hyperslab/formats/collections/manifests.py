@@ -157,10 +157,10 @@ class Run(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Head(msgspec.Struct, array_like=True):
-    """What ``manifests/current`` says. ``form``: a digest of the attributes; ``epoch``: a random name of the index, new
-    when it is made anew; ``number``: how often it was changed; ``tail``: the changes that are in no manifest, each with
-    its number; ``waiting``: moves whose part had another stamp; ``retired``: manifests that it names no more, and when
-    that began."""
+    """What ``manifests/current`` says. ``form``: a digest of the attributes and the place; ``epoch``: a random name of
+    the index, new when it is made anew; ``number``: how often it was changed; ``tail``: the changes that are in no
+    manifest, each with its number; ``waiting``: moves whose part had another stamp; ``retired``: manifests that it
+    names no more, and when that began."""
 
     form: str
     epoch: str
@@ -191,13 +191,13 @@ def encode_head(head: Head) -> bytes:
 
 
 def parse_head(data: bytes | memoryview, form: str, attributes: int) -> Head:
-    """Return a stored head of an index with so many attributes, whose digest is ``form``; FormatError."""
+    """Return a stored head of an index with so many attributes, and of this ``form``; FormatError."""
     try:
         head = _decode_head(_inflate(data, _HEAD, HEAD_BYTES))
     except msgspec.MsgspecError as error:
         raise FormatError(f"the head of the index is damaged: {error}") from error
     if head.form != form:
-        raise FormatError("the index is of other attributes")
+        raise FormatError("the index is that of another place, or of other attributes")
     for columns in [*(columns for _, columns in head.tail), *(move.change for move in head.waiting)]:
         parse_rows(columns, attributes)
     names = [ref.name for run in head.runs for ref in run.manifests] + [name for name, _ in head.retired]

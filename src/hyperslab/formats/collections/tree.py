@@ -274,6 +274,11 @@ class CollectionTreeReader(Reader):
                         break
             return found
 
+    def has_opened(self, name: str) -> bool:
+        """Return True if a collection was looked for, and found, before."""
+        with self._mutex:
+            return name in self._collection_stores
+
     def _shown_collection(self, path: str) -> CollectionStore | None:
         """Return the collection that is shown at a path; those that are there for one array elsewhere are not shown."""
         if not path or "/" in path or path in self._tree().collections:

@@ -82,15 +82,16 @@ class OwnLayout(Layout):
         except NotFound:
             return None
         key = CollectionKeys(name).document
-        data = store.get(key)
-        if data is None:
+        found = store.get_version(key)
+        if found is None:
             return None
+        data = bytes(found.data)
         try:
             document = replace(base.parse_document(read_document(data, key), name), layout=NAME)
         except FormatError as error:
             raise error.locate(url=store.url, node=name, key=key) from error.__cause__
-        found = OwnCollectionStore(store, document, data, settings)
-        return found if where.moment is None else found.at(where.moment)
+        opened = OwnCollectionStore(store, document, data, settings, found.stamp)
+        return opened if where.moment is None else opened.at(where.moment)
 
     def create(self, where: Location, document: CollectionDocument, settings: Settings) -> OwnCollectionStore:
         """Make a new collection; AlreadyExists when the name is taken, Unsupported for filters that we have not."""

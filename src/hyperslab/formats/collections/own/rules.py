@@ -497,7 +497,7 @@ class CollectionDamage:
         if fault := index.find_fault():
             act = partial(self._drop_head, index)
             message = f"{fault}: queries go without the index"
-            yield found_at(name, "damaged-index", message, key, "remove it: who may write makes it anew", act, (key,))
+            yield found_at(name, "unusable-index", message, key, "remove it: who may write makes it anew", act, (key,))
         for key in index.leftovers():
             act, message = partial(self._drop_manifest, index, key), "a writer of the index died"
             yield found_at(name, "leftover", message, key, "remove it", act, (key,))
@@ -584,7 +584,7 @@ RULES = Rules(
         "a damaged journal of writes over several tiles",
         "removed: a write whose tiles are not all in their places stays in parts",
     ),
-    Rule(("damaged-index",), "an index in a bucket that cannot be read", "removed; who may write makes it anew"),
+    Rule(("unusable-index",), "an index in a bucket that cannot be read", "removed; who may write makes it anew"),
     Rule(("stray",), "what is no part of a collection", "cannot be mended; it stays"),
     Rule(
         ("corrupt-shard", "corrupt-chunk"),

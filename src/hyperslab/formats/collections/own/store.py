@@ -71,16 +71,18 @@ _MANY_REMOVED = 8
 
 
 class StoredCollection:
-    """The arrays of one collection. ``data``: the collection's document as it is stored."""
+    """The arrays of one collection. ``data``: the collection's document as it is stored, ``stamp``: its, if known."""
 
-    def __init__(self, store: Store, document: CollectionDocument, data: bytes, settings: Settings) -> None:
+    def __init__(
+        self, store: Store, document: CollectionDocument, data: bytes, settings: Settings, stamp: Stamp | None = None
+    ) -> None:
         self.store = store
         self.settings = settings
         self.keys = CollectionKeys(document.name)
         self.documents = ArrayDocuments(document)
         self.document = document
         self._data = data
-        self._stamp = store.stamp(self.keys.document)
+        self._stamp = stamp
         self.batches = BatchCommits(self.store, self.keys)
         self._generations = Generations(self.store, self.keys)
         seconds = document.keep_versions
@@ -240,7 +242,7 @@ class StoredCollection:
 
     def close(self) -> None:
         """Publish what the index keeps back."""
-        if self.manifests is not None:
+        if "index_database" in self.__dict__ and self.manifests is not None:
             self.manifests.close()
 
     def prepare_changes(self) -> None:
