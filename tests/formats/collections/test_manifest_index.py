@@ -36,7 +36,7 @@ from hyperslab.formats.collections import manifest_index, manifests
 from hyperslab.formats.collections.index_database import stamp_digest
 from hyperslab.formats.collections.manifest_index import ManifestIndex
 from hyperslab.formats.collections.own.layout import OwnCollectionStore
-from hyperslab.model.schemas import Record
+from hyperslab.model.schemas import AttributeSchema, Record
 from hyperslab.stores.location import Location
 from servers.faults import Proxy, faulty
 from servers.s3 import S3
@@ -74,8 +74,8 @@ def is_fresh(holding: OwnCollectionStore) -> bool:
 
 def stored_head(holding: OwnCollectionStore) -> manifests.Head:
     data = holding.store.get(f"{holding.keys.base}/manifests/current")
-    form = index_of(holding)._form
-    return manifests.Head(form, "") if data is None else manifests.parse_head(data, form, 4)
+    index = index_of(holding)
+    return index._empty_head() if data is None else manifests.parse_head(data, index._form, index._defaults)
 
 
 def names(holding: OwnCollectionStore) -> set[str]:
@@ -553,7 +553,7 @@ def test_rows_are_checked_before_they_are_taken(change: dict[str, Any]) -> None:
     rows = {**rows, "pending": [], "gone": [], "settled": [], **change}
     data = b"hyperslab-manifest 1\n" + zlib.compress(msgspec.msgpack.encode(list(rows.values())))
     with pytest.raises(FormatError):
-        manifests.parse_manifest(data, 4)
+        manifests.parse_manifest(data, [None] * 4)
 
 
 KILLED = """
@@ -641,6 +641,30 @@ def test_a_copy_is_not_believed(where: Location, s3: S3) -> None:
     check(writer)
     writer.close()
     assert is_fresh(opened(copy)) and not hs.check(copy.url, storage_options=s3.options)
+
+
+def test_attributes_are_added(where: Location) -> None:
+    """The rows that are there have the default of a new one; who knows the old schema alone publishes nothing."""
+    holding, other = opened(where), opened(where)
+    holding.create(some(200))
+    other.create(some(1, 500))
+    new = AttributeSchema("quality", int, False, 7)
+    holding.add_attribute(new)
+    other.close()
+    now = opened(where)
+    with hs.trace() as cost:
+        index = AttributeIndex(opened(where, writable=False))
+        assert len(index.ids(parse(now.document.schema, None, {"quality": 7}))) == 201
+    assert cost.requests < 12
+    now.create([Record(each.id, each.primary, {**each.custom, "quality": 8}) for each in some(200, 1000)])
+    now.update(sorted(ids(now))[0], lambda one: replace(one, custom={**one.custom, "quality": 9}))
+    now.close()
+    reader = opened(where, writable=False)
+    index = AttributeIndex(reader)
+    counts = [len(index.ids(parse(now.document.schema, None, {"quality": value}))) for value in (7, 8, 9)]
+    assert sum(counts) == 401 and counts[2] == 1 and counts[0] in (200, 201)
+    check(reader, index)
+    assert AttributeIndex(reader).state().stale == 1  # the part of what the other one made
 
 
 def test_made_anew(where: Location) -> None:

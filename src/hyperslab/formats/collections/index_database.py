@@ -88,7 +88,7 @@ class PartNews:
     marks: Mapping[str, int]
 
 
-def _form_of(attributes: Sequence[AttributeSchema]) -> str:
+def form_of(attributes: Sequence[AttributeSchema]) -> str:
     """Return a text that differs where tables have other columns, or the same bytes mean something else."""
     form = [_FORM, [each.as_dict for each in attributes]]
     return blake2b(json.dumps(form).encode(), digest_size=16).hexdigest()
@@ -107,7 +107,7 @@ class IndexDatabase(IndexFile):
         self._attributes = attributes
         self._rankers = [ranker(each) for each in attributes]
         self._columns = IndexColumns(attributes)
-        super().__init__(_form_of(attributes), path, writable=writable)
+        super().__init__(form_of(attributes), path, writable=writable)
 
     def _begin(self) -> None:
         super()._begin()
@@ -155,7 +155,7 @@ class IndexDatabase(IndexFile):
                     connection.execute(f"ALTER TABLE main.arrays ADD COLUMN {column}")
                     if name in columns.indexed:
                         connection.execute(f"CREATE INDEX main.by_{name} ON arrays({', '.join(columns.order(name))})")
-                    connection.execute("UPDATE main.meta SET form = ?", (_form_of(attributes),))
+                    connection.execute("UPDATE main.meta SET form = ?", (form_of(attributes),))
         self.close()
 
     def row(self, record: Record, mark: int) -> Row:

@@ -25,6 +25,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import blake2b
 
+import msgspec
+
 from hyperslab.chunks.plan import batched
 from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError
 from hyperslab.formats.collections.index_database import (
@@ -34,6 +36,7 @@ from hyperslab.formats.collections.index_database import (
     IndexPlace,
     PartNews,
     Row,
+    form_of,
     ids_within,
 )
 from hyperslab.formats.collections.index_file import transaction
@@ -57,6 +60,7 @@ from hyperslab.formats.collections.manifests import (
     parse_rows,
     split_columns,
 )
+from hyperslab.formats.collections.ranks import encode_rank, ranker
 from hyperslab.model.schemas import AttributeSchema
 from hyperslab.stores.attempts import beaten
 from hyperslab.stores.base import Stamp, Store
@@ -106,10 +110,11 @@ class ManifestIndex(IndexDatabase):
         self._exists = exists
         self._may_write = not store.read_only
         super().__init__(attributes, writable=False)  # what is found goes beside what was loaded
-        # A copy may be of two moments, with ETags that are those of the original.
-        place = f"{self._form} {store.url.rstrip('/')}/{folder}"
-        self._form = blake2b(place.encode(), digest_size=16).hexdigest()
+        self._form = self._form_here(attributes)
         self._head = self._empty_head()
+        self._defaults = [
+            encode_rank(ranker(each)(each.unset_value)) if each.has_default else None for each in attributes
+        ]
 
     def _begin(self) -> None:
         super()._begin()
@@ -125,6 +130,12 @@ class ManifestIndex(IndexDatabase):
         self._moves: list[Move] = []
         self._unconfirmed: set[str] = set()
         self._published, self._rest_until = time.monotonic(), 0.0
+
+    def _form_here(self, attributes: Sequence[AttributeSchema]) -> str:
+        """Return the form of an index of these attributes, which no copy has: that may be of two moments, with ETags
+        that are those of the original."""
+        place = f"{form_of(attributes)} {self._store.url.rstrip('/')}/{self._folder}"
+        return blake2b(place.encode(), digest_size=16).hexdigest()
 
     def _empty_head(self) -> Head:
         return Head(self._form, "")
@@ -207,7 +218,7 @@ class ManifestIndex(IndexDatabase):
             self._fault = ""
             if found is not None:
                 stamp = found.stamp
-                head = parse_head(found.data, self._form, len(self._attributes))
+                head = parse_head(found.data, self._form, self._defaults)
         except (CorruptChunk, FormatError) as error:
             self._fault = error.message
             LOGGER.debug("the index is left out: %s", error)
@@ -232,7 +243,7 @@ class ManifestIndex(IndexDatabase):
                         self._apply(connection, delta)
                 for when, columns in head.tail:
                     if whole or when > number:
-                        self._apply(connection, parse_rows(columns, len(self._attributes)))
+                        self._apply(connection, parse_rows(columns, self._defaults))
             except BaseException:
                 self._clear(connection)
                 raise
@@ -262,7 +273,7 @@ class ManifestIndex(IndexDatabase):
             found = self._store.get_version(self._key(ref.name), most=most)
             if found is None:
                 raise _Lost
-            return parse_manifest(found.data, len(self._attributes))
+            return parse_manifest(found.data, self._defaults)
         except (CorruptChunk, FormatError) as error:
             raise _Lost from error
 
@@ -411,7 +422,7 @@ class ManifestIndex(IndexDatabase):
                 self._read_head()
                 self._remove(made - self._head.names)
                 made.clear()
-            if self._stamp is None and not self._exists():
+            if not self._head.epoch and not self._exists():  # also where its schema is another one by now
                 break
             base = self._empty_head() if self._begins_anew else self._head
             draft = self._draft(base, moves, found, settled)
@@ -434,7 +445,7 @@ class ManifestIndex(IndexDatabase):
         raise beaten(self._store.url, self._key(CURRENT))
 
     def _draft(self, base: Head, moves: Sequence[Move], found: Sequence[Move], settled: set[str]) -> Draft:
-        draft = Draft(base, len(self._attributes))
+        draft = Draft(base, self._defaults)
         if not base.epoch:
             draft.head.epoch = secrets.token_hex(16)
             now = time.time()
@@ -474,6 +485,19 @@ class ManifestIndex(IndexDatabase):
                 self._store.delete(self._key(name))
 
     # -- care ---------------------------------------------------------------------------------------------------------
+
+    def add_attribute(self, attribute: AttributeSchema) -> None:
+        """Let the index be one of a schema with this attribute last: rows that are there have its default. Who has the
+        schema of before publishes nothing from then on. Where that fails the index is made anew."""
+        with self.lock, self._head_lock, suppress(HyperslabError):
+            self.publish()
+            self._is_read = False
+            self._read_head()
+            if self._head.epoch:
+                head, form = self._head, self._form_here([*self._attributes, attribute])
+                head = msgspec.structs.replace(head, form=form, number=head.number + 1, waiting=[])
+                self._store.put_if(self._key(CURRENT), encode_head(head), self._stamp)
+        super().close()
 
     def begin_anew(self) -> None:
         """Forget all; the next one that is published takes the place of what is stored."""

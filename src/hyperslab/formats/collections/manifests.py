@@ -16,7 +16,7 @@ import time
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 
@@ -52,7 +52,8 @@ _HEAD, _MANIFEST = b"hyperslab-index 1\n", b"hyperslab-manifest 1\n"
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
-Object = TypeVar("Object")
+Defaults = Sequence[bytes | None]
+"""For each attribute of the schema the bytes of its default; None where it has none."""
 
 
 class StoredRows(msgspec.Struct, array_like=True, frozen=True):
@@ -115,16 +116,18 @@ class RowChanges:
         return StoredRows([row[0] for row in rows], [row[1] for row in rows], columns, *rest)
 
 
-def parse_rows(columns: StoredRows, attributes: int) -> RowChanges:
-    """Return the changes that are stored so; FormatError for what does not fit together."""
+def parse_rows(columns: StoredRows, defaults: Defaults) -> RowChanges:
+    """Return the changes that are stored so; FormatError for what does not fit together. Columns of attributes that
+    came into the schema later have their defaults."""
     lengths = {len(columns.ids), len(columns.marks), *map(len, columns.columns)}
-    if len(columns.columns) != attributes or len(lengths) > 1:
+    later = [each for each in defaults[len(columns.columns) :] if each is not None]
+    if len(columns.columns) + len(later) != len(defaults) or len(lengths) > 1:
         raise FormatError("the columns of an index have different lengths")
     rest = [set(some) for some in (columns.pending, columns.gone, columns.settled)]
     if not all(is_id(id) for some in (columns.ids, *rest) for id in some):
         raise FormatError("an index names what is no array")
     rows = zip(columns.ids, columns.marks, *columns.columns, strict=True)
-    found = RowChanges({row[0]: row for row in rows}, *rest)
+    found = RowChanges({row[0]: (*row, *later) for row in rows}, *rest)
     found.pending &= found.rows.keys()
     return found
 
@@ -190,8 +193,8 @@ def encode_head(head: Head) -> bytes:
     return _HEAD + zlib.compress(_encode(head), 1)
 
 
-def parse_head(data: bytes | memoryview, form: str, attributes: int) -> Head:
-    """Return a stored head of an index with so many attributes, and of this ``form``; FormatError."""
+def parse_head(data: bytes | memoryview, form: str, defaults: Defaults) -> Head:
+    """Return a stored head of an index of this ``form``; FormatError."""
     try:
         head = _decode_head(_inflate(data, _HEAD, HEAD_BYTES))
     except msgspec.MsgspecError as error:
@@ -199,7 +202,7 @@ def parse_head(data: bytes | memoryview, form: str, attributes: int) -> Head:
     if head.form != form:
         raise FormatError("the index is that of another place, or of other attributes")
     for columns in [*(columns for _, columns in head.tail), *(move.change for move in head.waiting)]:
-        parse_rows(columns, attributes)
+        parse_rows(columns, defaults)
     names = [ref.name for run in head.runs for ref in run.manifests] + [name for name, _ in head.retired]
     if not all(map(is_manifest, names)) or any(ref.nbytes < 0 for run in head.runs for ref in run.manifests):
         raise FormatError("the head of the index names what is no manifest")
@@ -211,10 +214,10 @@ def encode_manifest(columns: StoredRows) -> bytes:
     return _MANIFEST + zlib.compress(_encode(columns), 1)
 
 
-def parse_manifest(data: bytes | memoryview, attributes: int) -> RowChanges:
+def parse_manifest(data: bytes | memoryview, defaults: Defaults) -> RowChanges:
     """Return the changes of a stored manifest; FormatError."""
     try:
-        return parse_rows(_decode_columns(_inflate(data, _MANIFEST, MANIFEST_BYTES)), attributes)
+        return parse_rows(_decode_columns(_inflate(data, _MANIFEST, MANIFEST_BYTES)), defaults)
     except msgspec.MsgspecError as error:
         raise FormatError(f"a manifest of the index is damaged: {error}") from error
 
@@ -258,8 +261,8 @@ def manifest_moment(name: str) -> int | None:
 class Draft:
     """Another head, made of one; ``new``: the changes of rows that it has besides."""
 
-    def __init__(self, head: Head, attributes: int) -> None:
-        self._attributes = attributes
+    def __init__(self, head: Head, defaults: Defaults) -> None:
+        self._defaults = defaults
         self.head = Head(
             head.form,
             head.epoch,
@@ -297,7 +300,7 @@ class Draft:
         return next((each for each in self.head.waiting if each.part == part and each.before == stamp), None)
 
     def _follow(self, move: Move) -> None:
-        self.new.add(parse_rows(move.change, self._attributes))
+        self.new.add(parse_rows(move.change, self._defaults))
         self.head.stamps[move.part] = move.after
         self.is_changed = True
 
@@ -313,7 +316,7 @@ class Draft:
         whose time is over."""
         head = self.head
         if len(self.new):
-            head.tail.append((head.number, self.new.columns(self._attributes)))
+            head.tail.append((head.number, self.new.columns(len(self._defaults))))
         young = [each for each in head.waiting if now - each.moment < _WAITING_SECONDS][-_WAITING:]
         while young and len(_encode(young)) > _WAITING_BYTES:
             young = young[len(young) // 2 + 1 :]
@@ -332,7 +335,7 @@ class Draft:
         head, taken = self.head, list[Run]()
         delta = RowChanges()
         for _, columns in head.tail:
-            delta.add(parse_rows(columns, self._attributes))
+            delta.add(parse_rows(columns, self._defaults))
         head.tail = []
         rows = len(delta)
         while head.runs and head.runs[-1].rows < _RATIO * rows:

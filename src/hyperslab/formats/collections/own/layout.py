@@ -306,8 +306,10 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
             raise SchemaError(message, node=self.keys.name, remedy="arrays that are there need a value of it")
         document = replace(self.document, schema=self.document.schema.with_attribute(attribute))
         with self._lock_document():
+            if self.manifests is not None:  # before, so that nobody publishes rows that lack values of it
+                self.manifests.add_attribute(attribute)
             self.store.put(self.keys.document, base.document_bytes(document), durable=self.settings.durable)
-            if self.index_database is not None:
+            if self.manifests is None and self.index_database is not None:
                 self.index_database.add_attribute(attribute)
 
     def rename(self, name: str) -> None:

@@ -17,6 +17,13 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Conflict, FormatError, HyperslabError, NodeNotFound, Problem, StorageError, Unsupported
 from hyperslab.formats.collections.manifest_index import CURRENT, ManifestIndex
 from hyperslab.formats.collections.manifests import is_manifest
+from hyperslab.formats.collections.own.batches import (
+    creation_names,
+    is_dead,
+    is_under_way,
+    read_entry,
+    remove_creation_marker,
+)
 from hyperslab.formats.collections.own.documents import (
     ARRAY,
     ARRAYS,
@@ -34,14 +41,7 @@ from hyperslab.formats.collections.own.documents import (
     is_entry,
     part_of,
 )
-from hyperslab.formats.collections.own.store import (
-    StoredCollection,
-    creation_names,
-    is_dead,
-    is_under_way,
-    read_entry,
-    remove_creation_marker,
-)
+from hyperslab.formats.collections.own.store import StoredCollection
 from hyperslab.formats.collections.own.tiles import PendingTiles, Tiles, tile_orphans
 from hyperslab.formats.rules import Finding, Rule, Rules, found_at
 from hyperslab.formats.zarr.chunks import ChunkKeys
