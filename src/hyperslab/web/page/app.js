@@ -200,17 +200,18 @@ class App {
   async #childrenOf(path) {
     const answer = await fetchJson("browse", this.dataset, { node: path, depth: 1 }, this.abort.signal);
     const nodes = answer.nodes.filter((node) => node.path !== answer.group);
-    return nodes.map((node) => [node.path.split("/").at(-1), summaryOf(node), this.linkTo(node.path)]);
+    const names = nodes.map((node) => [node.path.split("/").at(-1), summaryOf(node), this.linkTo(node.path)]);
+    return answer.next ? [...names, [null, `these are the first ${formatCount(nodes.length)}; the tree has the others`, null]] : names;
   }
 
-  /** @param {[string, string, string][]} names label, facts and address of each */
+  /** @param {[string|null, string, string|null][]} names label, facts and address of each; a remark has facts alone */
   #fillNames(names) {
     byId("names").replaceChildren(
       ...names.map(([label, facts, address]) =>
         make(
           "li",
           {},
-          make("a", { href: address }, visible(label)),
+          address === null ? null : make("a", { href: address }, visible(label)),
           facts ? make("span", { class: "muted" }, visible(facts)) : null,
         ),
       ),
