@@ -1,6 +1,7 @@
 // Colour maps, their limits and their legend. Perceptually uniform ones from the tables of matplotlib (CC0), 64 stops each.
 
 import { fitText } from "./drawing.js";
+import { CanvasPen } from "./pen.js";
 import { measureOf, niceTicks } from "./scale.js";
 
 const STOPS = {
@@ -143,6 +144,13 @@ export class Legend {
     const style = { baseline: "middle", size: 11, color: theme.fg };
     if (this.measure) pen.text(x + width + 10, y + 5, fitText(pen, this.measure, room, 11), style);
   }
+}
+
+/** Return how much higher the legend of words is than one of numbers, in a picture so wide. @param {number} room @param {any[]|null} flags */
+export function extraHeight(room, flags) {
+  if (!flags) return 0;
+  const pen = new CanvasPen(document.createElement("canvas").getContext("2d"));
+  return new Legend(pen, room, { name: "", limits: [0, 1], head: { flags } }).height - HEIGHT;
 }
 
 /** Return the words of flags in rows of a width, with where each begins; the last one tells how many there is no room for. */

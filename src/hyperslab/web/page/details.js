@@ -102,9 +102,15 @@ function dimensionTable(facts, linkTo) {
 /** @param {any} facts @param {(node: string) => string} linkTo */
 function attributeTable(facts, linkTo) {
   if (!facts.attributes?.length) return make("p", { class: "muted" }, "none");
-  const rows = facts.attributes.map(({ name, value, cut }) =>
-    make("tr", {}, make("th", { scope: "row" }, visible(name)), make("td", {}, ...attributeValue(name, value, cut, linkTo))),
-  );
+  const rows = facts.attributes.flatMap(({ name, value, cut }) => {
+    const content = attributeValue(name, value, cut, linkTo);
+    if (!isNested(value))
+      return [make("tr", {}, make("th", { scope: "row" }, visible(name)), make("td", {}, ...content))];
+    return [
+      make("tr", { class: "above" }, make("th", { scope: "row", colspan: 2 }, visible(name))),
+      make("tr", {}, make("td", { colspan: 2 }, ...content)),
+    ];
+  });
   if (!facts.attributes_are_all) {
     rows.push(make("tr", {}, make("td", { colspan: 2, class: "muted" }, `the first ${facts.attributes.length} attributes`)));
   }
@@ -161,6 +167,8 @@ function isNested(value) {
 function nestedTable(value, linkTo, label) {
   const cell = (item, name) => {
     if (isReference(item)) return make("td", {}, referenceLink(item, linkTo));
+    if (Array.isArray(value) && isMapping(item) && !Object.values(item).some((each) => typeof each === "object" && each))
+      return make("td", {}, visible(flatText(item)));
     if (isNested(item)) return make("td", {}, nestedTable(item, linkTo, name));
     return make("td", {}, item === undefined ? null : visible(valueText(item), true));
   };
@@ -175,6 +183,12 @@ function nestedTable(value, linkTo, label) {
   const head = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, visible(name))));
   const rows = value.map((item) => make("tr", {}, ...names.map((name) => cell(item[name], name))));
   return make("table", { class: "nested" }, caption, make("thead", {}, head), make("tbody", {}, ...rows));
+}
+
+/** Return a mapping of plain values in a line, without those that are none. @param {any} mapping */
+function flatText(mapping) {
+  const known = Object.entries(mapping).filter(([, value]) => value !== null);
+  return known.length ? known.map(([name, value]) => `${name} ${valueText(value)}`).join(", ") : "—";
 }
 
 // -- values -------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 // The plot of an array: fetches what is seen, coarse at first where it is much, and draws it.
 
 import { fetchJson, fetchView } from "./api.js";
-import { limitsOf } from "./colors.js";
+import { extraHeight, limitsOf } from "./colors.js";
 import { Controls } from "./controls.js";
 import { saveAs } from "./download.js";
 import { themeOf } from "./drawing.js";
@@ -14,7 +14,7 @@ import { NOT_ALIKE, Picture, subtract } from "./picture.js";
 import { Readout } from "./readout.js";
 import { formatNumber, withUnits } from "./scale.js";
 import { MapDrawing } from "./scatter.js";
-import { aspectOf, axesFor, canPlot, coordinateOf, isComplex, isEarth, same, settingsOf, viewOf, windowOf } from "./settings.js";
+import { aspectOf, axesFor, canPlot, coordinateOf, flagsOf, isComplex, isEarth, same, settingsOf, viewOf, windowOf } from "./settings.js";
 import { Sliders } from "./sliders.js";
 import { visible } from "./texts.js";
 import { TraceDrawing } from "./traces.js";
@@ -484,7 +484,8 @@ export class Plot {
   setHeight() {
     const stage = this.panes[0]?.frame.element;
     const aspect = this.settings && aspectOf(this.details, this.settings);
-    const height = aspect && stage ? Math.round((stage.clientWidth - 70) / aspect + AROUND) : null;
+    const words = stage ? extraHeight(stage.clientWidth, flagsOf(this.details, this.settings)) : 0;
+    const height = aspect && stage ? Math.round((stage.clientWidth - 70) / aspect + AROUND + words) : null;
     this.parts.panes.style.setProperty("--plot-height", height ? `${height}px` : "100vh");
   }
 

@@ -173,6 +173,15 @@ export function isEarth(details, { kind, x, y }) {
   return coordinateOf(details, x).role === "longitude" && coordinateOf(details, y)?.role === "latitude";
 }
 
+/** Return the words that the legend of cells will have, before any cell is there; null where it has numbers. */
+export function flagsOf(details, { decoded }) {
+  const value = (wanted) => details.attributes.find(({ name }) => name === wanted)?.value;
+  const [meanings, values] = [value("flag_meanings"), value("flag_values")];
+  if (!decoded || typeof meanings !== "string" || !Array.isArray(values) || value("flag_masks") !== undefined) return null;
+  const words = meanings.trim().split(/\s+/);
+  return words.length === values.length ? words.map((word, i) => ({ word, value: values[i] })) : null;
+}
+
 /** Return width by height of a plot as far as the facts of an array tell, before any cell is there; null for any. */
 export function aspectOf(details, { kind, x, y }) {
   if (kind === "map") return 2;
