@@ -112,3 +112,18 @@ def test_rows_of_a_table(tmp_path: Path) -> None:
     assert "write -s row=0..50" in run(place, "units", "-s", "id=2")
     assert "the table has 3 rows, 3 is none of them" in run(place, "units", "-s", "row=3")
     assert ".csv" in run(place, "units", "-o", str(tmp_path / "units.npy"))
+
+
+def test_seconds_of_a_series(tmp_path: Path) -> None:
+    """Of NWB: on the axis of a picture, and beside the cells."""
+    from hyperslab.cli.commands.plot import compose
+
+    with hs.create(tmp_path / "a.zarr", "hdmf") as root:
+        series = root.create_group("steady", {"neurodata_type": "TimeSeries"})
+        series.create_array("data", data=np.arange(3, dtype="i2"), attrs={"conversion": 0.5, "unit": "V"})
+        series.create_array("starting_time", data=np.float64(10), attrs={"rate": 4.0})
+        picture = compose(root, series["data"], (slice(None),))
+    assert (picture.axes[0].label, picture.axes[0].at.tolist()) == ("timestamps (seconds)", [10.0, 10.25, 10.5])
+    assert picture.cells.tolist() == [0.0, 0.5, 1.0] and "(V)" in str(picture)
+    result = CliRunner().invoke(main, ["get", str(tmp_path / "a.zarr"), "steady/data", "--decoded", "-s", "dim_0=1..2"])
+    assert result.stdout.split() == ["timestamps", "data", "10.25", "0.5"], result.stderr

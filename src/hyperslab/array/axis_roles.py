@@ -9,6 +9,7 @@ from hyperslab.array import times
 
 EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE")
 NORTH = ("degrees_north", "degree_north", "degree_N", "degrees_N", "degreeN", "degreesN")
+RADIANS = ("radian", "radians", "rad")
 # Units that point downwards where the attribute ``positive`` says nothing (CF 1.11, 4.3.1).
 PRESSURE = ("Pa", "hPa", "kPa", "mbar", "millibar", "bar", "dbar", "decibar")
 # Names that say it where no attribute does.

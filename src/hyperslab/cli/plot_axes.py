@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import Array, cf, times
-from hyperslab.array.axis_roles import EAST, NORTH, PRESSURE
+from hyperslab.array.axis_roles import RADIANS, role_of
 from hyperslab.array.plain_values import cell_text
 from hyperslab.conversion.labelled_part import LabelledAxis, LabelledPart
 from hyperslab.errors import HyperslabError, Unsupported
@@ -91,7 +91,7 @@ def axis_of(root: Group | Array, part: LabelledPart, number: int, item: object, 
     found = part.coordinates.get(dim)
     if found is None:
         return _by_position(dim, positions)
-    title = title_of(found.array, dim)
+    title = title_of(found.array, dim) if found.head == dim else found.head
     if found.labels.dtype.kind in "TUS" or isinstance(found.labels[0], str | bytes):
         words = tuple(map(cell_text, found.labels))
         return Axis(dim=dim, title=title, at=np.arange(float(len(words))), words=words)
@@ -102,7 +102,7 @@ def axis_of(root: Group | Array, part: LabelledPart, number: int, item: object, 
         return _by_position(dim, positions)
     attrs = found.array.attrs
     units = "" if scale.calendar or found.array.units in (None, "1") else str(found.array.units)
-    positive = str(attrs.get("positive", "")).lower()
+    role = role_of(dim, attrs)
     return Axis(
         dim=dim,
         title=title,
@@ -110,10 +110,10 @@ def axis_of(root: Group | Array, part: LabelledPart, number: int, item: object, 
         units=units,
         calendar=scale.calendar,
         bounds=_bounds(root, found, item, scale, at),
-        vertical=positive in ("up", "down") or units in PRESSURE or attrs.get("axis") == "Z",
-        down=positive == "down" or (units in PRESSURE and positive != "up"),
-        circle=units in EAST or (attrs.get("standard_name") == "longitude" and units.startswith("degree")),
-        limit=90.0 if units in NORTH or attrs.get("standard_name") == "latitude" else np.inf,
+        vertical=role in ("up", "down") or attrs.get("axis") == "Z",
+        down=role == "down",
+        circle=role == "longitude" and units not in RADIANS,
+        limit=_limit_of(role, units),
     )
 
 
@@ -195,8 +195,13 @@ def _bounds(root: Group | Array, found: LabelledAxis, item: object, scale: Numbe
     return edges if side_by_side and around else None
 
 
-_ROWS = ("latitude", "projection_y_coordinate")
-_COLUMNS = ("longitude", "projection_x_coordinate")
+def _limit_of(role: str | None, units: str) -> float:
+    """Return the number beyond which no edge of a cell lies."""
+    return 90.0 if role == "latitude" and units not in RADIANS else np.inf
+
+
+# What coordinates of a curved grid mean that tell rows, and those that tell columns.
+_ROWS, _COLUMNS = ("latitude", "y"), ("longitude", "x")
 
 
 def curved_axes(root: Group | Array, array: Array, kept: dict[str, object]) -> tuple[Axis, Axis] | None:
@@ -206,10 +211,10 @@ def curved_axes(root: Group | Array, array: Array, kept: dict[str, object]) -> t
     """
     found: dict[bool, Axis] = {}
     for coordinate in _candidates(root, array):
-        name, units = coordinate.attrs.get("standard_name"), str(coordinate.units or "")
-        rows = name in _ROWS or units in NORTH
-        if not (rows or name in _COLUMNS or units in EAST):
+        role, units = role_of(coordinate.name, coordinate.attrs), str(coordinate.units or "")
+        if role not in (*_ROWS, *_COLUMNS):
             continue
+        rows = role in _ROWS
         if rows in found or set(coordinate.dims) != set(kept) or coordinate.ndim != 2:
             continue
         cells = np.asarray(coordinate.oindex[tuple(kept[dim] for dim in coordinate.dims if dim)])
@@ -220,7 +225,7 @@ def curved_axes(root: Group | Array, array: Array, kept: dict[str, object]) -> t
         if not np.isfinite(at).all():
             continue
         at = at if coordinate.dims == tuple(kept) else at.T
-        circle = units in EAST or name == "longitude"
+        circle = role == "longitude" and units not in RADIANS
         if circle:  # go on beyond 180 or 360 where the neighbours do, the middle one within 180 of zero
             at = np.unwrap(at, period=360.0, axis=1)
             at += (np.unwrap(at[:, 0], period=360.0) - at[:, 0])[:, None]
@@ -231,7 +236,7 @@ def curved_axes(root: Group | Array, array: Array, kept: dict[str, object]) -> t
             at=at,
             units="" if units == "1" else units,
             circle=circle,
-            limit=90.0 if units in NORTH or name == "latitude" else np.inf,
+            limit=_limit_of(role, units),
         )
     return (found[True], found[False]) if len(found) == 2 else None
 

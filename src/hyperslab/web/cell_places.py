@@ -10,7 +10,7 @@ import numpy as np
 
 from hyperslab.array import Array, cf
 from hyperslab.array.attributes import with_missing
-from hyperslab.array.axis_roles import role_of
+from hyperslab.array.axis_roles import RADIANS, role_of
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group.coordinates import find_auxiliary_coordinates
 from hyperslab.model.cells import Values
@@ -20,7 +20,6 @@ from hyperslab.web.axes import ViewAxis
 from hyperslab.web.bounded_values import cut_text
 from hyperslab.web.views import ViewQuery, as_numbers, axis_facts, fit_view, is_within_budget, open_view
 
-_RADIANS = ("radian", "radians", "rad")
 # Degrees beyond which a longitude is none, but a number for missing ones.
 _FARTHEST = 1080.0
 
@@ -132,4 +131,4 @@ def _as_degrees(coordinate: Array, cells: Values) -> Values:
     attrs = dict(with_missing(coordinate._session, coordinate.spec))
     units = attrs.pop("units", None)
     degrees = as_numbers(cf.apply(cf.decoding(cells.dtype, attrs), cells)).astype("f8")
-    return np.asarray(np.degrees(degrees) if units in _RADIANS else degrees)
+    return np.asarray(np.degrees(degrees) if units in RADIANS else degrees)
