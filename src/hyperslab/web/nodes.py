@@ -234,7 +234,7 @@ def parse_documents(attrs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes of a collection: its schema, which is JSON in a text, as the mapping that it is."""
     found = dict(attrs)
     for name, value in attrs.items():
-        if isinstance(value, str) and value.startswith("{"):
+        if isinstance(value, str) and value.startswith("{") and len(value) <= _ATTRIBUTE_BYTES:
             with suppress(ValueError, RecursionError):
                 found[name] = json.loads(value)
     return found
