@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -418,6 +420,10 @@ def test_objects_of_a_database(mongo: Mongo) -> None:
             found = get(client, f"rows/{place}", **({"order": order} if order else {}))
             column = [column["name"] for column in found["columns"]].index("name")
             assert [row[column] for row in found["rows"]] == wanted, order
+        for query, wanted in (({"order": "-name"}, by_name[::-1]), ({"filter": "name=zoo"}, ["zoo"])):
+            saved = client.get(f"/api/export/{place}", params={"format": "csv", **query})
+            rows = list(csv.DictReader(io.StringIO(saved.text)))
+            assert [row["name"] for row in rows] == wanted and "air" in json.loads(rows[0]["variables"])
         path = f"{place}/{quote('two & <b>')}"
         assert get(client, f"node/{path}", node="/air")["shape"] == [4, 2, 3]
 
