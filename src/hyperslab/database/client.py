@@ -183,9 +183,9 @@ class Client:
 
         ``layout``: our own, or DEKER's, whose options are ``collection_options`` and ``relative_links`` (links that
         stay right when the store moves; DEKER's own check wants absolute ones). ``strict=False`` lets datetime
-        attributes be None. ``index``: where the index of queries is kept, ``"stored"`` in a file of SQLite beside the
-        collection (DEKER's layout: among the caches of each user), ``"memory"`` nowhere; None means stored for our own
-        layout on a disk, memory for all else. ``keep_versions``: what changes replace and remove is kept for so many
+        attributes be None. ``index``: where the index of queries is kept, ``"stored"`` beside the collection, on a
+        disk or in a bucket (DEKER's layout: among the caches of each user), ``"memory"`` nowhere; None means stored for
+        our own layout, memory for DEKER's. ``keep_versions``: what changes replace and remove is kept for so many
         seconds, or a timedelta (True: for ever), so that the collection can be read as of a moment. SchemaError,
         AlreadyExists, MemoryLimit where one array (or tile) is too large, Unsupported.
         """

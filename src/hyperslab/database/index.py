@@ -58,7 +58,7 @@ class _News:
 
 @dataclass(frozen=True, slots=True)
 class AttributeIndexState:
-    """The index of a collection: its ``place`` (a path or a key, empty where it is in the memory of each process), the
+    """The index of a collection: its ``place`` (a path or URL, empty where it is in the memory of each process), the
     ``nbytes`` that it takes, the number of ``parts`` that arrays are listed by, and of those that are ``stale``: who
     looks something up lists these, and reads the documents that changed."""
 

@@ -96,6 +96,14 @@ def where(s3: S3) -> Location:
 
 
 @pytest.fixture
+def memory() -> Location:
+    """A bucket of obstore's in memory, for what takes many requests."""
+    place = Location.of(MemoryStore())
+    made(place)
+    return place
+
+
+@pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits that few arrays reach."""
     monkeypatch.setattr(manifests, "_TAIL_ROWS", 4)
@@ -106,8 +114,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- fresh --------------------------------------------------------------------------------------------------------
 
 
-def test_every_change_of_a_writer_is_published(where: Location) -> None:
-    holding, records = opened(where), some(60)
+def test_every_change_of_a_writer_is_published(memory: Location) -> None:
+    holding, records = opened(memory), some(60)
     for each in records[:20]:
         holding.create([each])
     holding.create(records[20:])
@@ -115,8 +123,8 @@ def test_every_change_of_a_writer_is_published(where: Location) -> None:
     holding.remove(records[5].id)
     holding.close()
     assert is_fresh(holding)
-    check(opened(where, writable=False))
-    other = opened(where)
+    check(opened(memory, writable=False))
+    other = opened(memory)
     other.create(some(1, 100))
     check(holding)
     check(other)
@@ -208,8 +216,8 @@ def test_a_looker_loads_what_was_published_since(where: Location) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_runs_are_merged_and_old_manifests_go(where: Location, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer, reader = opened(where), opened(where, writable=False)
+def test_runs_are_merged_and_old_manifests_go(memory: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, reader = opened(memory), opened(memory, writable=False)
     index = AttributeIndex(reader)
     records = some(90)
     for at in range(0, 60, 2):
@@ -221,7 +229,7 @@ def test_runs_are_merged_and_old_manifests_go(where: Location, monkeypatch: pyte
     check(reader, index)
     head = stored_head(writer)
     assert len(head.runs) <= 4 and head.retired and head.names < names(writer)
-    check(opened(where, writable=False))
+    check(opened(memory, writable=False))
     monkeypatch.setattr(manifests, "RETIRED_SECONDS", -1.0)
     writer.create(records[60:])
     writer.close()
@@ -231,12 +239,12 @@ def test_runs_are_merged_and_old_manifests_go(where: Location, monkeypatch: pyte
     writer.clear()
     writer.close()
     check(reader, index)
-    check(opened(where, writable=False))
+    check(opened(memory, writable=False))
 
 
 @pytest.mark.usefixtures("small")
-def test_a_reader_of_an_old_head_finds_the_new_one(where: Location, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer, reader = opened(where), opened(where, writable=False)
+def test_a_reader_of_an_old_head_finds_the_new_one(memory: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, reader = opened(memory), opened(memory, writable=False)
     writer.create(some(40))
     writer.close()
     index_of(reader)._read_head()  # and before it loads the manifests, these are gone
@@ -485,15 +493,15 @@ MANIFESTS: dict[str, Callable[[bytes], bytes | None]] = {
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("damage", MANIFESTS)
 @pytest.mark.parametrize("writable", [False, True])
-def test_a_damaged_manifest_is_left_out_and_made_anew(where: Location, damage: str, writable: bool) -> None:
-    first = opened(where)
+def test_a_damaged_manifest_is_left_out_and_made_anew(memory: Location, damage: str, writable: bool) -> None:
+    first = opened(memory)
     first.create(some(40))
     first.close()
     for ref in [ref for run in stored_head(first).runs for ref in run.manifests][:2]:
         key = f"{first.keys.base}/manifests/{ref.name}"
         bad = MANIFESTS[damage](first.store.get(key) or b"")
         first.store.delete(key) if bad is None else first.store.put(key, bad)
-    holding = opened(where, writable=writable)
+    holding = opened(memory, writable=writable)
     index = AttributeIndex(holding)
     check(holding, index)
     holding.close()
@@ -503,21 +511,21 @@ def test_a_damaged_manifest_is_left_out_and_made_anew(where: Location, damage: s
         check(holding, index)
         holding.close()
         assert is_fresh(holding)
-        check(opened(where, writable=False))
+        check(opened(memory, writable=False))
 
 
 @pytest.mark.usefixtures("small")
-def test_a_writer_that_only_writes_gives_up_a_damaged_index(where: Location) -> None:
-    first = opened(where)
+def test_a_writer_that_only_writes_gives_up_a_damaged_index(memory: Location) -> None:
+    first = opened(memory)
     first.create(some(40))
     first.close()
     for name in stored_head(first).names:
         first.store.delete(f"{first.keys.base}/manifests/{name}")
-    writer = opened(where)
+    writer = opened(memory)
     writer.create(some(30, 100))
     writer.close()
-    check(opened(where, writable=False))
-    looker = opened(where)
+    check(opened(memory, writable=False))
+    looker = opened(memory)
     check(looker)
     looker.close()
     assert is_fresh(looker)

@@ -16,6 +16,7 @@ some time after the last one that did.
 from __future__ import annotations
 
 import logging
+import random
 import secrets
 import sqlite3
 import threading
@@ -62,7 +63,7 @@ from hyperslab.formats.collections.manifests import (
 )
 from hyperslab.formats.collections.ranks import encode_rank, ranker
 from hyperslab.model.schemas import AttributeSchema
-from hyperslab.stores.attempts import beaten
+from hyperslab.stores.attempts import FIRST_PAUSE_SECONDS, beaten
 from hyperslab.stores.base import Stamp, Store
 from hyperslab.stores.requests import each_request
 
@@ -81,11 +82,13 @@ _MOST = 1 << 14
 # Rows found anew that are published while there is more to find: what is in memory twice, and lost with a kill.
 _ROWS_PER_PUBLISH = 1 << 16
 
-# Times that a head is swapped, or read, while others are faster; then the changes wait for the next time.
-_TRIES = 5
+# Times that a head is swapped, or read, while others are faster; then the changes wait for the next time. There is none
+# when a writer is closed, so that it tries for longer, with the pauses of ``attempts`` between: some three seconds.
+_TRIES, _TRIES_AT_END = 3, 9
 
-# Seconds for which nothing is published after a request has failed: it was repeated for some time already.
-_REST = 30.0
+# Seconds for which nothing is published after a request has failed: it was repeated for some time already. And after
+# others were faster: they publish again in some seconds.
+_REST, _REST_OF_BEATEN = 30.0, 1.0
 
 # Manifests that are fetched, and in memory, at once.
 _FETCHES = 8
@@ -354,21 +357,22 @@ class ManifestIndex(IndexDatabase):
             return
         try:
             self._published = time.monotonic()
-            self._publish()
+            self._publish(_TRIES_AT_END if wait else _TRIES)
         except HyperslabError as error:
             LOGGER.debug("the index stays as it is: %s", error)
-            self._rest_until = time.monotonic() + _REST
+            rest = _REST_OF_BEATEN if isinstance(error, Conflict) else _REST
+            self._rest_until = time.monotonic() + rest
         finally:
             self._head_lock.release()
 
-    def _publish(self) -> None:
+    def _publish(self, tries: int) -> None:
         has_database = self.lock.acquire(blocking=False)
         try:
             moves = self._complete_moves()
             found, settled = self._findings() if has_database else ([], set())
             if not moves and not found and not settled:
                 return
-            basis, draft = self._swap(moves, found, settled)
+            basis, draft = self._swap(moves, found, settled, tries)
             with self._changes:
                 published = set(map(id, moves))
                 self._moves = [each for each in self._moves if id(each) not in published]
@@ -413,12 +417,15 @@ class ManifestIndex(IndexDatabase):
         hidden = {id for (id,) in connection.execute(f"SELECT id FROM fresh.hides WHERE {where}", ends)}
         return RowChanges(rows, pending - self._confirmed, hidden - rows.keys())
 
-    def _swap(self, moves: Sequence[Move], found: Sequence[Move], settled: set[str]) -> tuple[tuple[str, int], Draft]:
+    def _swap(
+        self, moves: Sequence[Move], found: Sequence[Move], settled: set[str], tries: int
+    ) -> tuple[tuple[str, int], Draft]:
         """Put a head with these changes in place of the present one. Return the epoch and number that the other one
         had, and what was made of it. Conflict when others were faster again and again."""
         made: set[str] = set()
-        for attempt in range(_TRIES):
+        for attempt in range(tries):
             if attempt or not self._is_read:
+                _pause(attempt)
                 self._read_head()
                 self._remove(made - self._head.names)
                 made.clear()
@@ -491,12 +498,17 @@ class ManifestIndex(IndexDatabase):
         schema of before publishes nothing from then on. Where that fails the index is made anew."""
         with self.lock, self._head_lock, suppress(HyperslabError):
             self.publish()
-            self._is_read = False
-            self._read_head()
-            if self._head.epoch:
-                head, form = self._head, self._form_here([*self._attributes, attribute])
-                head = msgspec.structs.replace(head, form=form, number=head.number + 1, waiting=[])
-                self._store.put_if(self._key(CURRENT), encode_head(head), self._stamp)
+            form = self._form_here([*self._attributes, attribute])
+            for attempt in range(_TRIES_AT_END):
+                self._is_read = False
+                self._read_head()
+                head = msgspec.structs.replace(self._head, form=form, number=self._head.number + 1, waiting=[])
+                try:
+                    if head.epoch:
+                        self._store.put_if(self._key(CURRENT), encode_head(head), self._stamp)
+                    break
+                except Conflict:
+                    _pause(attempt)
         super().close()
 
     def begin_anew(self) -> None:
@@ -512,7 +524,9 @@ class ManifestIndex(IndexDatabase):
         sizes = {name: size for name, _, size in self._store.entries(self._folder)}
         with self._head_lock:
             self._read_head()
-            return IndexPlace(self._key(CURRENT), sum(sizes.values()), self._head.stamps)
+            return IndexPlace(
+                f"{self._store.url.rstrip('/')}/{self._key(CURRENT)}", sum(sizes.values()), self._head.stamps
+            )
 
     def find_fault(self) -> str:
         """Return what is wrong with the head; empty where nothing is, or there is none."""
@@ -536,3 +550,9 @@ class ManifestIndex(IndexDatabase):
         oldest = time.time() - RETIRED_SECONDS
         moments = {name: manifest_moment(name) for name in names if name not in known}
         return [self._key(name) for name, moment in moments.items() if moment is not None and moment < oldest]
+
+
+def _pause(attempt: int) -> None:
+    """Wait before another attempt, at random, so that writers who met do not meet again; not before the first one."""
+    if attempt:
+        time.sleep(random.uniform(0, FIRST_PAUSE_SECONDS * 2**attempt))
