@@ -42,10 +42,10 @@ text in a database of collections, text that is no coordinate in a format of one
 
 
 def columns() -> dict[str, Variant]:
-    """The variants of all formats, by what they are called here."""
+    """The variants of all formats that are written, by what they are called here."""
     found = {}
     for name, info in sorted(hs.list_formats().items()):
-        for variant in info.variants:
+        for variant in info.variants if info.writable else ():
             found[name if len(info.variants) == 1 else f"{name} {variant.name}"] = variant
     return found
 

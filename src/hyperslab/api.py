@@ -28,7 +28,7 @@ from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location, Probe, local_path, unpublished
 
 Target = str | os.PathLike[str] | Store | Sequence[str | os.PathLike[str] | Store]
-"""A path, a URL, a store, or a list of those: the shards of one array."""
+"""A path, a URL, a store, or a list of those: datasets that are read as one, or the shards of one array."""
 
 
 def open(
@@ -46,7 +46,8 @@ def open(
     memory_limit: int | None = None,
     **options: Any,
 ) -> Group | Array:
-    """Open a dataset, read-only unless ``mode`` says otherwise; only metadata is read. A list: shards, read as one.
+    """Open a dataset, read-only unless ``mode`` says otherwise; only metadata is read. A list, or a path with ``*``:
+    datasets that are read as one, as :func:`join` does, or the shards of one array.
 
     ``mode``: ``r`` read, ``r+`` change, ``a`` change or make, ``w`` replace, ``x`` make. ``format`` is found out
     unless given. ``path``: the node to give in place of the root. The place of an array in a tree of Zarr gives that
@@ -58,8 +59,11 @@ def open(
     like), ReadOnly, Unsupported.
     """
     settings = Settings(workers, cache_bytes, durable, lock_timeout, memory_limit)
-    where = Location.of(url, storage_options)
     check_mode(mode)
+    where = Location.of(url, storage_options)
+    # A look at the place that was named, which costs no call where it is none.
+    if mode == "r" and where.path is not None and ("*" in where.path or "?" in where.path or "[" in where.path):
+        where = Location.matching(url, storage_options)
     where = locate_version(where, at, mode, format)
     choice = choose_format(where, mode, format)
     node = normalize(path)
@@ -127,6 +131,32 @@ def _find_group_name(format: ZarrFormat, probe: Probe) -> str | None:
         if document is not None and dialect.is_array_document(document):
             return dialect.nodes[-1]
     return None
+
+
+def join(
+    pieces: Target,
+    along: str | Sequence[str] | None = None,
+    *,
+    packing: str = "same",
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Group:
+    """Return several datasets as one, read-only; no cell is copied, and none is read but those of coordinates.
+
+    ``pieces``: a list of places, or a path with ``*`` and ``?``, of datasets of any format that have the same arrays.
+    ``along``: the dimensions that are joined; None finds them out: those whose labels differ from piece to piece, else
+    the unlimited one. Pieces are put in the order of their labels, along one dimension without labels in that of the
+    list. Times that are counted from other epochs are counted as in the first piece; arrays without a joined dimension
+    are those of the first piece. ``packing``: ``"decoded"`` makes floats of arrays that pieces pack differently (by
+    ``scale_factor``, ``_FillValue``). ``options`` as for :func:`open`.
+
+    Invalid for pieces that overlap, leave a gap in a grid of several dimensions, or have other arrays, types,
+    dimensions, labels, units, packing; Unsupported for other chunks.
+    """
+    where: Any = Location.matching(pieces, storage_options).joined(along, packing)
+    found = open(where, format="joined", **options)
+    assert isinstance(found, Group)  # which every joined dataset is
+    return found
 
 
 def open_group(url: Target, mode: UserMode = "r", **options: Any) -> Group:
@@ -217,4 +247,4 @@ def list_formats() -> dict[str, FormatInfo]:
     return infos
 
 
-__all__ = ["build_dataset", "create", "list_formats", "open", "open_array", "open_group"]
+__all__ = ["build_dataset", "create", "join", "list_formats", "open", "open_array", "open_group"]

@@ -364,6 +364,8 @@ def datasets(draw: st.DrawFn) -> xr.Dataset:
             max_size=3,
         )
     )
+    for variable in variables.values():
+        variable.attrs.pop("dtype", None)  # which means something to xarray when it decodes
     return xr.Dataset({name: variable.drop_encoding() for name, variable in variables.items()})
 
 

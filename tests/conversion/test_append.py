@@ -96,9 +96,9 @@ def test_cells_along_any_dimension(tmp_path: Path, slab: int, monkeypatch: pytes
 
 def test_what_does_not_fit_changes_nothing(tmp_path: Path) -> None:
     target = several(tmp_path / "a.zarr", slice(0, 3))
-    other = made(tmp_path / "b.zarr", slice(3, 6), units="days since 2020-01-01")
+    other = made(tmp_path / "b.zarr", slice(3, 6), units="minutes since 2020-01-01")
     before = {file: file.read_bytes() for file in target.rglob("*") if file.is_file()}
-    with pytest.raises(Invalid, match="units is 'hours since 2020-01-01' here"):
+    with pytest.raises(Invalid, match="no whole numbers"):
         append_dataset(target, other, "air")
     with pytest.raises(Invalid, match="no array for /g/wind"):
         append_dataset(target, made(tmp_path / "c.zarr", slice(0, 1)), dim="time")
@@ -199,8 +199,8 @@ def test_an_arrays_own_place_is_that_array_of_its_dataset(tmp_path: Path) -> Non
     with hs.open_group(target, "r+") as root:
         assert root["air"].shape == (4, 4)
         root["air"].resize((2, 4))
-    other = made(tmp_path / "c.zarr", slice(2, 4), units="days since 2020-01-01")
-    with pytest.raises(Invalid, match="units is 'hours since 2020-01-01' here"):
+    other = made(tmp_path / "c.zarr", slice(2, 4), units="minutes since 2020-01-01")
+    with pytest.raises(Invalid, match="no whole numbers"):
         append_dataset(target / "air", other)
     with pytest.raises(Invalid, match="appended to itself"):
         append_dataset(target, target / "air")
@@ -221,3 +221,13 @@ def test_files_that_are_no_cells(tmp_path: Path) -> None:
     for name in ("b.npy", "c.npy"):
         with pytest.raises(FormatError):
             _load(str(tmp_path / name))
+
+
+def test_times_of_another_epoch_are_counted_on(tmp_path: Path) -> None:
+    target, more = (
+        made(tmp_path / "a.zarr", slice(0, 2)),
+        made(tmp_path / "b.zarr", slice(0, 2), units="days since 2020-01-03"),
+    )
+    append_dataset(target, more)
+    with hs.open_group(target) as root:
+        assert root["time"][:].tolist() == [0, 1, 48, 72]

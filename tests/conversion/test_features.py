@@ -77,7 +77,8 @@ def test_every_format_declares_what_its_specification_holds(feature: Feature) ->
 
 
 def test_the_table_names_every_variant() -> None:
-    declared = [(format, each.name) for format, info in hs.list_formats().items() for each in info.variants]
+    written = {format: info for format, info in hs.list_formats().items() if info.writable}
+    declared = [(format, each.name) for format, info in written.items() for each in info.variants]
     assert sorted(declared) == sorted(COLUMNS)
 
 

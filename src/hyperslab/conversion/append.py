@@ -21,6 +21,7 @@ from hyperslab.model.attrs import FILL_VALUE, equal
 from hyperslab.model.cells import Values
 from hyperslab.model.paths import child, normalize, split
 from hyperslab.model.spec import ArraySpec
+from hyperslab.model.time_units import TimeUnits
 from hyperslab.stores.location import Options
 
 # Bytes of cells that are appended at a time: a long source needs no more memory than this and a chunk.
@@ -87,8 +88,8 @@ def append_dataset(
     at ``path`` (or ``target``, or ``source``, if it is an array's own place) and the coordinate. ``source_options`` and
     ``storage_options``: of the source and of the target.
 
-    Invalid, before anything is written, for missing arrays, other lengths, attributes of another meaning and labels
-    that would no longer be in order.
+    Times that are counted from another epoch are counted as those that are there. Invalid, before anything is written,
+    for missing arrays, other lengths, attributes of another meaning and labels that would no longer be in order.
     """
     with (
         tree_session(source, storage_options=source_options) as (addition, added),
@@ -112,7 +113,8 @@ def append_dataset(
             raise Invalid(f"no array has a dimension {name!r}", url=session.url, remedy="name another by --dim")
         pairs = []
         for place in places:
-            rows = _counterpart(addition, added_arrays, place, added, alone=place == main)
+            found = _counterpart(addition, added_arrays, place, added, alone=place == main)
+            rows = _count_times(found, _time_units(added_arrays, found), _time_units(arrays, arrays[place]))
             pairs.append(_Growth(arrays[place], rows, axis if name is None else arrays[place].dims.index(name)))
         _append_all(session, pairs)
         return AppendReport(name, pairs[0].count, tuple(places))
@@ -196,6 +198,28 @@ def _counterpart(addition: OpenDataset, arrays: Mapping[str, Array], place: str,
         names = ", ".join(arrays) or "none"
         raise Invalid(f"there is no array for /{place} to append", url=addition.url, remedy=f"there are {names}")
     return found
+
+
+def _time_units(arrays: Mapping[str, Array], array: Array) -> TimeUnits | None:
+    """Return the units of an array's times: its own, or those of the coordinate whose bounds it holds; None where it
+    holds no times."""
+    name = split(array.path)[1]
+    bounded = (each for each in arrays.values() if each.attrs.get("bounds") == name)
+    holder = array if "units" in array.attrs else next(bounded, array)
+    try:
+        return TimeUnits(holder.attrs.get("units"), holder.attrs.get("calendar"))
+    except Invalid:
+        return None
+
+
+def _count_times(rows: Array, theirs: TimeUnits | None, ours: TimeUnits | None) -> Array | Values:
+    """Return rows as they are, or times that are counted otherwise as counted in our units. Invalid."""
+    if theirs is None or ours is None or (theirs.text, theirs.calendar) == (ours.text, ours.calendar):
+        return rows
+    try:
+        return ours.rebase(rows[...], theirs)
+    except Invalid as error:
+        raise error.locate(url=rows.url, node=rows.path) from None
 
 
 def _append_all(session: OpenDataset, pairs: list[_Growth]) -> None:

@@ -48,7 +48,8 @@ def tree_session(
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[tuple[OpenDataset, str]]:
     """Open a session as :func:`dataset_session` does; that of the tree, with the path, for an array's own place."""
-    where: Any = Location.of(place, storage_options)  # open takes a location too
+    # open takes a location too
+    where: Any = (Location.matching if mode == "r" else Location.of)(place, storage_options)
     node = api.open(where, mode, **{**options, "cache_bytes": 0})
     session = node._session
     path = node.path if isinstance(node, Array) and node.path != session.reader.main else ""

@@ -73,32 +73,32 @@ def convert(
     storage_options: Options | tuple[Options, Options] = None,
     allow_external: Sequence[str] | bool = (),
     at: Moment | None = None,
+    along: str | Sequence[str] | None = None,
+    packing: str = "same",
     **layout: Any,
 ) -> ConversionReport:
     """Copy the dataset ``src`` to ``dst`` in another format, or cut and encoded anew.
 
     ``format``: of the target, else the end of its name tells. ``path``: the group that becomes the target's root, or
-    the array that is copied with its coordinates; a target that holds one array needs it where there are several.
-    ``chunks``, ``shards``: lengths by dimension name (-1: the whole) or ``"auto"``, else as in the source where it
-    suits; ``shards`` also ``"many"``, or False for none. ``codec``: as in ``create_array``, else the source's where the
-    target has it. ``select``: by dimension name, whole numbers are positions, anything else labels (slices of labels
-    include their stop); one label drops the dimension. ``verify``: read both sides again and compare all. ``resume``:
-    go on where an interrupted call stopped. ``skip_damaged``: read the source before, and leave out what cannot be
-    read. ``memory``: bytes for cells in flight (per process), or text such as ``"1GB"``. ``scheduler``: a Client of
-    dask.distributed (or address) whose workers copy. ``progress``: True for a bar, or a function of ``Progress``.
-    ``storage_options``: for sides in the network, or a pair of them. ``allow_external``, ``at``: of the source, as for
-    ``open``; links to there are led there from the target. ``layout``: options of the target's format.
+    the array that is copied with its coordinates (a target of one array needs it where there are several). ``chunks``,
+    ``shards``: lengths by dimension name (-1: the whole) or ``"auto"``, else as in the source where it suits;
+    ``shards`` also ``"many"``, or False for none. ``codec``: as in ``create_array``, else the source's where the target
+    has it. ``select``: by dimension name, whole numbers are positions, anything else labels (with their stop); one
+    label drops the dimension. ``verify``: read both sides again and compare all. ``resume``: go on where a call was
+    interrupted. ``skip_damaged``: leave out what cannot be read. ``memory``: bytes for cells in flight, or text such as
+    ``"1GB"``. ``scheduler``: a Client of dask.distributed (or address) whose workers copy. ``progress``: True for a
+    bar, or a function of ``Progress``. ``storage_options``: for sides in the network, or a pair. ``allow_external``,
+    ``at``: of the source, as for ``open``; ``along``, ``packing`` as for ``join``. ``layout``: options of the target.
 
-    Raises Unsupported with all losses before anything is touched, unless ``allow_loss`` (then they are logged before);
-    AlreadyExists unless ``overwrite``, which replaces the target once the new one is complete; errors of damage list
-    all of it. An interrupted conversion leaves the target as it was (a store without renames: empty, where something
-    was to be replaced). Invalid when one side lies in the other, or when it cannot be resumed.
+    Unsupported with all losses before anything is touched, unless ``allow_loss`` (then they are logged); AlreadyExists
+    unless ``overwrite``, which replaces the target once the new one is complete. Interrupted it leaves the target as it
+    was (a store without renames: empty). Invalid when one side lies in the other, or when it cannot be resumed.
     """
-    source, target = two_sides(src, dst, storage_options)
-    more = {"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged}
+    source, target = _two_sides(src, dst, storage_options, along, packing, at)
+    more = _only_set({"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged})
     flags = {"resume": resume, "overwrite": overwrite, "skip_damaged": skip_damaged, "verify": verify}
     request = _Request(
-        source=locate_version(source, at),
+        source=source,
         target=target,
         encoding=Encoding(chunks, shards, codec),
         select=Select.of(select),
@@ -106,12 +106,12 @@ def convert(
         format=format or format_for_new(target.url),
         path=path,
         layout=api.add_consolidated(target, format, layout),
-        options={"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **_only_set(more)},
         allow_loss=allow_loss,
+        options={"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more},
         **flags,
     )
     report = _run(request, progress, scheduler)
-    return replace(report, source=_display_place(src, request.source, at), target=_display_place(dst, target))
+    return replace(report, source=_display_place(src, source, at), target=_display_place(dst, target))
 
 
 @dataclass(frozen=True)
@@ -297,6 +297,21 @@ def _write_target(
             if staged.journal is not None:
                 staged.journal.write()
     return progress.current, copies
+
+
+def _two_sides(
+    src: api.Target,
+    dst: api.Target,
+    options: Options | tuple[Options, Options],
+    along: str | Sequence[str] | None,
+    packing: str,
+    at: Moment | None,
+) -> tuple[Location, Location]:
+    """Return the places of the source, joined or as of a moment where that is wanted, and of the target."""
+    source, target = two_sides(src, dst, options)
+    if along is not None or packing != "same":
+        source = source.joined(along, packing)
+    return locate_version(source, at), target
 
 
 def _display_place(side: api.Target, where: Location, at: Moment | None = None) -> str:

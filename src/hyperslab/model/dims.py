@@ -105,10 +105,16 @@ class CFTime:
         return _trend(self.values)
 
 
+def split_units(units: str) -> tuple[str, str] | None:
+    """Return unit and epoch of units of time, ``<unit> since <epoch>``; None for what is no such text."""
+    match = _UNITS.fullmatch(units)
+    return None if match is None else (match[1], match[2])
+
+
 def cf_time(values: Values, units: str, calendar: str | None) -> CFTime | None:
     """Return the index of numbers with units ``<unit> since <epoch>`` (CF 1.11, section 4.4); None when they are no
     times."""
-    match = _UNITS.fullmatch(units)
+    match = _UNITS.fullmatch(units)  # not by split_units: this is on the way to one cell
     name = calendar_name(calendar)
     if match is None or name is None or values.ndim != 1 or values.dtype.kind not in "iuf":
         return None

@@ -7,6 +7,7 @@ holds one of theirs.
 
 from __future__ import annotations
 
+import glob
 import os
 import posixpath
 import re
@@ -194,9 +195,12 @@ _FEW_BYTES, _MOST_BYTES = 64 << 20, 512 << 20
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """Places that a list names: one dataset lies on all of them."""
+    """Places that a list names: one dataset lies on all of them. ``along``, ``packing``: how those that are datasets of
+    their own are joined (:mod:`hyperslab.formats.joined`)."""
 
     places: tuple[Location, ...]
+    along: tuple[str, ...] | None = None
+    packing: str = "same"
 
     def __post_init__(self) -> None:
         if any(isinstance(place.target, Several) for place in self.places):
@@ -252,6 +256,27 @@ class Location:
             return cls(redact(target.url), "store", None, options, target)
         remedy = "give a path, a URL, a store of hyperslab, obstore or zarr, or a mapping of keys to bytes"
         raise Invalid(f"a {type(target).__name__} is no place", remedy=remedy)
+
+    @classmethod
+    def matching(cls, target: Any, storage_options: Mapping[str, Any] | None = None) -> Self:
+        """Return the place as :meth:`of` does, or those in the file system that match a path with ``*``, ``?`` or
+        ``[…]``, sorted, where nothing has that very name."""
+        if isinstance(target, str | os.PathLike):
+            text = os.fsdecode(target)
+            if glob.has_magic(text) and "://" not in text and not os.path.lexists(text):
+                found = sorted(glob.glob(text, recursive=True))
+                if not found:
+                    remedy = "check the spelling, and the quotes in a shell"
+                    raise NotFound("no file or folder matches this pattern", url=text, remedy=remedy)
+                return cls.of(found, storage_options)
+        return cls.of(target, storage_options)
+
+    def joined(self, along: str | Sequence[str] | None, packing: str = "same") -> Location:
+        """Return the places of a list, or this one, as datasets that are joined along dimensions."""
+        places = self.target.places if isinstance(self.target, Several) else (self,)
+        dims = (along,) if isinstance(along, str) else None if along is None else tuple(along)
+        where = self if isinstance(self.target, Several) else Location.of([self])
+        return replace(where, target=Several(places, dims, packing))
 
     @classmethod
     def _of_several(cls, targets: Sequence[Any], options: dict[str, Any]) -> Self:
@@ -402,7 +427,7 @@ class Location:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if isinstance(self.target, Several):
-            return Location.of, (list(self.target.places),)
+            return _restore_several, (list(self.target.places), self.target.along, self.target.packing)
         if self.scheme == "store":
             raise Unsupported(
                 "a store object cannot be pickled", url=self.url, remedy="name its place by a path or URL"
@@ -414,6 +439,11 @@ class Location:
 def _restore(url: str, options: Mapping[str, Any], moment: datetime | None) -> Location:
     """Return a location that was pickled."""
     return replace(Location.of(url, options), moment=moment)
+
+
+def _restore_several(places: list[Location], along: tuple[str, ...] | None, packing: str) -> Location:
+    """Return a list of places that was pickled."""
+    return Location.of(places).joined(along, packing)
 
 
 def _server(url: str) -> str:
@@ -540,26 +570,25 @@ _OWN = ("file", "zip", "memory", "store")
 
 
 def two_sides(first: Any, second: Any, options: Options | tuple[Options, Options]) -> tuple[Location, Location]:
-    """Return the places. A pair of options is for the first and the second; one mapping is for those not of this
-    machine.
+    """Return the places, the first of which may be a pattern (:meth:`Location.matching`). A pair of options is for the
+    first and the second; one mapping is for those not of this machine.
 
     Invalid when it is something else, or a place of this machine is given some.
     """
     match options:
         case None | Mapping():
-            plain = Location.of(first), Location.of(second)
+            plain = Location.matching(first), Location.of(second)
             alone = [not options or where.scheme in _OWN for where in plain]
             return (
                 plain[0] if alone[0] else Location.of(first, options),
                 plain[1] if alone[1] else Location.of(second, options),
             )
         case (None | Mapping() as one, None | Mapping() as other) if isinstance(options, tuple):
-            return _own_side(first, one), _own_side(second, other)
+            return _own_side(Location.matching(first, one), one), _own_side(Location.of(second, other), other)
     raise Invalid("storage_options are one mapping, or a pair (tuple) of them", remedy="give None for a side without")
 
 
-def _own_side(target: Any, options: Options) -> Location:
-    where = Location.of(target, options)
+def _own_side(where: Location, options: Options) -> Location:
     if options and where.scheme in _OWN and where.scheme != "zip":
         names = ", ".join(options)
         raise Invalid(f"a place of this kind has no storage options ({names})", url=where.url, remedy="leave them out")

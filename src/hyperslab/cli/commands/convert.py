@@ -48,6 +48,7 @@ from hyperslab.model.cells import Values
 )
 @click.option("--codec", help="For instance zstd:5, blosc:lz4:5, gzip, default or none; else as the source has it.")
 @selection_option
+@click.option("--along", multiple=True, metavar="DIM", help="Join the datasets that SRC matches ('*.nc') along DIM.")
 @click.option("--verify", is_flag=True, help="Read the target anew and compare every cell and attribute.")
 @click.option("--overwrite", is_flag=True, help="Replace the target, once the new one is complete.")
 @click.option("--allow-loss", is_flag=True, help="Convert what the target can hold, leave out the rest.")
@@ -75,6 +76,7 @@ def convert_command(
     shards: str | None,
     selections: tuple[str, ...],
     at: str | None,
+    along: tuple[str, ...],
     src_option: dict[str, object] | None,
     dst_option: dict[str, object] | None,
     layout: dict[str, object] | None,
@@ -100,6 +102,7 @@ def convert_command(
             progress=not as_json and not is_quiet(),
             memory=memory,
             at=at,
+            along=along or None,
             storage_options=(src_option, dst_option),
             **options,
             **(layout or {}),

@@ -1,0 +1,79 @@
+"""joined: several datasets of any format as one, read-only: what ``hs.join`` and a list of places give.
+
+Nothing is copied and nothing is stored: arrays that have the joined dimension lie in all pieces, chunk by chunk; all
+others are those of the first piece. The labels of the joined dimension are read when the dataset is opened.
+
+``pieces`` (what is known of each piece; checks, order), ``chunks`` (the chunks of all
+pieces), ``reader``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Variant
+from hyperslab.formats.joined.reader import JoinedReader
+from hyperslab.stores.location import Location, Probe, Several
+
+PACKINGS = ("same", "decoded")
+"""What becomes of arrays that pieces pack differently: an error, or floats."""
+
+_FEATURES = frozenset(Feature) - {Feature.LINKS, Feature.REFERENCES, Feature.SHARDS, Feature.SPARSE, Feature.LABELS}
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedFormat(Format):
+    """Format ``joined``; options ``along`` (the dimensions that are joined) and ``packing``."""
+
+    name: str = "joined"
+    features: frozenset[Feature] = _FEATURES
+
+    @property
+    def info(self) -> FormatInfo:
+        """The line of ``list_formats``."""
+        return FormatInfo(
+            name=self.name,
+            holds="several datasets of any format as one, by a dimension or several; only read",
+            recognised_by="a list of places, or a path with * or ?",
+            writable=False,
+            variants=(Variant(self.name, self.features),),
+        )
+
+    def sniff(self, probe: Probe) -> bool:
+        """Return True for a list of places."""
+        return isinstance(probe.where.target, Several)
+
+    def open(
+        self,
+        where: Location,
+        mode: Mode,
+        *,
+        settings: Settings = DEFAULTS,
+        remembered: Probe | None = None,
+        along: str | Sequence[str] | None = None,
+        packing: str | None = None,
+    ) -> Reader:
+        """Open places as one dataset, to be read; without options as the list of places says. Invalid for pieces that
+        do not fit, Unsupported for other modes."""
+        from hyperslab.formats.opening import choose_format
+
+        if mode != "r":
+            remedy = "convert them to one dataset, or open one of them"
+            raise Unsupported("datasets that are joined are only read", url=where.url, remedy=remedy)
+        several = where.target if isinstance(where.target, Several) else Several((where,))
+        places, packing = several.places, packing or several.packing
+        if packing not in PACKINGS:
+            raise Invalid(f"packing={packing!r}", url=where.url, remedy=f"it is one of {', '.join(PACKINGS)}")
+        dims = several.along if along is None else (along,) if isinstance(along, str) else tuple(along)
+
+        def open_piece(number: int) -> Reader:
+            format, _, probe = choose_format(places[number], "r", None)
+            return format.open(places[number], "r", settings=settings, remembered=probe if probe.seen else None)
+
+        return JoinedReader([place.url for place in places], open_piece, dims, decodes=packing == "decoded")
+
+
+FORMAT = JoinedFormat()

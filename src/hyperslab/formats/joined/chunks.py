@@ -1,0 +1,218 @@
+"""The chunks of an array that lies in several pieces: each is a chunk of one of them, cut at its end."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, product
+
+import numpy as np
+
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within
+from hyperslab.formats.format_errors import ReadOnlyChunks
+from hyperslab.model.spec import Chunks
+
+Place = tuple[int, ...]
+"""Which piece along each dimension that is joined."""
+
+
+@dataclass(frozen=True)
+class JoinedAxis:
+    """One axis of an array: ``lengths`` of its pieces, cut into chunks of ``sizes`` each, of which the last may reach
+    past a piece's end. ``joint``: which joined dimension it is; None for one that all pieces have alike."""
+
+    lengths: tuple[int, ...]
+    sizes: tuple[int, ...]
+    joint: int | None = None
+
+    @property
+    def length(self) -> int:
+        """Cells along the whole axis."""
+        return sum(self.lengths)
+
+    def counts(self) -> list[int]:
+        """Return the chunks of each piece."""
+        return [-(-length // size) for length, size in zip(self.lengths, self.sizes, strict=True)]
+
+    def chunks(self) -> int | tuple[int, ...]:
+        """Return how the whole axis is cut: one number where all chunks but the last are equal."""
+        size = self.sizes[0]
+        if all(other == size for other in self.sizes) and all(length % size == 0 for length in self.lengths[:-1]):
+            return size
+        cuts: list[int] = []
+        for length, size in zip(self.lengths, self.sizes, strict=True):
+            whole, rest = divmod(length, size)
+            cuts += [size] * whole + [rest] * bool(rest)
+        return tuple(cuts)
+
+
+class JoinedChunks(ReadOnlyChunks):
+    """The chunks of all pieces. ``open_piece`` gives those of one, which are kept by whoever reads them; ``traits`` are
+    those of a piece. ``convert``: makes cells of the joined array of those of a piece, where these are others."""
+
+    def __init__(
+        self,
+        axes: Sequence[JoinedAxis],
+        open_piece: Callable[[Place], ChunkSource],
+        joints: int,
+        traits: SourceTraits,
+        convert: Callable[[Place, Block], Block] | None = None,
+    ) -> None:
+        self._open_piece = open_piece
+        self._convert = convert
+        self._joints = joints
+        self._axes = axes
+        self._starts = [[0, *accumulate(axis.counts())] for axis in axes]
+        cuts: Chunks = tuple(axis.chunks() for axis in axes)
+        self.grid = Grid.of(tuple(axis.length for axis in axes), cuts)
+        # Of each chunk along an axis: its piece, and which chunk of it.
+        self._pieces = [
+            [(piece, local) for piece, count in enumerate(axis.counts()) for local in range(count)] for axis in axes
+        ]
+        self.traits = SourceTraits(
+            concurrency=traits.concurrency,
+            fetches=traits.fetches,
+            fetches_across=True,
+            reads_parts=traits.reads_parts and convert is None,
+            stamped=traits.stamped,
+            lists_chunks=traits.lists_chunks,
+        )
+
+    def _find(self, coords: Coords) -> tuple[Place, Coords]:
+        """Return the piece that holds a chunk, and its coordinates there."""
+        place = [0] * self._joints
+        local = []
+        for axis, pieces, each in zip(self._axes, self._pieces, coords, strict=True):
+            if axis.joint is None:
+                local.append(each)
+            else:
+                place[axis.joint], inner = pieces[each]
+                local.append(inner)
+        return tuple(place), tuple(local)
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def read(self, coords: Coords) -> Block | None:
+        """Return the decoded chunk, or None when it was never written."""
+        place, local = self._find(coords)
+        block = self._open_piece(place).read(local)
+        return None if block is None else self.finish(place, coords, block)
+
+    def finish(self, place: Place, coords: Coords, block: Block) -> Block:
+        """Return the cells of a piece's chunk as those of the joined array."""
+        shape = self.grid.chunk_shape(coords)
+        if block.shape != shape:
+            block = block[tuple(map(slice, shape))]
+        return block if self._convert is None else self._convert(place, block)
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the whole chunk into ``out``; False when it was never written."""
+        place, local = self._find(coords)
+        return self.read_piece_into(self._open_piece(place), place, local, coords, out)
+
+    def read_piece_into(self, reader: ChunkReader, place: Place, local: Coords, coords: Coords, out: Block) -> bool:
+        """Decode a chunk by what reads a piece's chunks."""
+        shape = reader.grid.chunk_shape(local)
+        if self._convert is None and shape == out.shape:
+            return reader.read_into(local, out)
+        block = np.empty(shape, out.dtype if self._convert is None else self.piece_dtype)
+        if not reader.read_into(local, block):
+            return False
+        out[...] = self.finish(place, coords, block)
+        return True
+
+    piece_dtype: np.dtype[np.generic] = np.dtype("f8")
+    """The type of cells of the pieces, where they are converted."""
+
+    def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
+        """Read only the cells ``within`` into ``out``; False when the chunk was never written."""
+        if self._convert is not None:
+            return super().read_part(coords, within, out)
+        place, local = self._find(coords)
+        return self._open_piece(place).read_part(local, within, out)
+
+    def fetch(self, coords: Sequence[Coords]) -> ChunkReader:
+        """Get what is stored of these chunks, by few requests for each piece."""
+        return self.fetch_parts([(each, None) for each in coords])
+
+    def fetch_parts(self, wanted: Sequence[tuple[Coords, Within | None]]) -> ChunkReader:
+        """Get parts of chunks, by few requests for each piece."""
+        groups: dict[tuple[Place, Coords | None], list[tuple[Coords, Within | None]]] = defaultdict(list)
+        found: dict[Coords, tuple[Place, Coords]] = {}
+        for coords, within in wanted:
+            place, local = found[coords] = self._find(coords)
+            source = self._open_piece(place)
+            apart = source.grid.outer is not None and not source.traits.fetches_across
+            outer = source.grid.outer_of(local) if apart else None
+            groups[place, outer].append((local, within if self._convert is None else None))
+        readers: dict[tuple[Place, Coords], ChunkReader] = {}
+        for (place, _), parts in groups.items():
+            reader = self._open_piece(place).fetch_parts(parts)
+            readers.update({(place, local): reader for local, _ in parts})
+        return FetchedPieces(self, found, readers)
+
+    # -- what is there ----------------------------------------------------------------------------------------------
+
+    def stamp(self, coords: Coords) -> object:
+        """Return what identifies the stored version of a chunk."""
+        place, local = self._find(coords)
+        stamp = self._open_piece(place).stamp(local)
+        return None if stamp is None else (place, stamp)
+
+    def _places(self) -> Iterator[Place]:
+        counts = [1] * self._joints
+        for axis in self._axes:
+            if axis.joint is not None:
+                counts[axis.joint] = len(axis.lengths)
+        return product(*map(range, counts))
+
+    def stored_coords(self) -> Iterator[Coords]:
+        """Yield the coordinates of every chunk that was written."""
+        for place in self._places():
+            for local in self._open_piece(place).stored_coords():
+                starts = zip(self._axes, self._starts, strict=True)
+                firsts = [0 if axis.joint is None else start[place[axis.joint]] for axis, start in starts]
+                yield tuple(first + each for first, each in zip(firsts, local, strict=True))
+
+    def stored_sizes(self, coords: Iterable[Coords]) -> int | None:
+        """Return the bytes that these chunks take; None where a piece cannot tell."""
+        groups: dict[Place, list[Coords]] = defaultdict(list)
+        for each in coords:
+            place, local = self._find(each)
+            groups[place].append(local)
+        sizes = [self._open_piece(place).stored_sizes(local) for place, local in groups.items()]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    def nbytes_stored(self) -> int | None:
+        """Return the bytes that all chunks take; None where a piece cannot tell."""
+        sizes = [self._open_piece(place).nbytes_stored() for place in self._places()]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+
+class FetchedPieces(ChunkReader):
+    """What was fetched of several pieces."""
+
+    def __init__(
+        self,
+        chunks: JoinedChunks,
+        found: Mapping[Coords, tuple[Place, Coords]],
+        readers: Mapping[tuple[Place, Coords], ChunkReader],
+    ) -> None:
+        self.grid = chunks.grid
+        self._chunks = chunks
+        self._found = found
+        self._readers = readers
+
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the whole chunk into ``out``; False when it was never written."""
+        place, local = self._found[coords]
+        return self._chunks.read_piece_into(self._readers[place, local], place, local, coords, out)
+
+    def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
+        """Read only the cells ``within`` into ``out``; False when the chunk was never written."""
+        if not self._chunks.traits.reads_parts:
+            return super().read_part(coords, within, out)
+        place, local = self._found[coords]
+        return self._readers[place, local].read_part(local, within, out)

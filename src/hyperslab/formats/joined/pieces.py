@@ -1,0 +1,310 @@
+"""The pieces of a joined dataset: looked at in parallel, compared with the first one, put in order by coordinates.
+
+What must be alike in all pieces is what gives cells their meaning: names, dimensions, types, units, packing. Other
+attributes (``history``, say) are those of the first piece.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise, product
+from math import prod
+
+import numpy as np
+
+from hyperslab.errors import HyperslabError, Invalid, Unsupported
+from hyperslab.formats.base import Reader
+from hyperslab.formats.joined.chunks import Place
+from hyperslab.model.amounts import counted
+from hyperslab.model.cells import Values
+from hyperslab.model.dims import split_units
+from hyperslab.model.paths import child, split
+from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
+from hyperslab.model.time_units import TimeUnits
+
+LOGGER = logging.getLogger("hyperslab.joined")
+
+# Pieces that are looked at at once: each waits for a disk or a server most of the time.
+_THREADS = 16
+# How much longer than the longest step between two labels of a piece a step between pieces is, from which on labels
+# count as missing: months have 28 to 31 days.
+_GAP = 1.5
+PACKING = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned")
+"""The attributes that make other numbers of the cells."""
+_MEANING = ("units", "calendar", *PACKING)
+
+
+@dataclass(frozen=True)
+class PieceMetadata:
+    """One piece: where it is, its shapes and chunk lengths by path of the array, cells of coordinates of dimensions by
+    path, and attributes that differ from those of the first piece."""
+
+    url: str
+    shapes: Mapping[str, tuple[int, ...]]
+    cuts: Mapping[str, Chunks]
+    coordinates: Mapping[str, Values]
+    attrs: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Template:
+    """The tree of the first piece, which that of all others is like."""
+
+    groups: Mapping[str, GroupSpec]
+    arrays: Mapping[str, ArraySpec]
+
+
+def chunk_lengths(spec: ArraySpec) -> Chunks:
+    """Return how an array is cut into chunks, within shards where it has such."""
+    return spec.inner_chunks or spec.chunks
+
+
+def read_tree(reader: Reader, url: str) -> Template:
+    """Return the groups and arrays of a dataset. Unsupported for links."""
+    groups: dict[str, GroupSpec] = {}
+    arrays: dict[str, ArraySpec] = {}
+    waiting = [""]
+    while waiting:
+        path = waiting.pop()
+        node = reader.node(path)
+        if node.is_group:
+            groups[path] = node
+            waiting += [child(path, name) for name in reversed(list(reader.children(path)))]
+        elif node.is_array:
+            arrays[path] = node
+        else:
+            raise Unsupported("a link in a piece of a joined dataset", url=url, node=path, remedy="convert the piece")
+    return Template(groups, arrays)
+
+
+def read_cells(reader: Reader, path: str, spec: ArraySpec) -> Values:
+    """Return all cells of a small array."""
+    cells = spec.filled()
+    source = reader.chunks(path)
+    for coords in source.grid:
+        block = source.read(coords)
+        if block is not None:
+            extent = source.grid.extent(coords)
+            cells[extent] = block[tuple(slice(each.stop - each.start) for each in extent)]
+    return cells
+
+
+def coordinate_paths(template: Template) -> dict[str, str]:
+    """Return the path of the coordinate of each dimension that has one: the array of its name, the nearest to the
+    root."""
+    found: dict[str, str] = {}
+    for path, spec in template.arrays.items():
+        name = split(path)[1]
+        if spec.dims == (name,) and spec.numpy_dtype.kind in "iufMmUST":
+            found.setdefault(name, path)
+    return found
+
+
+def look_at_piece(reader: Reader, url: str, template: Template) -> PieceMetadata:
+    """Return what is known of a piece, once it is known to be like the first one. Invalid, Unsupported."""
+    tree = read_tree(reader, url)
+    for path in template.arrays.keys() ^ tree.arrays.keys():
+        there, here = ("in the first piece", "here") if path in template.arrays else ("here", "in the first piece")
+        remedy = "leave the piece out, or select the arrays that all pieces have before they are joined"
+        raise Invalid(f"an array is {there} and not {here}", url=url, node=path, remedy=remedy)
+    attrs: dict[str, Mapping[str, object]] = {}
+    for path, spec in tree.arrays.items():
+        first = template.arrays[path]
+        _check_alike(spec, first, url, path)
+        other = {
+            name: spec.attrs.get(name) for name in _MEANING if _differs(spec.attrs.get(name), first.attrs.get(name))
+        }
+        if other:
+            attrs[path] = other
+    coordinates = {path: read_cells(reader, path, tree.arrays[path]) for path in coordinate_paths(template).values()}
+    shapes = {path: spec.shape for path, spec in tree.arrays.items()}
+    return PieceMetadata(
+        url, shapes, {path: chunk_lengths(spec) for path, spec in tree.arrays.items()}, coordinates, attrs
+    )
+
+
+def _differs(one: object, other: object) -> bool:
+    """Return True where two attributes are not equal; NaN equals NaN."""
+    if one is None or other is None:
+        return one is not other
+    try:
+        return not np.array_equal(np.asarray(one), np.asarray(other), equal_nan=True)
+    except TypeError:
+        return one != other
+
+
+def _check_alike(spec: ArraySpec, first: ArraySpec, url: str, path: str) -> None:
+    """Raise Invalid for an array whose dimensions or type are not those of the first piece."""
+    for what, here, there in (("dimensions", spec.dims, first.dims), ("type", spec.dtype, first.dtype)):
+        if here != there:
+            remedy = "convert the piece, or leave it out"
+            raise Invalid(f"{what} {here}, and {there} in the first piece", url=url, node=path, remedy=remedy)
+    if spec.problem is not None:
+        raise Unsupported(spec.problem, url=url, node=path, remedy="convert the piece with what reads it")
+
+
+def look_at_pieces(
+    urls: Sequence[str], open_reader: Callable[[int], Reader], first: int = 0
+) -> tuple[Template, list[PieceMetadata]]:
+    """Return the tree of the piece ``first``, which all have, and what is known of each. The first error is raised."""
+
+    def look(number: int) -> PieceMetadata:
+        try:
+            return look_at_piece(open_reader(number), urls[number], template)
+        except HyperslabError as error:
+            raise error.locate(url=urls[number]) from error.__cause__
+
+    try:
+        template = read_tree(open_reader(first), urls[first])
+    except HyperslabError as error:
+        raise error.locate(url=urls[first]) from error.__cause__
+    with ThreadPoolExecutor(min(_THREADS, len(urls)), "hyperslab_join") as pool:
+        return template, list(pool.map(look, range(len(urls))))
+
+
+# -- which dimensions, in which order ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How pieces are put together: ``dims`` that are joined, the number of the piece at each place along them, and the
+    labels of each dimension that has a coordinate, by path."""
+
+    dims: tuple[str, ...]
+    numbers: Mapping[Place, int]
+    counts: tuple[int, ...]
+    labels: Mapping[str, Values]
+
+    def piece_at(self, place: Place) -> int:
+        """Return the number of the piece at a place."""
+        return self.numbers[place]
+
+
+def arrange(template: Template, pieces: Sequence[PieceMetadata], along: Sequence[str] | None) -> Arrangement:
+    """Return how the pieces lie along the dimensions ``along``; None: those whose labels differ between pieces, else
+    the unlimited one. Invalid for pieces that overlap, or do not fill a grid."""
+    coordinates = coordinate_paths(template)
+    labels = {dim: [_labels_of(template, piece, path) for piece in pieces] for dim, path in coordinates.items()}
+    dims = tuple(along) if along is not None else _differing_dims(template, labels)
+    known = {dim for spec in template.arrays.values() for dim in spec.dims}
+    for dim in dims:
+        if dim not in known:
+            names = ", ".join(sorted(str(name) for name in known if name is not None))
+            raise Invalid(f"no array has the dimension {dim!r}", url=pieces[0].url, remedy=f"join along one of {names}")
+    for dim, values in labels.items():
+        if dim not in dims:
+            _check_equal(dim, values, pieces)
+    _check_other_lengths(template, pieces, dims)
+    orders = [_order_of(dim, labels.get(dim), pieces) for dim in dims]
+    places = list(zip(*orders, strict=True))
+    numbers = {place: number for number, place in enumerate(places)}
+    counts = tuple(max(order) + 1 for order in orders)
+    if len(numbers) < len(pieces):
+        twice = next(place for place in places if places.count(place) > 1)
+        both = [pieces[number].url for number, place in enumerate(places) if place == twice]
+        raise Invalid(f"{both[0]} and {both[1]} have the same labels", url=both[1], remedy="leave one of them out")
+    if len(numbers) < prod(counts):
+        gap = next(place for place in product(*map(range, counts)) if place not in numbers)
+        spans = ", ".join(
+            f"{dim} piece {each + 1} of {count}" for dim, each, count in zip(dims, gap, counts, strict=True)
+        )
+        raise Invalid(f"no piece is at {spans}", url=pieces[0].url, remedy="add it, or join along one dimension")
+    joined = {}
+    for axis, dim in enumerate(dims):
+        if dim in labels:
+            line = [numbers[tuple(each if i == axis else 0 for i in range(len(dims)))] for each in range(counts[axis])]
+            _check_spans(dim, [labels[dim][number] for number in line], [pieces[number].url for number in line])
+            joined[coordinates[dim]] = np.concatenate([labels[dim][number] for number in line])
+    return Arrangement(dims, numbers, counts, joined)
+
+
+def _labels_of(template: Template, piece: PieceMetadata, path: str) -> Values:
+    """Return the labels of a piece; times as counted in the first one. Invalid."""
+    values = piece.coordinates[path]
+    first, changed = template.arrays[path].attrs, piece.attrs.get(path, {})
+    if not changed.keys() & {"units", "calendar"}:
+        return values
+    units, old = first.get("units"), changed.get("units", first.get("units"))
+    if not isinstance(units, str) or not isinstance(old, str) or split_units(units) is None:
+        remedy = "convert the pieces to the same units"
+        raise Invalid(f"units are {old!r}, and {units!r} in the first piece", url=piece.url, node=path, remedy=remedy)
+    try:
+        calendar = first.get("calendar")
+        return TimeUnits(units, calendar).rebase(values, TimeUnits(old, changed.get("calendar", calendar)))
+    except Invalid as error:
+        raise error.locate(url=piece.url, node=path) from None
+
+
+def _differing_dims(template: Template, labels: Mapping[str, Sequence[Values]]) -> tuple[str, ...]:
+    found = tuple(dim for dim, values in labels.items() if any(not _equal(values[0], other) for other in values[1:]))
+    if found:
+        return found
+    unlimited = [dim.name for group in template.groups.values() for dim in group.dims if dim.unlimited]
+    if len(set(unlimited)) == 1:
+        return (unlimited[0],)
+    raise Invalid("along which dimension the pieces are joined is not known", remedy="say along=, such as along='time'")
+
+
+def _equal(one: Values, other: Values) -> bool:
+    return one.shape == other.shape and bool(np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"))
+
+
+def _check_equal(dim: str, values: Sequence[Values], pieces: Sequence[PieceMetadata]) -> None:
+    for piece, other in zip(pieces, values, strict=True):
+        if not _equal(values[0], other):
+            message = f"the labels of {dim} are others than in {pieces[0].url}: the pieces are of several grids"
+            raise Invalid(message, url=piece.url, node=dim, remedy=f"join along {dim!r}, or bring them to one grid")
+
+
+def _check_other_lengths(template: Template, pieces: Sequence[PieceMetadata], dims: Sequence[str]) -> None:
+    """Raise Invalid where an array is longer in one piece than in the first along a dimension that is not joined,
+    Unsupported where it is cut in other chunks there."""
+    for piece in pieces[1:]:
+        for path, spec in template.arrays.items():
+            axes = [axis for axis, dim in enumerate(spec.dims) if dim not in dims]
+            for axis in axes:
+                if piece.shapes[path][axis] != spec.shape[axis]:
+                    here = counted(piece.shapes[path][axis], "cell")
+                    message = f"{here} along {spec.dims[axis]}, {spec.shape[axis]:,} in the first piece"
+                    raise Invalid(
+                        message, url=piece.url, node=path, remedy="join along this dimension, or leave it out"
+                    )
+                if len(axes) < len(spec.dims) and piece.cuts[path][axis] != chunk_lengths(spec)[axis]:
+                    cut, first = piece.cuts[path][axis], chunk_lengths(spec)[axis]
+                    message = f"chunks of {cut} along {spec.dims[axis]}, {first} in the first piece"
+                    remedy = "convert the piece with the chunks of the first"
+                    raise Unsupported(message, url=piece.url, node=path, remedy=remedy)
+
+
+def _order_of(dim: str, labels: Sequence[Values] | None, pieces: Sequence[PieceMetadata]) -> list[int]:
+    """Return the place of each piece along a dimension: by its first label, or as given where there are none."""
+    if labels is None or any(values.size == 0 for values in labels):
+        return list(range(len(pieces)))
+    firsts = np.array([values[0] for values in labels])
+    sizes = [values for values in labels if values.size > 1]
+    falls = bool(sizes) and bool(sizes[0][-1] < sizes[0][0])
+    known = np.unique(firsts)
+    places = np.searchsorted(known, firsts)
+    return [int(len(known) - 1 - place if falls else place) for place in places]
+
+
+def _check_spans(dim: str, labels: Sequence[Values], urls: Sequence[str]) -> None:
+    """Raise Invalid for labels that overlap; say where some are missing between pieces with a regular step."""
+    spans = [values for values in labels if values.size]
+    if not spans or spans[0].dtype.kind not in "iufMm":
+        return
+    falls = any(values.size > 1 and values[-1] < values[0] for values in spans)
+    steps = [np.abs(np.diff(values)).max() for values in spans if values.size > 1]
+    for (one, here), (other, there) in pairwise(zip(labels, urls, strict=True)):
+        if not one.size or not other.size:
+            continue
+        if (one[-1] <= other[0]) if falls else (one[-1] >= other[0]):
+            message = f"{dim} of {here} goes to {one[-1]}, that of {there} begins at {other[0]}: they overlap"
+            raise Invalid(
+                message, url=there, node=dim, remedy="leave one of them out, or take parts that do not overlap"
+            )
+        if steps and abs(other[0] - one[-1]) > max(steps) * _GAP:
+            LOGGER.warning("between %s and %s labels of %s are missing: %s to %s", here, there, dim, one[-1], other[0])

@@ -1,0 +1,358 @@
+"""The reader of a joined dataset: one tree, whose arrays lie in many pieces."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+
+import numpy as np
+
+from hyperslab.chunks.auto import whole_chunks
+from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.errors import HyperslabError, Invalid, Unsupported
+from hyperslab.formats.base import Node, Reader
+from hyperslab.formats.format_errors import node_not_found
+from hyperslab.formats.joined.chunks import JoinedAxis, JoinedChunks, Place
+from hyperslab.formats.joined.pieces import (
+    PACKING,
+    Arrangement,
+    PieceMetadata,
+    Template,
+    arrange,
+    chunk_lengths,
+    look_at_pieces,
+)
+from hyperslab.formats.single_array.coordinates import CoordinateCells
+from hyperslab.model.dims import split_units
+from hyperslab.model.paths import split
+from hyperslab.model.spec import ArraySpec
+from hyperslab.model.time_units import TimeUnits
+
+# Pieces that are open at once, of which each may hold a file: a process may have a thousand. One that gives way is
+# closed when nobody reads it any more.
+_MOST_OPEN = 128
+
+
+class PieceReaders:
+    """Opens pieces by their numbers, and keeps some open; for several threads."""
+
+    def __init__(self, open_reader: Callable[[int], Reader]) -> None:
+        self._open = open_reader
+        self._readers: OrderedDict[int, Reader] = OrderedDict()
+        self._sources: dict[tuple[int, str], ChunkSource] = {}
+        self._lock = threading.Lock()
+
+    def reader(self, number: int) -> Reader:
+        """Return a piece's reader."""
+        with self._lock:
+            found = self._readers.get(number)
+            if found is not None:
+                self._readers.move_to_end(number)
+                return found
+        found = self._open(number)
+        with self._lock:
+            found = self._readers.setdefault(number, found)
+            while len(self._readers) > _MOST_OPEN:
+                gone, _ = self._readers.popitem(last=False)
+                self._sources = {key: source for key, source in self._sources.items() if key[0] != gone}
+            return found
+
+    def chunks(self, number: int, path: str) -> ChunkSource:
+        """Return the chunks of an array of a piece."""
+        found = self._sources.get((number, path))
+        if found is None:
+            found = self.reader(number).chunks(path)
+            with self._lock:
+                if number in self._readers:
+                    self._sources[number, path] = found
+        return found
+
+    def close(self) -> None:
+        """Close all that are open."""
+        with self._lock:
+            readers, self._readers, self._sources = self._readers, OrderedDict(), {}
+        for reader in readers.values():
+            reader.close()
+
+
+class JoinedReader(Reader):
+    """Pieces as one dataset. ``along``: the dimensions that are joined, None where they are to be found out.
+    ``decodes``: floats are made of cells that pieces pack differently."""
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        open_reader: Callable[[int], Reader],
+        along: Sequence[str] | None,
+        *,
+        decodes: bool,
+    ) -> None:
+        self._url = " + ".join(urls)
+        self._readers = PieceReaders(open_reader)
+        try:
+            self._look(urls, along, 0)
+            first = self._arrangement.piece_at((0,) * len(self._arrangement.dims))
+            if first and any(piece.attrs for piece in self._pieces):
+                # Units and attributes are those of the first piece in order, whichever was named first, unless its
+                # units cannot hold the times of all.
+                with suppress(Invalid):
+                    self._look(urls, self._arrangement.dims, first)
+            self._changes = _find_changes(self._template, self._pieces, self._arrangement, decodes=decodes)
+        except BaseException:
+            self.close()
+            raise
+        self._nodes: dict[str, Node] = {}
+
+    def _look(self, urls: Sequence[str], along: Sequence[str] | None, first: int) -> None:
+        template, pieces = look_at_pieces(urls, self._readers.reader, first)
+        self._arrangement = arrange(template, pieces, along)
+        self._template, self._pieces = template, pieces
+
+    # -- the tree ---------------------------------------------------------------------------------------------------
+
+    def children(self, path: str) -> list[str]:
+        """Return the names right below a group."""
+        if path in self._template.arrays:
+            return []
+        if path not in self._template.groups:
+            raise node_not_found(path, self._url)
+        nodes = (*self._template.arrays, *self._template.groups)
+        return [split(node)[1] for node in nodes if node and split(node)[0] == path]
+
+    def node(self, path: str) -> Node:
+        """Return the spec of a node."""
+        if path not in self._nodes:
+            self._nodes[path] = self._make_node(path)
+        return self._nodes[path]
+
+    def _make_node(self, path: str) -> Node:
+        group = self._template.groups.get(path)
+        if group is not None:
+            lengths = self._lengths()
+            dims = tuple(
+                dim if dim.name not in lengths else type(dim)(dim.name, lengths[dim.name], dim.unlimited)
+                for dim in group.dims
+            )
+            return group.evolve(dims=dims, layout={})
+        first = self._template.arrays.get(path)
+        if first is None:
+            raise node_not_found(path, self._url)
+        if path in self._arrangement.labels:
+            values = self._arrangement.labels[path]
+            chunks = whole_chunks(values.shape)
+            return first.evolve(shape=values.shape, chunks=chunks, codecs=(), layout={}, indexes={})
+        if not self._is_joined(first):
+            return first.evolve(layout={})
+        axes = self._axes(path, first)
+        codecs = () if first.inner_chunks else first.codecs
+        shape = tuple(axis.length for axis in axes)
+        spec = first.evolve(
+            shape=shape, chunks=tuple(axis.chunks() for axis in axes), codecs=codecs, layout={}, indexes={}
+        )
+        change = self._changes.get(path)
+        return spec if change is None else change.spec(spec)
+
+    def _is_joined(self, spec: ArraySpec) -> bool:
+        return any(dim in self._arrangement.dims for dim in spec.dims)
+
+    def _lengths(self) -> dict[str, int]:
+        """Return the length of each joined dimension."""
+        found: dict[str, int] = {}
+        for path, first in self._template.arrays.items():
+            if self._is_joined(first):
+                for dim, axis in zip(first.dims, self._axes(path, first), strict=True):
+                    if dim is not None and axis.joint is not None:
+                        found.setdefault(dim, axis.length)
+        return found
+
+    def _axes(self, path: str, first: ArraySpec) -> list[JoinedAxis]:
+        """Return how an array is put together, axis by axis."""
+        axes = []
+        for axis, dim in enumerate(first.dims):
+            cut = chunk_lengths(first)[axis]
+            if dim not in self._arrangement.dims:
+                axes.append(JoinedAxis((first.shape[axis],), (_one_length(cut, path, self._url),)))
+                continue
+            joint = self._arrangement.dims.index(dim)
+            line = [self._pieces[self._arrangement.piece_at(place)] for place in self._line(joint)]
+            lengths = tuple(piece.shapes[path][axis] for piece in line)
+            sizes = tuple(_one_length(piece.cuts[path][axis], path, piece.url) for piece in line)
+            self._check_rows(path, axis, joint, lengths, sizes)
+            axes.append(JoinedAxis(lengths, sizes, joint))
+        return axes
+
+    def _check_rows(self, path: str, axis: int, joint: int, lengths: Sequence[int], sizes: Sequence[int]) -> None:
+        """Raise Invalid where pieces beside each other in a grid are not of one length, Unsupported where they are cut
+        in other chunks."""
+        if len(self._arrangement.dims) == 1:
+            return
+        for place, number in self._arrangement.numbers.items():
+            piece, at = self._pieces[number], place[joint]
+            if piece.shapes[path][axis] != lengths[at]:
+                message = f"{piece.shapes[path][axis]} cells along {self._arrangement.dims[joint]} beside {lengths[at]}"
+                raise Invalid(message, url=piece.url, node=path, remedy="give pieces that fill a grid")
+            if _one_length(piece.cuts[path][axis], path, piece.url) != sizes[at]:
+                message = f"chunks of {piece.cuts[path][axis]} along {self._arrangement.dims[joint]} beside {sizes[at]}"
+                raise Unsupported(
+                    message, url=piece.url, node=path, remedy="convert the piece with the chunks of others"
+                )
+
+    def _line(self, joint: int) -> list[Place]:
+        """Return the places along one joined dimension, at the first of all others."""
+        joints = range(len(self._arrangement.dims))
+        return [tuple(each if i == joint else 0 for i in joints) for each in range(self._arrangement.counts[joint])]
+
+    # -- cells ------------------------------------------------------------------------------------------------------
+
+    def chunks(self, path: str) -> ChunkSource:
+        """Return the chunks of an array."""
+        first = self._template.arrays.get(path)
+        if first is None:
+            raise node_not_found(path, self._url)
+        if path in self._arrangement.labels:
+            return CoordinateCells(self._arrangement.labels[path])
+        if not self._is_joined(first):
+            return self._readers.chunks(self._arrangement.piece_at((0,) * len(self._arrangement.dims)), path)
+        change = self._changes.get(path)
+        joints = len(self._arrangement.dims)
+        traits = self._open_piece(path, (0,) * joints).traits
+        open_piece = partial(self._open_piece, path)
+        convert = None if change is None else change.convert
+        chunks = JoinedChunks(self._axes(path, first), open_piece, joints, traits, convert)
+        chunks.piece_dtype = first.numpy_dtype
+        return chunks
+
+    def _open_piece(self, path: str, place: Place) -> ChunkSource:
+        number = self._arrangement.piece_at(place)
+        try:
+            return self._readers.chunks(number, path)
+        except HyperslabError as error:
+            raise error.locate(url=self._pieces[number].url, node=path) from error.__cause__
+
+    def close(self) -> None:
+        """Close all pieces."""
+        self._readers.close()
+
+
+def _one_length(cut: int | tuple[int, ...], path: str, url: str) -> int:
+    if isinstance(cut, int):
+        return cut
+    if len(set(cut[:-1])) > 1 or (cut and max(cut) > cut[0]):
+        raise Invalid("chunks of varying length in a piece", url=url, node=path, remedy="convert the piece")
+    return cut[0] if cut else 1
+
+
+# -- cells that mean something else in some pieces ---------------------------------------------------------------------
+
+
+class RebasedTimes:
+    """Times of an array that pieces count from other epochs, as counted in the first one."""
+
+    def __init__(self, units: TimeUnits, others: Mapping[Place, TimeUnits]) -> None:
+        self._units = units
+        self._others = others
+
+    def spec(self, spec: ArraySpec) -> ArraySpec:
+        """Return the spec of the joined array."""
+        return spec
+
+    def convert(self, place: Place, block: Block) -> Block:
+        """Return the cells of a piece as counted in the first piece's units. Invalid."""
+        old = self._others.get(place)
+        return block if old is None else self._units.rebase(block, old)
+
+
+class DecodedCells:
+    """Cells of an array that pieces pack differently, as the floats that they mean; missing ones are NaN."""
+
+    def __init__(self, attrs: Mapping[Place, Mapping[str, object]], dtype: np.dtype[np.generic]) -> None:
+        self._attrs = attrs
+        self._dtype = dtype
+
+    def spec(self, spec: ArraySpec) -> ArraySpec:
+        """Return the spec of the joined array."""
+        attrs = {name: value for name, value in spec.attrs.items() if name not in PACKING}
+        nan = self._dtype.type("nan")
+        return spec.evolve(dtype=self._dtype, fill_value=nan, attrs={**attrs, "_FillValue": nan}, codecs=())
+
+    def convert(self, place: Place, block: Block) -> Block:
+        """Return the numbers that the cells of a piece mean."""
+        attrs = self._attrs[place]
+        cells = block.view(f"u{block.dtype.itemsize}") if str(attrs.get("_Unsigned", "")).lower() == "true" else block
+        found = cells.astype("f8")
+        missing = np.zeros(block.shape, bool)
+        for name in ("_FillValue", "missing_value"):
+            for value in np.atleast_1d(np.asarray(attrs.get(name, ()))):
+                missing |= block == value
+        scale, offset = (attrs.get(name) for name in ("scale_factor", "add_offset"))
+        if scale is not None:
+            found *= float(np.asarray(scale).item())
+        if offset is not None:
+            found += float(np.asarray(offset).item())
+        found[missing] = np.nan
+        return found.astype(self._dtype)
+
+
+Change = RebasedTimes | DecodedCells
+
+
+def _find_changes(
+    template: Template, pieces: Sequence[PieceMetadata], arrangement: Arrangement, *, decodes: bool
+) -> dict[str, Change]:
+    """Return by path how cells of some pieces become those of the joined array. Invalid where they mean others."""
+    bounds = {
+        str(spec.attrs["bounds"]): path
+        for path, spec in template.arrays.items()
+        if isinstance(spec.attrs.get("bounds"), str)
+    }
+    found: dict[str, Change] = {}
+    for path, spec in template.arrays.items():
+        if path in arrangement.labels:
+            continue
+        # Bounds are counted in the units of what they bound.
+        source = path if "units" in spec.attrs else bounds.get(split(path)[1], path)
+        changed = {
+            place: {**pieces[number].attrs.get(source, {}), **pieces[number].attrs.get(path, {})}
+            for place, number in arrangement.numbers.items()
+        }
+        first = {**template.arrays[source].attrs, **spec.attrs} if source != path else spec.attrs
+        packed = {place: attrs for place, attrs in changed.items() if attrs.keys() & set(PACKING)}
+        rebased = {place: attrs for place, attrs in changed.items() if attrs.keys() & {"units", "calendar"}}
+        if packed:
+            if not decodes:
+                place, attrs = next(iter(packed.items()))
+                name = next(name for name in PACKING if name in attrs)
+                message = f"{name} is {attrs[name]}, and {first.get(name)} in the first piece"
+                url = pieces[arrangement.piece_at(place)].url
+                raise Invalid(
+                    message, url=url, node=path, remedy="join with packing='decoded', which makes floats of all"
+                )
+            every = {
+                place: {
+                    name: attrs.get(name, first.get(name))
+                    for name in PACKING
+                    if attrs.get(name, first.get(name)) is not None
+                }
+                for place, attrs in changed.items()
+            }
+            small = spec.numpy_dtype.itemsize <= 2 and spec.numpy_dtype.kind in "iu"
+            scales = [np.asarray(attrs.get("scale_factor", np.float32(1))).dtype for attrs in every.values()]
+            single = small and all(scale == np.float32 for scale in scales)
+            found[path] = DecodedCells(every, np.dtype("f4" if single else "f8"))
+        elif rebased:
+            units = first.get("units")
+            if not isinstance(units, str) or split_units(units) is None:
+                place, attrs = next(iter(rebased.items()))
+                message = f"units are {attrs.get('units')!r}, and {units!r} in the first piece"
+                url = pieces[arrangement.piece_at(place)].url
+                raise Invalid(message, url=url, node=path, remedy="convert the pieces to the same units")
+            calendar = first.get("calendar")
+            others = {
+                place: TimeUnits(attrs.get("units", units), attrs.get("calendar", calendar))
+                for place, attrs in rebased.items()
+            }
+            found[path] = RebasedTimes(TimeUnits(units, calendar), others)
+    return found
