@@ -51,3 +51,9 @@ def test_a_page_of_many_nodes(tmp_path: Path, monkeypatch: Any) -> None:
         assert 50 <= len(opened) < 150
         last = client.get("/api/browse/a.zarr", params={"depth": 1, "after": "/g2998"}).json()
         assert ([node["path"] for node in last["nodes"]], last["next"]) == (["/g2999"], None)
+        with opened_documents() as opened:
+            found = client.get("/api/browse/a.zarr", params={"depth": 1, "after": "/g2000"}).json()
+        assert ([node["path"] for node in found["nodes"]][:2], len(found["nodes"])) == (["/g2001", "/g2002"], 50)
+        assert len(opened) < 150
+        for gone in ("/g9999", "/not a node", "/g2000/below"):
+            assert client.get("/api/browse/a.zarr", params={"depth": 1, "after": gone}).status_code == 400

@@ -21,7 +21,7 @@ import numpy as np
 
 from hyperslab.chunks.auto import auto_chunks
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import Invalid, Problem, Unsupported
+from hyperslab.errors import Invalid, NodeNotFound, Problem, Unsupported
 from hyperslab.formats.rules import Finding
 from hyperslab.model.paths import child
 from hyperslab.model.refs import Link, Pointer
@@ -178,6 +178,13 @@ class Reader(ABC):
     def children(self, path: str) -> Iterable[str]:
         """Return the names of the groups, arrays and links right below a group, in the dataset's order; below an array
         is nothing. NodeNotFound."""
+
+    def children_after(self, path: str, name: str) -> Iterator[str]:
+        """Return the names that :meth:`children` has behind one; NodeNotFound where it is none of them."""
+        names = iter(self.children(path))
+        if name not in names:  # which goes as far as the name
+            raise NodeNotFound("nothing is there any more", node=child(path, name))
+        return names
 
     @abstractmethod
     def node(self, path: str) -> Node:

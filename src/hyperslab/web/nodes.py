@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -112,11 +113,13 @@ def _resume(session: OpenDataset, group: str, after: str) -> list[Iterator[str]]
         if group and not after.startswith(f"{group}/"):
             raise Invalid(f"/{after} is not below /{group}", remedy="name the next of the list before")
         for name in after[len(group) :].strip("/").split("/"):
-            names = _enter(session, path)
+            try:
+                names = session.reader.children_after(path, name)
+            except NodeNotFound as error:
+                remedy = "list from the beginning"
+                raise Invalid(f"/{child(path, name)} is no longer there", remedy=remedy) from error
+            below.append(map(partial(child, path), names))
             path = child(path, name)
-            if path not in names:  # which goes as far as the name
-                raise Invalid(f"/{path} is no longer there", remedy="list from the beginning")
-            below.append(names)
     if session.reader.node(path).is_group and not is_collection(session, path):
         below.append(_enter(session, path))
     return below

@@ -14,7 +14,7 @@ from contextlib import nullcontext, suppress
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Problem, Unsupported
-from hyperslab.formats.base import PROVENANCE, Format
+from hyperslab.formats.base import PROVENANCE, Format, Reader
 from hyperslab.formats.documents import LIMITS, JsonObject
 from hyperslab.formats.nczarr.attributes import source_texts
 from hyperslab.formats.nczarr.cells import with_member_check
@@ -231,6 +231,9 @@ class NczarrReader(SurveyedDataset):
         known = set(there)
         first = [name for name in own_names or self._draft_order_of(path) if name in known]
         return list(dict.fromkeys((*first, *there)))
+
+    # The order is that of definition, which no folder tells.
+    children_after = Reader.children_after
 
     def _stored_names(self, path: str) -> list[str] | None:
         """Return the nodes right below a group that have documents; None where nothing can be listed."""

@@ -7,7 +7,8 @@ there; a path without a document but with nodes below it is a group.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
@@ -251,7 +252,21 @@ class ZarrReader(Reader):
         copied = self._consolidated_names(path)
         if copied is not None:
             return copied
-        return (name for name in self.store.list_dir(path)[1] if self._is_node(child(path, name)))
+        return self._nodes_of(path, self.store.list_dir(path)[1])
+
+    def children_after(self, path: str, name: str) -> Iterator[str]:
+        """Return the names behind one. Of the folders before it none is looked at."""
+        if self._consolidated_names(path) is not None:
+            return super().children_after(path, name)
+        folders = self.store.list_dir(path)[1]
+        place = bisect_left(folders, name)
+        if not any(self._nodes_of(path, [each for each in folders[place : place + 1] if each == name])):
+            raise NodeNotFound("nothing is there any more", url=self.store.url, node=child(path, name))
+        return self._nodes_of(path, folders[place + 1 :])
+
+    def _nodes_of(self, path: str, folders: Sequence[str]) -> Iterator[str]:
+        """Yield the folders right below a group that are nodes."""
+        return (name for name in folders if self._is_node(child(path, name)))
 
     def _is_node(self, path: str) -> bool:
         """Return True for a folder with documents, also for one whose documents cannot be read."""

@@ -9,7 +9,7 @@ from functools import partial
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import AlreadyExists, FormatError, Invalid
-from hyperslab.formats.base import BatchBlocks, Node, Writer
+from hyperslab.formats.base import BatchBlocks, Node, Reader, Writer
 from hyperslab.formats.documents import JsonMapping, check_limits, write_again
 from hyperslab.formats.enclosing import EnclosingDataset
 from hyperslab.formats.format_errors import require_no_link
@@ -164,6 +164,9 @@ class ZarrWriter(ZarrReader, Writer):
         )
         known = set(names)
         return [*names, *dict.fromkeys(name for name in new if name not in known)]
+
+    # Names of the running batch are behind the others.
+    children_after = Reader.children_after
 
     def refresh(self, path: str) -> None:
         """Forget what is remembered of a node; what the running batch will write stays."""
