@@ -15,7 +15,7 @@ from copy import copy
 from functools import cached_property, partial
 from itertools import product
 from math import prod
-from operator import floordiv, mod, mul
+from operator import add, floordiv, mod, mul
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -425,9 +425,9 @@ class ShardedChunks(StoredChunks):
         _, entries = self._index_now(self._keys.chunk_key(shard_coords))
         if entries is None:
             return
-        for local in product(*(range(count) for count in self._index.counts)):
-            if int(entries[local][0]) != MISSING:
-                yield tuple(i * n + j for i, n, j in zip(shard_coords, self._index.counts, local, strict=True))
+        first = [place * count for place, count in zip(shard_coords, self._index.counts, strict=True)]
+        for local in np.argwhere(entries[..., 0] != MISSING).tolist():  # of an index of 10**6 chunks few may be there
+            yield tuple(map(add, first, local))
 
     def nbytes_stored(self) -> int:
         """Return bytes that all shards take."""
