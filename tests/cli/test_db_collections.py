@@ -25,7 +25,9 @@ from hyperslab.database import (
     TimeDimensionSchema,
     VArraySchema,
 )
+from hyperslab.stores.location import Location
 from programs import COMMAND, ran
+from servers.s3 import S3
 
 DAY = datetime(2023, 1, 1, tzinfo=UTC)
 
@@ -364,3 +366,38 @@ def test_arrays_and_collections_are_deleted(root: Path) -> None:
     assert db("delete", root, "none", "--yes").exit_code != 0
     assert db("delete", root, "air", "--yes").exit_code == 0
     assert [each["name"] for each in document("list", root)["collections"]] == ["tiles"]
+
+
+@pytest.mark.parametrize("place", ["disk", "bucket"])
+def test_the_index_is_told_and_made_anew(place: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    url, storage = str(tmp_path / "own.db"), dict[str, Any]()
+    if place == "bucket":
+        s3: S3 = request.getfixturevalue("s3")
+        url, storage = f"s3://{s3.bucket()}/own.db", s3.options
+    options = [part for name, value in storage.items() for part in ("--storage-option", f"{name}={value}")]
+    with Client(url, storage_options=storage or None) as client:
+        schema = ArraySchema([DimensionSchema("x", 2)], float, [AttributeSchema("k", int, True)])
+        for kind in ("stored", "memory"):
+            made = client.create_collection(kind, schema, index=kind)
+            made.create_many({"k": number} for number in range(20))
+
+    def states() -> dict[str, Any]:
+        result = run("doctor", url, *options, "--json")
+        return {state["collection"]: state for state in json.loads(result.stdout)["indexes"]}
+
+    assert states()["stored"]["stale"] == 0 and states()["stored"]["nbytes"] > 0
+    assert (states()["memory"]["place"], states()["memory"]["nbytes"]) == ("", 0)
+    assert [line.split()[-1] for line in run("doctor", url, *options).stdout.splitlines()] == [
+        "state",
+        "bytes",
+        "fresh",
+    ]
+    store = Location.of(url, storage or None).store(read_only=False)
+    for part in store.list_dir("collections/stored/generations")[0][:3]:
+        store.touch(f"collections/stored/generations/{part}")
+    assert states()["stored"]["stale"] == 3
+    assert "3 of " in run("doctor", url, *options).stdout
+    (state,) = document("index", url, "stored", *options)["indexes"]
+    assert (state["collection"], state["stale"]) == ("stored", 0) and states()["stored"] == state
+    for refused in (["memory"], [], ["stored", "--attr", "k"], ["nothing"]):
+        assert db("index", url, *refused, *options).exit_code not in (0, 1)
