@@ -257,6 +257,25 @@ def test_a_reader_of_an_old_head_finds_the_new_one(memory: Location, monkeypatch
     check(reader)
 
 
+@pytest.mark.parametrize("left", [0, 1])
+def test_who_knows_what_is_gone_now(memory: Location, monkeypatch: pytest.MonkeyPatch, left: int) -> None:
+    """The first run tells nothing of what is gone, and there is none where nothing is left."""
+    monkeypatch.setattr(manifests, "_TAIL_ROWS", 4)
+    writer, records = opened(memory), some(20)
+    writer.create(records)
+    index_of(writer).publish()
+    reader = opened(memory, writable=False)
+    index = AttributeIndex(reader)
+    check(reader, index)
+    for each in records[left:]:
+        writer.remove(each.id)
+    writer.close()
+    head = stored_head(writer)
+    assert [run.rows for run in head.runs] == [1] * left and not head.tail
+    check(reader, index)
+    check(opened(memory, writable=False))
+
+
 # -- random writers -----------------------------------------------------------------------------------------------
 
 
@@ -328,7 +347,9 @@ class Writers(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "lookers"):
             check(self.lookers[0], self.indexes[0])
-            self.lookers[0].close()
+            last = opened(self.place)
+            check(last)
+            last.close()
             reader = opened(self.place, writable=False)
             check(reader)
             assert is_fresh(reader)
