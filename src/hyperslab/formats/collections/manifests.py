@@ -352,9 +352,15 @@ class Draft:
 
 def merge(older: Iterable[RowChanges], newer: RowChanges, *, is_first: bool) -> Iterator[RowChanges]:
     """Yield the changes of a run, manifest by manifest, with later ones; ``is_first``: there is no earlier run."""
-    for delta in older:
-        delta.add(newer.up_to(delta.last_id()))
-        yield delta.as_first() if is_first else delta
+    present: RowChanges | None = None
+    for following in older:
+        if present is not None:
+            present.add(newer.up_to(present.last_id()))
+            yield present.as_first() if is_first else present
+        present = following
+    if present is not None:
+        present.add(newer)  # with what comes after its ids, which makes no manifest of its own
+        newer = present
     yield newer.as_first() if is_first else newer
 
 
