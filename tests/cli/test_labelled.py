@@ -123,7 +123,14 @@ def test_seconds_of_a_series(tmp_path: Path) -> None:
         series.create_array("data", data=np.arange(3, dtype="i2"), attrs={"conversion": 0.5, "unit": "V"})
         series.create_array("starting_time", data=np.float64(10), attrs={"rate": 4.0})
         picture = compose(root, series["data"], (slice(None),))
+        other = root.create_group("other", {"neurodata_type": "TimeSeries"})
+        other.create_array("data", data=np.arange(2))
+        other.create_link("timestamps", "/x", source="../../elsewhere.zarr")
     assert (picture.axes[0].label, picture.axes[0].at.tolist()) == ("timestamps (seconds)", [10.0, 10.25, 10.5])
     assert picture.cells.tolist() == [0.0, 0.5, 1.0] and "(V)" in str(picture)
     result = CliRunner().invoke(main, ["get", str(tmp_path / "a.zarr"), "steady/data", "--decoded", "-s", "dim_0=1..2"])
     assert result.stdout.split() == ["timestamps", "data", "10.25", "0.5"], result.stderr
+    result = CliRunner().invoke(
+        main, ["get", str(tmp_path / "a.zarr"), "other/data"]
+    )  # of which nobody knows the seconds
+    assert result.stdout.split() == ["dim_0", "data", "0", "0", "1", "1"], result.stderr

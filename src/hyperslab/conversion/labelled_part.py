@@ -22,7 +22,7 @@ from hyperslab.array.attributes import with_missing
 from hyperslab.array.decoded import Decoded
 from hyperslab.array.plain_values import cell_text, to_json_value
 from hyperslab.conversion.csv_text import render_csv
-from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError, Invalid
 from hyperslab.group import Group
 from hyperslab.group.coordinates import find_auxiliary_coordinates, find_coordinate, find_series_clock
 from hyperslab.model.cells import Values
@@ -188,7 +188,9 @@ def _read_axis(root: Group | Array, array: Array, axis: int, item: Any) -> Label
         cells, attrs = index_cells(index, _positions_of(item, array.shape[axis]))
     elif isinstance(root, Group) or root.path:
         coordinate = None if dim is None else find_coordinate(array, dim)
-        clock = find_series_clock(array) if coordinate is None and axis == 0 else None
+        clock = None
+        with suppress(BrokenLink, ExternalLinkRefused):  # then there are positions
+            clock = find_series_clock(array) if coordinate is None and axis == 0 else None
         if isinstance(clock, Array):
             coordinate, head = clock, "timestamps"
         elif clock is not None:
