@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 
 import hyperslab as hs
 from hyperslab.database import ArraySchema, AttributeSchema, Client, Collection, DimensionSchema, VArraySchema
-from hyperslab.errors import Invalid, ReadOnly, Unsupported
+from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, ReadOnly, Unsupported
 
 ATTRIBUTES = [AttributeSchema("day", int, primary=True), AttributeSchema("note", str, primary=False)]
 WHOLE = ArraySchema([DimensionSchema("x", 4), DimensionSchema("y", 6)], np.int32, ATTRIBUTES, fill_value=-1)
@@ -255,3 +257,51 @@ def test_readers_of_a_moment_see_nothing_of_writers(tmp_path: Path, schema: Any)
                 np.testing.assert_array_equal(past(client, moment).get(day=1)[:].read(), np.full((4, 6), -7))
             assert collection.get(day=1)[0, 0].read() > 0
             writer.kill()
+
+
+def test_a_removal_beside_writers_keeps_every_moment(tmp_path: Path) -> None:
+    """Tiles are written by one thread, and the array is removed by another: what was written is found as of then, until
+    the moment from which on the array is gone."""
+    with Client(tmp_path, durable=False) as client:
+        collection = client.create_collection("air", TILED, keep_versions=True)
+        for day in range(6):
+            array = collection.create({"day": day})
+            array[:].update(0)
+            written: list[tuple[datetime, int]] = [(now(), 0)]
+
+            def write(known: list[tuple[datetime, int]], array: Any = array) -> None:
+                with suppress(HyperslabError):
+                    for value in range(1, 500):
+                        array[0:2, 0:3].update(value)
+                        known.append((now(), value))
+
+            with ThreadPoolExecutor(1) as pool:
+                done = pool.submit(write, written)
+                time.sleep(0.03)
+                array.delete()
+                removed = now()
+                done.result()
+            assert past(client, removed).get(day=day) is None
+            seen = [past(client, moment).get(day=day) for moment, _ in written]
+            assert seen[0] is not None
+            assert [found is None for found in seen] == sorted(found is None for found in seen)
+            for found, (_, value) in zip(seen, written, strict=True):
+                if found is None:
+                    break
+                assert found[:].read()[0:2, 0:3].tolist() == np.full((2, 3), value).tolist()
+                assert found[3, 5].read() == 0
+
+
+def test_what_never_was_an_array_is_none_of_the_past(tmp_path: Path) -> None:
+    """A dead writer left a document that no key leads to; another one wants its id."""
+    with Client(tmp_path) as client:
+        collection = client.create_collection("air", WHOLE, keep_versions=True)
+        id = collection.create({"day": 1}).id
+        folder = tmp_path / "collections" / "air"
+        for key in (folder / "keys").iterdir():
+            if key.name != ".lock":
+                key.unlink()
+        before = now()
+        with pytest.raises(AlreadyExists):
+            collection.create({"day": 2}, id_=id)
+        assert len(past(client, now())) == len(past(client, before)) == 0

@@ -100,6 +100,20 @@ def test_every_change_of_a_writer_is_followed(where: Location) -> None:
     check(other)
 
 
+def test_a_part_that_was_forgotten_is_looked_at_when_it_is_there(where: Location) -> None:
+    """Its generation was not listed yet when the index was read: whoever may not write forgets it, and finds it."""
+    holding = opened(where)
+    holding.create(some(20))
+    check(holding)
+    reader = opened(where, writable=False)
+    index = AttributeIndex(reader)
+    database = reader.index_database
+    assert database is not None
+    check(reader, index)
+    index._database.forget(list(index._database.stamps()))
+    check(reader, index)
+
+
 def test_whoever_opens_next_reads_no_documents(where: Location) -> None:
     opened(where).create(some(300))
     reader = opened(where, writable=False)

@@ -341,10 +341,15 @@ class IndexDatabase(IndexFile):
 
         def write(connection: sqlite3.Connection, schema: str) -> bool:
             for part in names:
-                self._begin_part(connection, schema, part)
-                self._delete(connection, schema, self._marks(connection, part))
+                marks = self._marks(connection, part)
                 if schema == "main":
+                    self._delete(connection, schema, marks)
                     connection.execute("DELETE FROM main.parts WHERE name = ?", (part,))
+                elif marks:
+                    self._begin_part(connection, schema, part)
+                    self._delete(connection, schema, marks)
+                    # It may be there again, made after the generations were listed: then it is to be looked at.
+                    self._set_stamp(connection, schema, part, UNSURE)
             return True
 
         with self.lock:

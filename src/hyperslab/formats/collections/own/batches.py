@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from zlib import crc32
 
 from hyperslab.errors import Conflict, HyperslabError
-from hyperslab.formats.collections.own.documents import CREATING, CollectionKeys
+from hyperslab.formats.collections.own.documents import CREATING, KEYS, CollectionKeys
 from hyperslab.model.schemas.arrays import is_id
 from hyperslab.stores.base import Store
 
@@ -74,6 +75,9 @@ def remove_creation_marker(store: Store, keys: CollectionKeys, name: str) -> Non
 
 _COMMITTED, _ABORTED = b"committed", b"aborted"
 
+# Seconds that one waits for another who removes the same entry, which takes a flush of the disk.
+_PATIENCE = 30.0
+
 
 def entry_value(id: str, txn: str | None) -> bytes:
     """Return the value of the key entry of an array, made alone or in the batch ``txn``."""
@@ -127,6 +131,9 @@ class BatchCommits:
         except Conflict:
             if self._is_committed(txn):
                 return False
-        if self._store.get(entry) == value:
-            self._store.delete(entry, durable=True)
+        # Of several who find it one removes it at a time: another one would remove the entry that came in its place.
+        slot = crc32(entry.encode())
+        with self._store.lock_chunks(self._keys.folder(KEYS), [slot], _PATIENCE):
+            if self._store.get(entry) == value:
+                self._store.delete(entry, durable=True)
         return True

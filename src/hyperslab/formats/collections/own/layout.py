@@ -272,8 +272,8 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
                     if not self.is_committed(record):
                         return False
                     if self.versions is not None:
-                        folder = self.keys.array(id)
-                        self.keep_versions(id, [key[len(folder) + 1 :] for key in self.store.list(folder)])
+                        timeout = self.settings.lock_timeout
+                        self.versions.keep_removed(id, durable=self.settings.durable, timeout=timeout)
                     self._unsettle(id)
                     if self.has_key:
                         self.store.delete(self.key_entry(record), durable=self.settings.durable)

@@ -442,11 +442,12 @@ class CollectionCreation:
             # Where documents are the commit, whoever reads must look for them until the generation tells of them.
             for record in () if self._has_key else batch:
                 self._store.put(self._keys.unsettled(record.id), b"", durable=self._each)
-            for record in batch:
-                self._collection.keep_versions(record.id, [ARRAY])
             pairs = [(self._keys.array_document(record.id), text(record)) for record in batch]
             stamps = self._store.put_new(pairs, durable=self._each)
             self._made += batch
+            if (versions := self._collection.versions) is not None:
+                for record in batch:
+                    versions.keep_absent(record.id, durable=self._durable)
             if stamps is not None:
                 self._stamps.update((record.id, stamp) for record, stamp in zip(batch, stamps, strict=True))
 

@@ -98,14 +98,19 @@ class TileTransaction:
                     stamp, last = self.journal.read()
                 pending = last is not None and last.pending
                 if last is None or not pending or (not several and last.keys.isdisjoint(tiles)):
-                    if self._keep_versions is not None:
-                        self._keep_versions(tiles)
+                    if not several:  # else what changes is kept when all of it is stored
+                        self.keep_tiles(tiles)
                     yield stamp, last
                     break
             self.complete(last, _left(deadline))
         if last is not None and pending:
             with suppress(HyperslabError):  # another one may be at work on other tiles, and alive
                 self.complete(last, 0)
+
+    def keep_tiles(self, tiles: Iterable[str]) -> None:
+        """Keep what lies under the keys of tiles, which are locked, where the collection keeps versions."""
+        if self._keep_versions is not None:
+            self._keep_versions(tiles)
 
     def lock_array(self, timeout: float | None) -> AbstractContextManager[None]:
         """Keep writes over several tiles from beginning."""

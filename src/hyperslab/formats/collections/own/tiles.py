@@ -339,6 +339,7 @@ class TileStaging(ChunkSource):
         self._flush()
         after = None if self._last is None else self._last.txn
         entry = JournalEntry(self._txn, True, after, tuple(sorted(self._tiles)), tuple(sorted(self._removed)))
+        self._transaction.keep_tiles(sorted(entry.keys))
         if len(entry.keys) == 1:
             self._transaction.publish_tiles(entry)
         elif entry.keys:

@@ -7,9 +7,10 @@ which is named by the moment of the change; where nothing lies there, an empty v
     versions/6f/6f0c…/zarr.json/20261127T203000000000-  there was none until then
 
 So the value of a key as of a moment is its first version after that, or the present one where there is none. A version
-is stored under the lock of its key, and is on the medium before the change begins. Hence who reads the present value,
+is stored under the lock of its key, and is on the medium before the change shows. Hence who reads the present value,
 looks for versions after that, and finds none, has read the value of the moment. A change that failed after all leaves a
-version that is equal to the present value, which does no harm.
+version that is equal to the present value, which does no harm. The moment of a version lies shortly before the change
+shows: a moment between the two reads as before at first, and as after it from then on.
 
 A version is a second name of the same file: it takes no room until the value that it was made of is replaced. The
 moments are those of the writers' clocks, but later than those of the same key before.
@@ -20,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
+from zlib import crc32
 
 from hyperslab.errors import Invalid, StorageError, Unsupported
 from hyperslab.formats.collections.own.documents import ARRAY, ARRAYS, JOURNAL, PART, VERSIONS, CollectionKeys
@@ -83,6 +85,22 @@ class ArrayVersions:
             if not self._store.copy(f"{self._keys.array(id)}/{name}", target, durable=durable):
                 self._store.put(target + _ABSENT, b"", durable=durable)
             self._remove_expired(self.folder(id, name), known[name])
+
+    def keep_removed(self, id: str, *, durable: bool, timeout: float | None) -> None:
+        """Keep all of an array, whose document the caller has locked, and is about to remove. The document comes first:
+        from its moment on the array is gone, whatever is written to its tiles until they are."""
+        folder = self._keys.array(id)
+        names = sorted(key[len(folder) + 1 :] for key in self._store.list(folder))
+        self.keep(id, [ARRAY], durable=durable)
+        for name in names:
+            if name != ARRAY:
+                with self._store.lock_chunks(folder, [crc32(name.encode())], timeout):
+                    self.keep(id, [name], durable=durable)
+
+    def keep_absent(self, id: str, *, durable: bool) -> None:
+        """Keep that there was no array until now whose document was just stored."""
+        target = f"{self.folder(id, ARRAY)}/{moment_text(datetime.now(UTC))}"
+        self._store.put(target + _ABSENT, b"", durable=durable)
 
     def _remove_expired(self, folder: str, names: Iterable[str]) -> int:
         if self._seconds < 0:
