@@ -13,13 +13,13 @@ import random
 import sys
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from campaigns import Journal, State, read, work
-from collection_schemas import DIMENSIONS, WORKERS, client, key, opened
+from campaigns import Campaign, Journal, State, read, work
+from collection_schemas import DIMENSIONS, NAME, WORKERS, client, key, opened
 
 from hyperslab.database import Array, Collection
 from hyperslab.errors import Conflict, HyperslabError, NodeNotFound, StorageError, TilesFailed
@@ -355,6 +355,21 @@ def check_end(place: dict[str, Any], journals: list[Journal]) -> None:
         assert journal.open is None
         if SHARED in journal.state:
             assert found[number] == journal.state[SHARED]
+
+
+def check_past(place: dict[str, Any], campaign: Campaign) -> None:
+    """As of any moment there is what was acknowledged then, but for what was under way."""
+    moments = [moment for journal in campaign.journals() for moment in journal.moments]
+    for moment in random.Random(len(moments)).sample(sorted(moments), 5):
+        journals, at = campaign.journals(moment), datetime.fromtimestamp(moment, UTC)
+        under_way = {name for journal in journals if journal.open for state in journal.open[1] for name in state}
+        wanted = {name: state for journal in journals for name, state in journal.state.items() if name != SHARED}
+        past = client(place["url"], mode="r").get_collection(NAME, at=at)
+        assert past is not None
+        found = {str(array.primary_attributes["slot"]): array for array in past.query(slot=(0, None))}
+        assert found.keys() - under_way == wanted.keys() - under_way, f"as of {at}"
+        for name in wanted.keys() - under_way:
+            assert look_at(found[name]) == wanted[name], f"{name} as of {at}"
 
 
 def rows_of(place: dict[str, Any]) -> list[tuple[Any, ...]]:

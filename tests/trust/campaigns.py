@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +26,23 @@ State = dict[str, Any]
 
 class Journal:
     """The deeds of one worker: the ``state`` that was acknowledged, and ``open`` while a deed is: its kind, and the
-    states of the names in question of which one is there afterwards, None for what is gone."""
+    states of the names in question of which one is there afterwards, None for what is gone. ``until``: as it was at a
+    moment. ``moments``: when each was written."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, until: float = inf) -> None:
         self._path = path
         self.state: State = {}
         self.open: tuple[str, list[State]] | None = None
         self.counter = 0
         self.done: Counter[str] = Counter()
+        self.moments: list[float] = []
         for line in path.read_bytes().splitlines(keepends=True) if path.exists() else ():
             if line.endswith(b"\n"):
-                self._take(*json.loads(line))
+                moment, *told = json.loads(line)
+                if moment > until:
+                    break
+                self.moments.append(moment)
+                self._take(*told)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def _take(self, word: str, kind: str, counter: int, states: list[State]) -> None:
@@ -52,7 +59,7 @@ class Journal:
                 self.state[name] = value
 
     def _write(self, word: str, kind: str, states: list[State]) -> None:
-        os.write(self._file, f"{json.dumps([word, kind, self.counter, states])}\n".encode())
+        os.write(self._file, f"{json.dumps([time.time(), word, kind, self.counter, states])}\n".encode())
         self._take(word, kind, self.counter, states)
 
     def next_number(self) -> int:
@@ -121,7 +128,11 @@ class Campaign:
             (self.folder / "stop").touch()
             for who in [*self._running]:
                 self._end(who)
-        return [Journal(self._journal(("worker", number))) for number in range(self.workers)]
+        return self.journals()
+
+    def journals(self, until: float = inf) -> list[Journal]:
+        """Return those of the workers, as they were at a moment."""
+        return [Journal(self._journal(("worker", number)), until) for number in range(self.workers)]
 
     def reads(self) -> int:
         """Return how many arrays were read and found as they should be."""
@@ -131,7 +142,7 @@ class Campaign:
     def _done(self) -> int:
         """Return how many deeds were acknowledged."""
         journals = (self._journal(("worker", number)) for number in range(self.workers))
-        return sum(path.read_bytes().count(b'["done"') for path in journals if path.exists())
+        return sum(path.read_bytes().count(b', "done", "') for path in journals if path.exists())
 
     def _everybody(self) -> Iterator[tuple[str, int]]:
         yield from (("worker", number) for number in range(self.workers))

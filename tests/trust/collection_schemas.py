@@ -32,9 +32,9 @@ def client(url: str, **options: Any) -> Client:
     return Client(url, durable=False, workers=2, **options)
 
 
-def made(url: str, layout: Any, flavour: str, **options: Any) -> Collection:
+def made(url: str, layout: Any, flavour: str, *, keep_versions: bool = False, **options: Any) -> Collection:
     """A new collection with the array that all work on."""
-    found = client(url, **options).create_collection(NAME, schema(flavour), layout=layout)
+    found = client(url, **options).create_collection(NAME, schema(flavour), layout=layout, keep_versions=keep_versions)
     found.create({"slot": -1, "station": "all"}, {"note": "begun"})
     return found
 

@@ -42,19 +42,20 @@ def summary(campaign: Campaign, journals: list[Journal]) -> None:
 
 @pytest.mark.sampled(0)
 @pytest.mark.parametrize(
-    ("layout", "flavour", "seconds"),
+    ("layout", "flavour", "keeps", "seconds"),
     [
-        ("hyperslab", "varray", 4),
-        ("deker", "array", 2),
-        pytest.param("hyperslab", "varray", 600, marks=pytest.mark.soak),
-        pytest.param("hyperslab", "array", 600, marks=pytest.mark.soak),
-        pytest.param("deker", "array", 600, marks=pytest.mark.soak),
+        ("hyperslab", "varray", True, 4),
+        ("deker", "array", False, 2),
+        pytest.param("hyperslab", "varray", False, 600, marks=pytest.mark.soak),
+        pytest.param("hyperslab", "array", True, 600, marks=pytest.mark.soak),
+        pytest.param("deker", "array", False, 600, marks=pytest.mark.soak),
     ],
 )
-def test_a_collection_on_a_disk(tmp_path: Path, layout: str, flavour: str, seconds: int) -> None:
+def test_a_collection_on_a_disk(tmp_path: Path, layout: str, flavour: str, keeps: bool, seconds: int) -> None:
+    """``keeps``: older versions, so that it is looked at as of some moments, too."""
     url = str(tmp_path / "store")
     place = {"url": url, "storage": None, "lease": 15.0}
-    made(url, layout, flavour)
+    made(url, layout, flavour, keep_versions=keeps)
     campaign = Campaign(HERE / "campaign_collections.py", tmp_path / "journals", place)
     journals = campaign.run(seconds, 100)
     summary(campaign, journals)
@@ -62,6 +63,8 @@ def test_a_collection_on_a_disk(tmp_path: Path, layout: str, flavour: str, secon
     copy = place | {"url": str(tmp_path / "copy")}
     shutil.copytree(url, copy["url"], ignore=shutil.ignore_patterns("index.sqlite*"), symlinks=True)
     assert campaign_collections.rows_of(place) == campaign_collections.rows_of(copy)
+    if keeps:
+        campaign_collections.check_past(place, campaign)
     age(url)
     assert campaign_collections.kinds_of_damage(place) <= LEFT
     for _ in range(2):
