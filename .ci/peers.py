@@ -147,6 +147,9 @@ PEERS = (  # the longest run first: two go at a time
     ),
 )
 
+MEASURED = (Peer("arcticdb", ("arcticdb>=6", "pandas>=2.2"), alone=True),)
+"""Peers that benchmarks alone ask: ``--make`` makes their environments, and nothing is tested with them."""
+
 
 @dataclass(frozen=True)
 class Interpreter:
@@ -274,7 +277,7 @@ def main(names: list[str]) -> int:
     available = interpreters()
     chosen = [peer for peer in PEERS if not names or peer.name in names]
     if names[:1] == ["--make"]:
-        for peer in chosen:
+        for peer in (*chosen, *(peer for peer in MEASURED if peer.name in names)):
             found = equipped(peer, available)
             print(f"{peer.name}: {found if isinstance(found, str) else found[0]}")
         return 0
