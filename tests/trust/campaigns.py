@@ -176,7 +176,7 @@ class Campaign:
                 program.communicate()
 
 
-READS_NOTED = 20
+READS_NOTED = 5
 """A reader notes so many reads at a time."""
 
 
