@@ -380,6 +380,13 @@ def finish_replacement(meta: DocumentCollection, chunks: DocumentCollection, id:
         meta.update_one({"_id": id, REPLACES: {"$eq": places[0][1]}}, done)
 
 
+def finish_replacements(meta: DocumentCollection, chunks: DocumentCollection) -> None:
+    """Do :func:`finish_replacement` for all objects whose makers have not come to it, or died."""
+    waiting = meta.find({REPLACES: {"$exists": True}, STATUS: {"$exists": False}}, {"_id": 1})
+    for id in [row["_id"] for row in waiting]:
+        finish_replacement(meta, chunks, id)
+
+
 def replacement_chain(meta: DocumentCollection, id: ObjectId) -> list[MutableDocument]:
     """Return the document of an object, then that of the one whose place it has taken, as long as that is still to be
     removed or kept, and so on; with the fields that are about names. Empty where the object is not there."""

@@ -15,7 +15,7 @@ from typing import Any
 from hyperslab.errors import Invalid
 from hyperslab.formats.mongo.bson_values import Document, DocumentCollection
 from hyperslab.formats.mongo.document import RETIRED
-from hyperslab.formats.mongo.objects import delete_object
+from hyperslab.formats.mongo.objects import delete_object, finish_replacements
 from hyperslab.formats.mongo.search import ObjectInfo, equal_in_bson, find_objects
 from hyperslab.formats.mongo.server import server_time
 from hyperslab.model.amounts import is_whole_number
@@ -50,6 +50,8 @@ def expire_objects(
     found = find_objects(meta, attrs, versions=True, order="created" if keep_newest is None else "-name", **criteria)
 
     def expire() -> Iterator[ObjectInfo]:
+        if not dry_run:
+            finish_replacements(meta, chunks)  # what is not a version yet would not be counted, and stay
         latest = None if seconds is None else server_time(meta) - timedelta(seconds=seconds)
         for newer, info in enumerate(found, 1) if keep_newest is None else _with_ranks(found):
             if keep_newest is not None and (not is_by_age if info.name is None else newer <= keep_newest):
