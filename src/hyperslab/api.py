@@ -154,8 +154,8 @@ def join(
     Invalid for pieces that overlap, leave a gap in a grid of several dimensions, or have other arrays, types,
     dimensions, labels, units, packing; Unsupported for other chunks.
     """
-    where: Any = Location.matching(pieces, storage_options).joined(along, packing)
-    found = open(where, format="joined", **options)
+    where: Any = Location.matching(pieces, storage_options).with_join(along, packing)
+    found = open(where, format="join", **options)
     assert isinstance(found, Group)  # which every joined dataset is
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from math import prod
@@ -114,6 +114,7 @@ def append_dataset(
         pairs = []
         for place in places:
             found = _counterpart(addition, added_arrays, place, added, alone=place == main)
+            _check_attributes(session, arrays[place], found, but=("units", "calendar"))
             rows = _count_times(found, _time_units(added_arrays, found), _time_units(arrays, arrays[place]))
             pairs.append(_Growth(arrays[place], rows, axis if name is None else arrays[place].dims.index(name)))
         _append_all(session, pairs)
@@ -217,7 +218,8 @@ def _count_times(rows: Array, theirs: TimeUnits | None, ours: TimeUnits | None) 
     if theirs is None or ours is None or (theirs.text, theirs.calendar) == (ours.text, ours.calendar):
         return rows
     try:
-        return ours.rebase(rows[...], theirs)
+        missing = [value for name in (FILL_VALUE, "missing_value") if (value := rows.attrs.get(name)) is not None]
+        return ours.rebase(rows[...], theirs, missing)
     except Invalid as error:
         raise error.locate(url=rows.url, node=rows.path) from None
 
@@ -258,10 +260,11 @@ def _check_all(session: OpenDataset, pairs: list[_Growth]) -> None:
         raise Invalid(f"the arrays have different numbers of rows: {counts}", url=session.url, remedy=remedy)
 
 
-def _check_attributes(session: OpenDataset, array: Array, rows: Array) -> None:
-    """Raise Invalid where the cells of the rows have another meaning than those of the array."""
+def _check_attributes(session: OpenDataset, array: Array, rows: Array, but: Sequence[str] = ()) -> None:
+    """Raise Invalid where the cells of the rows have another meaning than those of the array, by other attributes than
+    those in ``but``."""
     here, there = with_missing(session, array.spec), with_missing(rows._session, rows.spec)
-    for name in _MEANING_ATTRIBUTES:
+    for name in (name for name in _MEANING_ATTRIBUTES if name not in but):
         mine, their = here.get(name), there.get(name)
         if mine is not None and their is not None and not equal(mine, their):
             message = f"{name} is {mine!r} here and {their!r} there"

@@ -310,7 +310,7 @@ def _two_sides(
     """Return the places of the source, joined or as of a moment where that is wanted, and of the target."""
     source, target = two_sides(src, dst, options)
     if along is not None or packing != "same":
-        source = source.joined(along, packing)
+        source = source.with_join(along, packing)
     return locate_version(source, at), target
 
 

@@ -30,7 +30,7 @@ FORMATS = {
     "bloscpack": "hyperslab.formats.bloscpack",
     "b2nd": "hyperslab.formats.b2nd",
     "mongo": "hyperslab.formats.mongo",
-    "joined": "hyperslab.formats.joined",
+    "join": "hyperslab.formats.join",
 }
 
 # formats whose datasets look like one of another format, which is tried first

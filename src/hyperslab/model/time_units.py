@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from hyperslab.errors import Invalid
@@ -36,13 +38,19 @@ class TimeUnits:
             return values.astype(object) * self.length + self.start
         return values.astype(np.longdouble) * self.length + self.start
 
-    def rebase(self, values: Values, old: TimeUnits) -> Values:
-        """Return times that are counted in ``old`` units as counted in these, in the same type. Invalid where that
-        cannot be: other calendars, a number that the type cannot hold, a time that would move."""
+    def rebase(self, values: Values, old: TimeUnits, missing: Sequence[object] = ()) -> Values:
+        """Return times that are counted in ``old`` units as counted in these, in the same type; cells that are
+        ``missing`` stay as they are. Invalid where that cannot be: other calendars, a number that the type cannot hold,
+        a time that would move."""
+        known = ~np.isin(values, np.array(missing, values.dtype))
+        if not known.all():
+            found = values.copy()
+            found[known] = self.rebase(values[known], old)
+            return found
         instants = old.instants(values)
         if self.calendar != old.calendar:
-            known = {self.calendar, old.calendar} <= set(REAL)
-            if not known or (values.size and not (np.asarray(instants >= _REFORM)).all()):
+            are_real = {self.calendar, old.calendar} <= set(REAL)
+            if not are_real or (values.size and not (np.asarray(instants >= _REFORM)).all()):
                 remedy = "convert the pieces to one calendar"
                 raise Invalid(f"times in the calendar {old.calendar}, others in {self.calendar}", remedy=remedy)
         if values.dtype.kind in "iu":

@@ -196,7 +196,7 @@ _FEW_BYTES, _MOST_BYTES = 64 << 20, 512 << 20
 @dataclass(frozen=True, slots=True)
 class Several:
     """Places that a list names: one dataset lies on all of them. ``along``, ``packing``: how those that are datasets of
-    their own are joined (:mod:`hyperslab.formats.joined`)."""
+    their own are joined (:mod:`hyperslab.formats.join`)."""
 
     places: tuple[Location, ...]
     along: tuple[str, ...] | None = None
@@ -271,7 +271,7 @@ class Location:
                 return cls.of(found, storage_options)
         return cls.of(target, storage_options)
 
-    def joined(self, along: str | Sequence[str] | None, packing: str = "same") -> Location:
+    def with_join(self, along: str | Sequence[str] | None, packing: str = "same") -> Location:
         """Return the places of a list, or this one, as datasets that are joined along dimensions."""
         places = self.target.places if isinstance(self.target, Several) else (self,)
         dims = (along,) if isinstance(along, str) else None if along is None else tuple(along)
@@ -443,7 +443,7 @@ def _restore(url: str, options: Mapping[str, Any], moment: datetime | None) -> L
 
 def _restore_several(places: list[Location], along: tuple[str, ...] | None, packing: str) -> Location:
     """Return a list of places that was pickled."""
-    return Location.of(places).joined(along, packing)
+    return Location.of(places).with_join(along, packing)
 
 
 def _server(url: str) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within
 from hyperslab.formats.format_errors import ReadOnlyChunks
+from hyperslab.model.cells import Values
 from hyperslab.model.spec import Chunks
 
 Place = tuple[int, ...]
@@ -19,7 +20,7 @@ Place = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class JoinedAxis:
+class JoinAxis:
     """One axis of an array: ``lengths`` of its pieces, cut into chunks of ``sizes`` each, of which the last may reach
     past a piece's end. ``joint``: which joined dimension it is; None for one that all pieces have alike."""
 
@@ -48,20 +49,23 @@ class JoinedAxis:
         return tuple(cuts)
 
 
-class JoinedChunks(ReadOnlyChunks):
+class JoinChunks(ReadOnlyChunks):
     """The chunks of all pieces. ``open_piece`` gives those of one, which are kept by whoever reads them; ``traits`` are
-    those of a piece. ``convert``: makes cells of the joined array of those of a piece, where these are others."""
+    those of a piece. ``convert``: makes cells of the whole array of those of a piece, where these are others;
+    ``unwritten``: returns the cell of a piece that unwritten ones read as then, in the piece's type."""
 
     def __init__(
         self,
-        axes: Sequence[JoinedAxis],
+        axes: Sequence[JoinAxis],
         open_piece: Callable[[Place], ChunkSource],
         joints: int,
         traits: SourceTraits,
         convert: Callable[[Place, Block], Block] | None = None,
+        unwritten: Callable[[Place], Values] | None = None,
     ) -> None:
         self._open_piece = open_piece
         self._convert = convert
+        self._unwritten = unwritten
         self._joints = joints
         self._axes = axes
         self._starts = [[0, *accumulate(axis.counts())] for axis in axes]
@@ -77,7 +81,7 @@ class JoinedChunks(ReadOnlyChunks):
             fetches_across=True,
             reads_parts=traits.reads_parts and convert is None,
             stamped=traits.stamped,
-            lists_chunks=traits.lists_chunks,
+            lists_chunks=traits.lists_chunks and convert is None,
         )
 
     def _find(self, coords: Coords) -> tuple[Place, Coords]:
@@ -98,6 +102,8 @@ class JoinedChunks(ReadOnlyChunks):
         """Return the decoded chunk, or None when it was never written."""
         place, local = self._find(coords)
         block = self._open_piece(place).read(local)
+        if block is None and self._unwritten is not None:
+            block = np.full(self.grid.chunk_shape(coords), self._unwritten(place))
         return None if block is None else self.finish(place, coords, block)
 
     def finish(self, place: Place, coords: Coords, block: Block) -> Block:
@@ -117,14 +123,14 @@ class JoinedChunks(ReadOnlyChunks):
         shape = reader.grid.chunk_shape(local)
         if self._convert is None and shape == out.shape:
             return reader.read_into(local, out)
-        block = np.empty(shape, out.dtype if self._convert is None else self.piece_dtype)
+        cell = None if self._unwritten is None else self._unwritten(place)
+        block = np.empty(shape, out.dtype if cell is None else cell.dtype)
         if not reader.read_into(local, block):
-            return False
+            if cell is None:
+                return False
+            block[...] = cell
         out[...] = self.finish(place, coords, block)
         return True
-
-    piece_dtype: np.dtype[np.generic] = np.dtype("f8")
-    """The type of cells of the pieces, where they are converted."""
 
     def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
         """Read only the cells ``within`` into ``out``; False when the chunk was never written."""
@@ -151,7 +157,7 @@ class JoinedChunks(ReadOnlyChunks):
         for (place, _), parts in groups.items():
             reader = self._open_piece(place).fetch_parts(parts)
             readers.update({(place, local): reader for local, _ in parts})
-        return FetchedPieces(self, found, readers)
+        return PiecesReader(self, found, readers)
 
     # -- what is there ----------------------------------------------------------------------------------------------
 
@@ -191,12 +197,12 @@ class JoinedChunks(ReadOnlyChunks):
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
 
-class FetchedPieces(ChunkReader):
+class PiecesReader(ChunkReader):
     """What was fetched of several pieces."""
 
     def __init__(
         self,
-        chunks: JoinedChunks,
+        chunks: JoinChunks,
         found: Mapping[Coords, tuple[Place, Coords]],
         readers: Mapping[tuple[Place, Coords], ChunkReader],
     ) -> None:

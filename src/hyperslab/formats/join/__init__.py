@@ -1,4 +1,4 @@
-"""joined: several datasets of any format as one, read-only: what ``hs.join`` and a list of places give.
+"""join: several datasets of any format as one, read-only: what ``hs.join`` and a list of places give.
 
 Nothing is copied and nothing is stored: arrays that have the joined dimension lie in all pieces, chunk by chunk; all
 others are those of the first piece. The labels of the joined dimension are read when the dataset is opened.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Variant
-from hyperslab.formats.joined.reader import JoinedReader
+from hyperslab.formats.join.reader import JoinReader
 from hyperslab.stores.location import Location, Probe, Several
 
 PACKINGS = ("same", "decoded")
@@ -25,10 +25,10 @@ _FEATURES = frozenset(Feature) - {Feature.LINKS, Feature.REFERENCES, Feature.SHA
 
 
 @dataclass(frozen=True, slots=True)
-class JoinedFormat(Format):
-    """Format ``joined``; options ``along`` (the dimensions that are joined) and ``packing``."""
+class JoinFormat(Format):
+    """Format ``join``; options ``along`` (the dimensions that are joined) and ``packing``."""
 
-    name: str = "joined"
+    name: str = "join"
     features: frozenset[Feature] = _FEATURES
 
     @property
@@ -73,7 +73,7 @@ class JoinedFormat(Format):
             format, _, probe = choose_format(places[number], "r", None)
             return format.open(places[number], "r", settings=settings, remembered=probe if probe.seen else None)
 
-        return JoinedReader([place.url for place in places], open_piece, dims, decodes=packing == "decoded")
+        return JoinReader([place.url for place in places], open_piece, dims, decodes=packing == "decoded")
 
 
-FORMAT = JoinedFormat()
+FORMAT = JoinFormat()

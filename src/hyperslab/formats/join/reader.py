@@ -15,8 +15,9 @@ from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.base import Node, Reader
 from hyperslab.formats.format_errors import node_not_found
-from hyperslab.formats.joined.chunks import JoinedAxis, JoinedChunks, Place
-from hyperslab.formats.joined.pieces import (
+from hyperslab.formats.join.chunks import JoinAxis, JoinChunks, Place
+from hyperslab.formats.join.pieces import (
+    FILL,
     PACKING,
     Arrangement,
     PieceMetadata,
@@ -24,8 +25,10 @@ from hyperslab.formats.joined.pieces import (
     arrange,
     chunk_lengths,
     look_at_pieces,
+    missing_values,
 )
 from hyperslab.formats.single_array.coordinates import CoordinateCells
+from hyperslab.model.cells import Values
 from hyperslab.model.dims import split_units
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec
@@ -52,9 +55,11 @@ class PieceReaders:
             if found is not None:
                 self._readers.move_to_end(number)
                 return found
-        found = self._open(number)
+        opened = self._open(number)
         with self._lock:
-            found = self._readers.setdefault(number, found)
+            found = self._readers.setdefault(number, opened)
+            if found is not opened:  # another thread was faster
+                opened.close()
             while len(self._readers) > _MOST_OPEN:
                 gone, _ = self._readers.popitem(last=False)
                 self._sources = {key: source for key, source in self._sources.items() if key[0] != gone}
@@ -78,7 +83,7 @@ class PieceReaders:
             reader.close()
 
 
-class JoinedReader(Reader):
+class JoinReader(Reader):
     """Pieces as one dataset. ``along``: the dimensions that are joined, None where they are to be found out.
     ``decodes``: floats are made of cells that pieces pack differently."""
 
@@ -168,20 +173,20 @@ class JoinedReader(Reader):
                         found.setdefault(dim, axis.length)
         return found
 
-    def _axes(self, path: str, first: ArraySpec) -> list[JoinedAxis]:
+    def _axes(self, path: str, first: ArraySpec) -> list[JoinAxis]:
         """Return how an array is put together, axis by axis."""
         axes = []
         for axis, dim in enumerate(first.dims):
             cut = chunk_lengths(first)[axis]
             if dim not in self._arrangement.dims:
-                axes.append(JoinedAxis((first.shape[axis],), (_one_length(cut, path, self._url),)))
+                axes.append(JoinAxis((first.shape[axis],), (_one_length(cut, path, self._url),)))
                 continue
             joint = self._arrangement.dims.index(dim)
             line = [self._pieces[self._arrangement.piece_at(place)] for place in self._line(joint)]
             lengths = tuple(piece.shapes[path][axis] for piece in line)
             sizes = tuple(_one_length(piece.cuts[path][axis], path, piece.url) for piece in line)
             self._check_rows(path, axis, joint, lengths, sizes)
-            axes.append(JoinedAxis(lengths, sizes, joint))
+            axes.append(JoinAxis(lengths, sizes, joint))
         return axes
 
     def _check_rows(self, path: str, axis: int, joint: int, lengths: Sequence[int], sizes: Sequence[int]) -> None:
@@ -221,9 +226,13 @@ class JoinedReader(Reader):
         traits = self._open_piece(path, (0,) * joints).traits
         open_piece = partial(self._open_piece, path)
         convert = None if change is None else change.convert
-        chunks = JoinedChunks(self._axes(path, first), open_piece, joints, traits, convert)
-        chunks.piece_dtype = first.numpy_dtype
-        return chunks
+        unwritten = None if change is None else partial(self._unwritten_cell, path, first)
+        return JoinChunks(self._axes(path, first), open_piece, joints, traits, convert, unwritten)
+
+    def _unwritten_cell(self, path: str, first: ArraySpec, place: Place) -> Values:
+        """Return what unwritten cells of a piece read as there."""
+        piece = self._pieces[self._arrangement.piece_at(place)]
+        return np.asarray(piece.attrs.get(path, {}).get(FILL, first.fill_cell()), first.numpy_dtype)
 
     def _open_piece(self, path: str, place: Place) -> ChunkSource:
         number = self._arrangement.piece_at(place)
@@ -251,9 +260,10 @@ def _one_length(cut: int | tuple[int, ...], path: str, url: str) -> int:
 class RebasedTimes:
     """Times of an array that pieces count from other epochs, as counted in the first one."""
 
-    def __init__(self, units: TimeUnits, others: Mapping[Place, TimeUnits]) -> None:
+    def __init__(self, units: TimeUnits, others: Mapping[Place, TimeUnits], missing: Sequence[object]) -> None:
         self._units = units
         self._others = others
+        self._missing = missing
 
     def spec(self, spec: ArraySpec) -> ArraySpec:
         """Return the spec of the joined array."""
@@ -262,7 +272,7 @@ class RebasedTimes:
     def convert(self, place: Place, block: Block) -> Block:
         """Return the cells of a piece as counted in the first piece's units. Invalid."""
         old = self._others.get(place)
-        return block if old is None else self._units.rebase(block, old)
+        return block if old is None else self._units.rebase(block, old, self._missing)
 
 
 class DecodedCells:
@@ -302,57 +312,70 @@ Change = RebasedTimes | DecodedCells
 def _find_changes(
     template: Template, pieces: Sequence[PieceMetadata], arrangement: Arrangement, *, decodes: bool
 ) -> dict[str, Change]:
-    """Return by path how cells of some pieces become those of the joined array. Invalid where they mean others."""
-    bounds = {
-        str(spec.attrs["bounds"]): path
-        for path, spec in template.arrays.items()
-        if isinstance(spec.attrs.get("bounds"), str)
-    }
+    """Return by path how cells of some pieces become those of the whole array. Invalid where they mean others."""
+    bounded = {str(spec.attrs["bounds"]): path for path, spec in template.arrays.items() if "bounds" in spec.attrs}
     found: dict[str, Change] = {}
     for path, spec in template.arrays.items():
-        if path in arrangement.labels:
+        if path in arrangement.labels or not any(dim in arrangement.dims for dim in spec.dims):
             continue
         # Bounds are counted in the units of what they bound.
-        source = path if "units" in spec.attrs else bounds.get(split(path)[1], path)
+        source = path if "units" in spec.attrs else bounded.get(split(path)[1], path)
+        first = {**template.arrays[source].attrs, **spec.attrs}
         changed = {
             place: {**pieces[number].attrs.get(source, {}), **pieces[number].attrs.get(path, {})}
             for place, number in arrangement.numbers.items()
         }
-        first = {**template.arrays[source].attrs, **spec.attrs} if source != path else spec.attrs
-        packed = {place: attrs for place, attrs in changed.items() if attrs.keys() & set(PACKING)}
-        rebased = {place: attrs for place, attrs in changed.items() if attrs.keys() & {"units", "calendar"}}
-        if packed:
-            if not decodes:
-                place, attrs = next(iter(packed.items()))
-                name = next(name for name in PACKING if name in attrs)
-                message = f"{name} is {attrs[name]}, and {first.get(name)} in the first piece"
-                url = pieces[arrangement.piece_at(place)].url
-                raise Invalid(
-                    message, url=url, node=path, remedy="join with packing='decoded', which makes floats of all"
-                )
-            every = {
-                place: {
-                    name: attrs.get(name, first.get(name))
-                    for name in PACKING
-                    if attrs.get(name, first.get(name)) is not None
-                }
-                for place, attrs in changed.items()
-            }
-            small = spec.numpy_dtype.itemsize <= 2 and spec.numpy_dtype.kind in "iu"
-            scales = [np.asarray(attrs.get("scale_factor", np.float32(1))).dtype for attrs in every.values()]
-            single = small and all(scale == np.float32 for scale in scales)
-            found[path] = DecodedCells(every, np.dtype("f4" if single else "f8"))
-        elif rebased:
-            units = first.get("units")
-            if not isinstance(units, str) or split_units(units) is None:
-                place, attrs = next(iter(rebased.items()))
-                message = f"units are {attrs.get('units')!r}, and {units!r} in the first piece"
-                url = pieces[arrangement.piece_at(place)].url
-                raise Invalid(message, url=url, node=path, remedy="convert the pieces to the same units")
-            calendar = first.get("calendar")
-            others = {
-                place: TimeUnits(attrs.get("units", units), attrs.get("calendar", calendar))
-                for place, attrs in rebased.items()
-            }
-            found[path] = RebasedTimes(TimeUnits(units, calendar), others)
+        try:
+            change = _find_change(spec, first, changed, decodes=decodes)
+        except _Differs as error:
+            url = pieces[arrangement.piece_at(error.place)].url
+            raise Invalid(error.said, url=url, node=path, remedy=error.remedy) from None
+        if change is not None:
+            found[path] = change
     return found
+
+
+class _Differs(Exception):
+    """What differs in the piece at a place, and what to do."""
+
+    def __init__(self, place: Place, said: str, remedy: str) -> None:
+        super().__init__(said)
+        self.place, self.said, self.remedy = place, said, remedy
+
+
+def _find_change(
+    spec: ArraySpec,
+    first: Mapping[str, object],
+    changed: Mapping[Place, Mapping[str, object]],
+    *,
+    decodes: bool,
+) -> Change | None:
+    """Return how cells of an array become those of the whole one; ``changed``: by piece the attributes that differ from
+    the ``first`` ones. None where all are alike."""
+    packing = (*PACKING, FILL)
+    packed = [(place, name) for place, attrs in changed.items() for name in packing if name in attrs]
+    counted = [(place, attrs) for place, attrs in changed.items() if attrs.keys() & {"units", "calendar"}]
+    if counted:
+        units, calendar = first.get("units"), first.get("calendar")
+        place, attrs = counted[0]
+        if not isinstance(units, str) or split_units(units) is None or packed:
+            said = f"units are {attrs.get('units', units)!r}, and {units!r} in the first piece"
+            raise _Differs(place, said, "convert the pieces to the same units")
+        others = {
+            place: TimeUnits(attrs.get("units", units), attrs.get("calendar", calendar)) for place, attrs in counted
+        }
+        return RebasedTimes(TimeUnits(units, calendar), others, missing_values(first))
+    if not packed:
+        return None
+    if not decodes:
+        place, name = packed[0]
+        there = spec.fill_cell()[()] if name == FILL else first.get(name)
+        said = f"{name} is {changed[place][name]}, and {there} in the first piece"
+        raise _Differs(place, said, "join with packing='decoded', which makes floats of all")
+    every = {place: {**{name: first.get(name) for name in PACKING}, **attrs} for place, attrs in changed.items()}
+    known = {
+        place: {name: attrs[name] for name in PACKING if attrs[name] is not None} for place, attrs in every.items()
+    }
+    small = spec.numpy_dtype.itemsize <= 2 and spec.numpy_dtype.kind in "iu"
+    scales = [np.asarray(attrs.get("scale_factor", np.float32(1))).dtype for attrs in known.values()]
+    return DecodedCells(known, np.dtype("f4" if small and all(scale == np.float32 for scale in scales) else "f8"))

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import hyperslab as hs
 from hyperslab.cli import main
+from hyperslab.conversion.append import append_dataset
 from hyperslab.errors import Invalid, NotFound, ReadOnly, Unsupported
 
 RNG = np.random.default_rng(0)
@@ -297,7 +298,7 @@ def test_pieces_without_labels_keep_their_order(tmp_path: Path) -> None:
 
 
 def test_many_pieces_need_few_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hyperslab.formats.joined.reader._MOST_OPEN", 3)
+    monkeypatch.setattr("hyperslab.formats.join.reader._MOST_OPEN", 3)
     cells = RNG.normal(size=(40, 5))
     for number in range(20):
         piece = xr.Dataset(
@@ -309,3 +310,60 @@ def test_many_pieces_need_few_open_files(tmp_path: Path, monkeypatch: pytest.Mon
         np.testing.assert_array_equal(root["t"][:], cells)
     np.testing.assert_array_equal(root["t"][::-1, 2], cells[::-1, 2])
     root.close()
+
+
+def piece(
+    place: Path, start: int, cells: np.ndarray, *, time: dict[str, Any] | None = None, fill: Any = None, **attrs: Any
+) -> Path:
+    """Make a piece of three moments, of which the last one is never written."""
+    with hs.create(place) as root:
+        array = root.create_array(
+            "t", shape=(3,), dtype=cells.dtype, chunks=(1,), dims=("time",), fill_value=fill, attrs=attrs
+        )
+        array[:2] = cells[:2]
+        root.create_array("time", data=np.arange(start, start + 3), dims=("time",), attrs=time or {})
+    return place
+
+
+def test_unwritten_cells_read_as_in_their_piece(tmp_path: Path) -> None:
+    cells = np.array([5, 6, 0], "i2")
+    one = piece(tmp_path / "a.zarr", 0, cells, fill=0)
+    other = piece(tmp_path / "b.zarr", 3, cells, fill=7)
+    with pytest.raises(Invalid, match="fill value is 7"):
+        hs.join([one, other])
+    assert hs.join([one, other], packing="decoded")["t"][:].tolist() == [5, 6, 0, 5, 6, 7]
+
+
+def test_units_that_differ_are_refused_beside_packing(tmp_path: Path) -> None:
+    cells = np.array([5, 6, 0], "i2")
+    one = piece(tmp_path / "a.zarr", 0, cells, fill=0, units="K")
+    other = piece(tmp_path / "b.zarr", 3, cells, fill=0, units="degC", scale_factor=0.5)
+    for packing in ("same", "decoded"):
+        with pytest.raises(Invalid, match="units are 'degC'"):
+            hs.join([one, other], packing=packing)
+
+
+def test_labels_that_are_packed_otherwise_are_refused(tmp_path: Path) -> None:
+    cells = np.array([5, 6, 0], "i2")
+    one = piece(tmp_path / "a.zarr", 0, cells, fill=0)
+    other = piece(tmp_path / "b.zarr", 3, cells, time={"scale_factor": 2.0}, fill=0)
+    for packing in ("same", "decoded"):
+        with pytest.raises(Invalid, match="scale_factor of labels"):
+            hs.join([one, other], packing=packing)
+
+
+def test_times_that_are_missing_stay_so(tmp_path: Path) -> None:
+    """Of a variable that holds times, which begin anew in each piece."""
+    pieces = []
+    for number, start in enumerate(("2000-01-01", "2000-01-11")):
+        place = tmp_path / f"{number}.zarr"
+        with hs.create(place) as root:
+            attrs = {"units": f"days since {start}", "_FillValue": np.int32(-9)}
+            root.create_array("made", data=np.array([1, -9, 2], "i4"), dims=("time",), attrs=attrs)
+            root.create_array("time", data=np.arange(3) + 3 * number, dims=("time",))
+        pieces.append(place)
+    assert hs.join(pieces)["made"][:].tolist() == [1, -9, 2, 11, -9, 12]
+    target = tmp_path / "all.zarr"
+    hs.convert([pieces[0]], target, along="time")
+    append_dataset(target, pieces[1])
+    assert hs.open(target)["made"][:].tolist() == [1, -9, 2, 11, -9, 12]

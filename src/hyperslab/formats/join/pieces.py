@@ -17,7 +17,7 @@ import numpy as np
 
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.base import Reader
-from hyperslab.formats.joined.chunks import Place
+from hyperslab.formats.join.chunks import Place
 from hyperslab.model.amounts import counted
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import split_units
@@ -25,7 +25,7 @@ from hyperslab.model.paths import child, split
 from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
 from hyperslab.model.time_units import TimeUnits
 
-LOGGER = logging.getLogger("hyperslab.joined")
+LOGGER = logging.getLogger("hyperslab.join")
 
 # Pieces that are looked at at once: each waits for a disk or a server most of the time.
 _THREADS = 16
@@ -34,13 +34,15 @@ _THREADS = 16
 _GAP = 1.5
 PACKING = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned")
 """The attributes that make other numbers of the cells."""
+FILL = "fill value"
+"""The name by which the value of unwritten cells stands among attributes that differ."""
 _MEANING = ("units", "calendar", *PACKING)
 
 
 @dataclass(frozen=True)
 class PieceMetadata:
     """One piece: where it is, its shapes and chunk lengths by path of the array, cells of coordinates of dimensions by
-    path, and attributes that differ from those of the first piece."""
+    path, and attributes that differ from those of the first piece (:data:`FILL` among them)."""
 
     url: str
     shapes: Mapping[str, tuple[int, ...]]
@@ -55,6 +57,12 @@ class Template:
 
     groups: Mapping[str, GroupSpec]
     arrays: Mapping[str, ArraySpec]
+
+
+def missing_values(attrs: Mapping[str, object]) -> list[object]:
+    """Return the values that mean missing by the attributes of an array."""
+    known = (np.atleast_1d(np.asarray(attrs[name])) for name in ("_FillValue", "missing_value") if name in attrs)
+    return [value for values in known for value in values.tolist()]
 
 
 def chunk_lengths(spec: ArraySpec) -> Chunks:
@@ -96,7 +104,7 @@ def coordinate_paths(template: Template) -> dict[str, str]:
     """Return the path of the coordinate of each dimension that has one: the array of its name, the nearest to the
     root."""
     found: dict[str, str] = {}
-    for path, spec in template.arrays.items():
+    for path, spec in sorted(template.arrays.items(), key=lambda entry: entry[0].count("/")):
         name = split(path)[1]
         if spec.dims == (name,) and spec.numpy_dtype.kind in "iufMmUST":
             found.setdefault(name, path)
@@ -117,6 +125,9 @@ def look_at_piece(reader: Reader, url: str, template: Template) -> PieceMetadata
         other = {
             name: spec.attrs.get(name) for name in _MEANING if _differs(spec.attrs.get(name), first.attrs.get(name))
         }
+        fill = spec.fill_cell()
+        if fill.dtype.kind in "biufcmM" and _differs(fill, first.fill_cell()):
+            other[FILL] = fill[()]
         if other:
             attrs[path] = other
     coordinates = {path: read_cells(reader, path, tree.arrays[path]) for path in coordinate_paths(template).values()}
@@ -189,6 +200,7 @@ def arrange(template: Template, pieces: Sequence[PieceMetadata], along: Sequence
     coordinates = coordinate_paths(template)
     labels = {dim: [_labels_of(template, piece, path) for piece in pieces] for dim, path in coordinates.items()}
     dims = tuple(along) if along is not None else _differing_dims(template, labels)
+    _check_scopes(template, dims, pieces[0].url)
     known = {dim for spec in template.arrays.values() for dim in spec.dims}
     for dim in dims:
         if dim not in known:
@@ -221,10 +233,22 @@ def arrange(template: Template, pieces: Sequence[PieceMetadata], along: Sequence
     return Arrangement(dims, numbers, counts, joined)
 
 
+def _check_scopes(template: Template, dims: Sequence[str], url: str) -> None:
+    """Raise Unsupported where a dimension that is joined is declared in several groups: each is one of its own."""
+    for dim in dims:
+        places = [path for path, group in template.groups.items() if any(each.name == dim for each in group.dims)]
+        if len(places) > 1:
+            message = f"several dimensions are called {dim!r}, of the groups /{places[0]} and /{places[1]}"
+            raise Unsupported(message, url=url, remedy="convert one group of each piece, and join those")
+
+
 def _labels_of(template: Template, piece: PieceMetadata, path: str) -> Values:
     """Return the labels of a piece; times as counted in the first one. Invalid."""
     values = piece.coordinates[path]
     first, changed = template.arrays[path].attrs, piece.attrs.get(path, {})
+    for name in changed.keys() & {"scale_factor", "add_offset", "_Unsigned"}:
+        message = f"{name} of labels is {changed[name]!r}, and {first.get(name)!r} in the first piece"
+        raise Invalid(message, url=piece.url, node=path, remedy="convert the pieces to one packing")
     if not changed.keys() & {"units", "calendar"}:
         return values
     units, old = first.get("units"), changed.get("units", first.get("units"))
@@ -233,7 +257,8 @@ def _labels_of(template: Template, piece: PieceMetadata, path: str) -> Values:
         raise Invalid(f"units are {old!r}, and {units!r} in the first piece", url=piece.url, node=path, remedy=remedy)
     try:
         calendar = first.get("calendar")
-        return TimeUnits(units, calendar).rebase(values, TimeUnits(old, changed.get("calendar", calendar)))
+        theirs = TimeUnits(old, changed.get("calendar", calendar))
+        return TimeUnits(units, calendar).rebase(values, theirs, missing_values(first))
     except Invalid as error:
         raise error.locate(url=piece.url, node=path) from None
 
