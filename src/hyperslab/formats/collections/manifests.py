@@ -37,7 +37,7 @@ _SPLIT_BYTES = 16 << 20
 # rows take 10,000 bytes there, beside 3,000 of stamps.
 _TAIL_ROWS, _TAIL_BYTES = 128, 64 << 10
 
-# Rows of a run, in those of the next one, below which the two are merged: three runs of 10,000 arrays at the most, and six
+# Rows of a run, in those of the next one, below which the two are merged: three runs of 10,000 arrays at the most, six
 # of a million, each a request of a reader or more; each row is written 6 and 12 times until there are so many.
 _RATIO = 4
 
