@@ -202,6 +202,23 @@ def test_what_a_looker_finds_it_publishes(where: Location) -> None:
     assert is_fresh(looker)
 
 
+def test_what_is_published_already_is_passed_over(memory: Location) -> None:
+    without_index(opened(memory)).create(some(1))
+    holding = opened(memory)
+    index = AttributeIndex(holding)
+    check(holding, index)
+    holding.create(some(1, 10))
+    for _ in range(2):
+        index_of(holding).publish()
+    assert index_of(holding)._loaded[1] == stored_head(holding).number == 1
+    holding.clear()
+    check(holding, index)
+    holding.create(some(3, 20))
+    check(holding, index)
+    holding.close()
+    check(opened(memory, writable=False))
+
+
 def test_a_looker_loads_what_was_published_since(where: Location) -> None:
     writer, reader = opened(where), opened(where, writable=False)
     writer.create(some(50))

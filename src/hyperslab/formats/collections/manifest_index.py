@@ -376,7 +376,7 @@ class ManifestIndex(IndexDatabase):
             with self._changes:
                 published = set(map(id, moves))
                 self._moves = [each for each in self._moves if id(each) not in published]
-            if has_database and self._connection is not None and self._loaded[:2] == basis:
+            if draft.is_changed and has_database and self._connection is not None and self._loaded[:2] == basis:
                 with transaction(self._connection):
                     self._apply(self._connection, draft.new)
                     self._put_stamps(self._connection, draft.head)
