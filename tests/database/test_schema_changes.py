@@ -12,7 +12,7 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.database import ArraySchema, AttributeSchema, Client, Collection, DimensionSchema, VArraySchema
-from hyperslab.errors import AlreadyExists, CollectionNotFound, Invalid, ReadOnly, SchemaError, Unsupported
+from hyperslab.errors import AlreadyExists, ClientError, CollectionNotFound, Invalid, ReadOnly, SchemaError, Unsupported
 
 DIMENSIONS = [DimensionSchema("x", 4), DimensionSchema("y", 6)]
 KEY = [AttributeSchema("day", int, primary=True), AttributeSchema("note", str, primary=False)]
@@ -240,3 +240,24 @@ def test_names_are_checked_before_anything_is_moved(tmp_path: Path) -> None:
         with pytest.raises((SchemaError, Invalid)):
             collection.rename("..")
         assert len(collection) == 10
+
+
+def test_datetimes_need_a_default_where_they_are_always_set(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        collection = make(client)
+        with pytest.raises(SchemaError, match="give a default"):
+            collection.add_attribute(AttributeSchema("seen", datetime, primary=False, default=None))
+        with pytest.raises(SchemaError, match="default=, None"):
+            collection.add_attribute(AttributeSchema("seen", int, primary=False))
+        with pytest.raises(SchemaError, match="AttributeSchema"):
+            collection.add_attribute("seen")  # type: ignore[arg-type]
+        collection.create({"day": 99})
+
+
+def test_options_that_are_slips_are_refused(tmp_path: Path) -> None:
+    """DEKER takes any keyword, and keeps it."""
+    for slip in ({"duarble": False}, {"at": "2020-01-01"}, {"mod": "r"}):
+        with pytest.raises(ClientError, match="no option"):
+            Client(tmp_path, **slip)  # type: ignore[arg-type]
+    with Client(tmp_path, plugin_url="x") as client:
+        assert client.kwargs == {"plugin_url": "x"}

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import hyperslab as hs
 from hyperslab.database import ArraySchema, AttributeSchema, Client, Collection, DimensionSchema, VArraySchema
-from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, ReadOnly, Unsupported
+from hyperslab.errors import AlreadyExists, ClientError, HyperslabError, Invalid, ReadOnly, Unsupported
 
 ATTRIBUTES = [AttributeSchema("day", int, primary=True), AttributeSchema("note", str, primary=False)]
 WHOLE = ArraySchema([DimensionSchema("x", 4), DimensionSchema("y", 6)], np.int32, ATTRIBUTES, fill_value=-1)
@@ -127,6 +127,9 @@ def test_moments_that_have_no_versions(tmp_path: Path) -> None:
         with pytest.raises(Unsupported, match="keep_versions"):
             client.get_collection("other", at="2020-01-01")
         assert client.get_collection("none", at="2020-01-01") is None
+        for wrong in (5, timedelta(hours=1), "soon"):
+            with pytest.raises(ClientError):
+                client.get_collection("air", at=wrong)  # type: ignore[arg-type]
         for wrong in (-1, "long", 1e12):
             with pytest.raises(Invalid):
                 client.create_collection("wrong", WHOLE, keep_versions=wrong)

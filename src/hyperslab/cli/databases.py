@@ -60,19 +60,21 @@ def _dimensions(context: click.Context, parameter: click.Parameter, texts: Itera
     return found
 
 
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def parse_age(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
-    """Return the seconds that a text such as ``90d``, ``12h``, ``30m`` or ``45`` says. Invalid."""
-    if text is None:
-        return None
+    """Return the seconds that a text such as ``90d``, ``12h``, ``30m`` or ``45s`` says; 0 needs no unit. Invalid."""
+    if text is None or text == "0":
+        return None if text is None else 0.0
     number = text.rstrip("smhdw")
     try:
-        return float(number) * _SECONDS[text[len(number) :]]
+        seconds = float(number) * _SECONDS[text[len(number) :]]
     except (ValueError, KeyError):
-        remedy = "write 90d, 12h, 30m, 2w, or seconds"
-        raise Invalid(f"--older-than {text!r} is no age", remedy=remedy) from None
+        seconds = -1.0
+    if not 0 <= seconds < 1e10:
+        raise Invalid(f"{parameter.opts[0]} {text!r} is no age", remedy="write 2w, 90d, 12h, 30m or 45s")
+    return seconds
 
 
 attribute_option: Callable[[Any], Any] = click.option(

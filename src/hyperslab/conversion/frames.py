@@ -48,6 +48,9 @@ def write_frame(url: Any, frame: pd.DataFrame, format: str | None = None, *, mod
     :func:`.save`. Invalid names the column that cannot be stored, before anything is written.
     """
     pandas = library("pandas")
+    if mode not in ("x", "w") or options.keys() & {"append_dim", "region"}:
+        remedy = "read_frame() it, change it, and write it with mode='w'"
+        raise Invalid("a stored frame is written whole, by mode='x' or 'w'", remedy=remedy)
     if not isinstance(frame, pandas.DataFrame):
         remedy = "to_frame() makes one of a Series" if isinstance(frame, pandas.Series) else "give a pandas DataFrame"
         raise WrongType(f"a {type(frame).__name__} is no data frame", remedy=remedy)

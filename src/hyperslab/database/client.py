@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from inspect import Parameter, signature
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -39,6 +40,7 @@ from hyperslab.formats.collections.base import (
 from hyperslab.formats.collections.tree import CollectionTreeReader
 from hyperslab.integrity.report import Report
 from hyperslab.model.amounts import is_whole_number, parse_retention
+from hyperslab.model.guessing import nearest
 from hyperslab.model.schemas import ArraySchema, HDF5Options, VArraySchema
 from hyperslab.model.schemas.arrays import check_collection_name
 
@@ -96,6 +98,11 @@ class Client:
         self.memory_limit = parse_memory_limit(memory_limit)
         self._skips_check = bool(skip_collection_create_memory_check)
         _set_level(loglevel)
+        # DEKER takes, and keeps, any keyword. One that is nearly one of these is a slip.
+        for name in kwargs:
+            meant_name = {"at": "at= belongs to get_collection()"}.get(name) or nearest(name, _OPTIONS)
+            if meant_name is not None:
+                raise ClientError(f"a client has no option {name!r}", remedy=meant_name)
         self.kwargs = kwargs
         options = {
             "storage_options": storage_options,
@@ -308,6 +315,10 @@ class Client:
 
     def __repr__(self) -> str:
         return f"<hyperslab Client of {self._connection.folder}{', closed' if self.is_closed else ''}>"
+
+
+_OPTIONS = [name for name, each in signature(Client.__init__).parameters.items() if each.kind is Parameter.KEYWORD_ONLY]
+"""The names of the options of a client."""
 
 
 def _check_counts(workers: object, timeout: object, interval: object) -> None:

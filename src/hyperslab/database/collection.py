@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -255,7 +256,12 @@ class Collection:
         without a default, and a name that is taken; Unsupported in DEKER's layout, whose schemas never change.
         """
         with self._collection.locate_errors():
+            if not isinstance(attribute, AttributeSchema):
+                raise SchemaError(f"{attribute!r} is no attribute", remedy="give an AttributeSchema with a default")
             self._collection.connection.require_writable()
+            if self._collection.document.strict and attribute.dtype is datetime and attribute.unset_value is None:
+                message = f"the new attribute {attribute.name!r} is a datetime, which is always set here"
+                raise SchemaError(message, remedy="give a default")
             self._collection.required_store().add_attribute(attribute)
             self._collection.required_store()
 

@@ -83,6 +83,9 @@ class Connection:
     def require_writable(self) -> None:
         """ReadOnly unless changes are taken."""
         if not self.session.writable:
+            if self.session.origin is not None and self.session.origin.where.moment is not None:
+                remedy = "get the collection without at="
+                raise ReadOnly("an older state of a collection is only read", url=self.url, remedy=remedy)
             raise ReadOnly("the client is open read-only", url=self.url, remedy='open it with mode="a"')
 
     @property
@@ -251,7 +254,8 @@ class OpenCollection:
     def not_found_error(self) -> CollectionNotFound:
         """Return the error of a collection that was deleted."""
         message = f"the collection {self.name!r} is not there any more"
-        return CollectionNotFound(message, url=self.url, node=self.name, remedy="create it anew")
+        remedy = "get_collection() it by the name that it has now, or create it anew"
+        return CollectionNotFound(message, url=self.url, node=self.name, remedy=remedy)
 
 
 def _is_evolved(before: CollectionDocument, after: CollectionDocument) -> bool:

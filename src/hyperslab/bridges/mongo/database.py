@@ -166,6 +166,8 @@ class XarrayMongoDB:
         for what is no Dataset or DataArray. AlreadyExists for an ``_id`` or a ``name`` that is taken.
         """
         options = self._current_options()
+        if name is not None:
+            objects.check_object_name(name)
         if replace:
             if not isinstance(name, str) or _id is not None:
                 raise Invalid("replace=True is for an object with a name", remedy="give name=, and no _id")

@@ -57,7 +57,7 @@ from hyperslab.conversion import convert
 from hyperslab.conversion.labelled_part import read_part
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.integrity import check as check_dataset
-from hyperslab.model.amounts import size_text
+from hyperslab.model.amounts import parse_size, size_text
 
 
 class _Verbs(click.Group):
@@ -296,7 +296,7 @@ def rename(url: str, names: tuple[str, ...], storage_option: dict[str, Any] | No
 @verb("expire", "mongodb://localhost/climate --older-than 90d --keep-newest 3 --dry-run")
 @click.argument("url")
 @click.argument("collection", required=False)
-@click.option("--older-than", callback=parse_age, metavar="AGE", help="Made longer ago: 90d, 12h, 30m, 2w, or seconds.")
+@click.option("--older-than", callback=parse_age, metavar="AGE", help="Made longer ago: 2w, 90d, 12h, 30m or 45s.")
 @click.option("--keep-newest", type=click.IntRange(1), metavar="N", help="Of each name keep the newest N.")
 @attribute_option
 @dimension_option
@@ -320,7 +320,8 @@ def expire(
     if not is_server(url):
         if collection is None or dry_run or any(wanted.values()):
             remedy = "write db expire URL COLLECTION; how long versions are kept was said when it was made"
-            raise Invalid("options of db expire that are for objects of a server", url=url, remedy=remedy)
+            what = "which collection is not said" if collection is None else "a collection's versions take no options"
+            raise Invalid(what, url=url, remedy=remedy)
         expire_versions(url, collection, storage_option, as_json=as_json)
         return
     if collection is not None:
@@ -359,11 +360,11 @@ def versions(url: str, wanted: tuple[str, ...], storage_option: dict[str, object
 
 @verb("compact", "'mongodb://localhost/climate#air' --keep-old 2h")
 @click.argument("url")
-@click.option("--chunk-bytes", type=click.IntRange(1), metavar="N", help="Join chunks up to N bytes (4 MiB).")
+@click.option("--chunk-bytes", metavar="SIZE", help="Join chunks up to so many bytes, such as 1MiB; else 4MiB.")
 @click.option("--keep-old", callback=parse_age, metavar="AGE", help="Keep the old chunks for their readers: 1h, 2d.")
 def compact(
     url: str,
-    chunk_bytes: int | None,
+    chunk_bytes: str | None,
     keep_old: float | None,
     storage_option: dict[str, object] | None,
     as_json: bool,
@@ -376,7 +377,8 @@ def compact(
     with _objects(url, storage_option) as objects:
         objects.needed("compact")
         old = objects.id
-        new = objects.compact(chunk_bytes, keep_old)
+        most = None if chunk_bytes is None else parse_size(chunk_bytes, "--chunk-bytes")
+        new = objects.compact(most, keep_old)
     if as_json:
         print_json("db-compact", url=objects.url, id=new, old=old)
     else:
@@ -417,7 +419,8 @@ def index(
     """
     if not is_server(url):
         if collection is None or attrs or positional:
-            raise Invalid("db index of what is no collection", remedy="name one behind the URL, without options")
+            what = "a collection's index has no options" if attrs or positional else "which collection is not said"
+            raise Invalid(what, url=url, remedy="write hyperslab db index URL COLLECTION")
         with open_client(url, storage_option, writable=True) as client:
             found = find_collection(client, collection)
             found.make_index()

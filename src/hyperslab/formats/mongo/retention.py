@@ -39,7 +39,7 @@ def expire_objects(
     Objects without a name share none: they go by age alone (``older_than``, or ``until`` among the criteria). Invalid.
     """
     seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
-    if seconds is not None and not 0 <= seconds < 1e10:
+    if seconds is not None and not (isinstance(seconds, int | float) and 0 <= seconds < 1e10):
         raise Invalid(f"older_than={older_than!r}", remedy="give seconds of at least 0, or a timedelta")
     if keep_newest is not None and (not is_whole_number(keep_newest) or keep_newest < 1):
         raise Invalid(f"keep_newest={keep_newest!r}", remedy="give a whole number of at least 1")

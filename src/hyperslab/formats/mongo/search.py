@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
 from math import prod
 from typing import Any, Literal
@@ -374,6 +374,8 @@ def find_objects(
         ]
         if rest := wanted.row_query():
             pipeline.append({"$match": rest})
+        if limit is not None and limit < 0:
+            raise Invalid(f"limit={limit}", remedy="give a number of at least 0")
         if limit == 0:
             return
         first, last = skip, None if limit is None else skip + limit
@@ -425,9 +427,15 @@ def find_versions(meta: DocumentCollection, id: ObjectId) -> list[ObjectInfo]:
     return sorted(infos, key=lambda info: (info.retired or never, kept.get(info.id, 0), info.id))
 
 
+# By how much the clock of the server may be ahead of the one here: moments are by the server's.
+_CLOCKS = timedelta(minutes=1)
+
+
 def find_version(meta: DocumentCollection, id: ObjectId, moment: object) -> ObjectId:
     """Return the version of an object that was the present one at a moment. NotFound if it is not kept; Invalid."""
     at = parse_moment(moment, "at")
+    if at > datetime.now(UTC) + _CLOCKS:
+        raise Invalid(f"{at.isoformat()} is to come", remedy="give a moment that is over")
     versions = find_versions(meta, id)
     begun = versions[0].created
     if begun is not None and at < begun:

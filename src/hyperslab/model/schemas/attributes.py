@@ -10,7 +10,7 @@ import re
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
@@ -270,7 +270,7 @@ class AttributeSchema:
     name: str
     dtype: type[Any]
     primary: bool
-    default: object = field(default=..., repr=False)
+    default: object = ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", require_name(self.name, "an attribute"))
@@ -288,6 +288,10 @@ class AttributeSchema:
             made = convert_value(self, self.default)
             # One object for all NaN, so that equal schemas compare as equal.
             object.__setattr__(self, "default", math.nan if made != made else made)
+
+    def __repr__(self) -> str:
+        default = f", default={self.default!r}" if self.has_default else ""
+        return f"AttributeSchema(name={self.name!r}, dtype={self.dtype!r}, primary={self.primary!r}{default})"
 
     @property
     def has_default(self) -> bool:

@@ -301,7 +301,9 @@ def as_moment(value: date | str | np.datetime64) -> datetime:
             return get_utc(moment)
         case datetime() | str():
             return get_utc(value)
-    return datetime(value.year, value.month, value.day, tzinfo=UTC)
+        case date():
+            return datetime(value.year, value.month, value.day, tzinfo=UTC)
+    raise SchemaError(f"{value!r} is no moment", remedy="give a datetime, a date or ISO 8601 text")
 
 
 def iso_text(moment: datetime) -> str:

@@ -19,6 +19,7 @@ from hyperslab.errors import (
     CollectionNotFound,
     Conflict,
     FormatError,
+    HyperslabError,
     NodeNotFound,
     NotFound,
     Problem,
@@ -91,7 +92,12 @@ class OwnLayout(Layout):
         except FormatError as error:
             raise error.locate(url=store.url, node=name, key=key) from error.__cause__
         opened = OwnCollectionStore(store, document, data, settings, found.stamp)
-        return opened if where.moment is None else opened.at(where.moment)
+        if where.moment is None:
+            return opened
+        try:
+            return opened.at(where.moment)
+        except HyperslabError as error:
+            raise error.locate(url=store.url, node=name) from None
 
     def create(self, where: Location, document: CollectionDocument, settings: Settings) -> OwnCollectionStore:
         """Make a new collection; AlreadyExists when the name is taken, Unsupported for filters that we have not."""
@@ -303,7 +309,8 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
         self.require_writable()
         if attribute.primary or not attribute.has_default:
             message = f"the new attribute {attribute.name!r} is primary, or has no default"
-            raise SchemaError(message, node=self.keys.name, remedy="arrays that are there need a value of it")
+            remedy = "give default=, None for unset: arrays that are there need a value"
+            raise SchemaError(message, node=self.keys.name, remedy=remedy)
         document = replace(self.document, schema=self.document.schema.with_attribute(attribute))
         with self._lock_document():
             if self.manifests is not None:  # before, so that nobody publishes rows that lack values of it

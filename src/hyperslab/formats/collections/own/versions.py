@@ -138,7 +138,7 @@ class ArrayVersions:
         if at > now:
             raise Invalid(f"{at.isoformat()} is to come", remedy="give a moment that is over")
         if 0 <= self._seconds < (now - at).total_seconds():
-            message = f"versions are kept for {self._seconds:g} seconds, and {at.isoformat()} is longer ago"
+            message = f"versions are kept for {timedelta(seconds=self._seconds)}, and {at.isoformat()} is longer ago"
             raise Invalid(message, remedy="give a later moment")
 
 
