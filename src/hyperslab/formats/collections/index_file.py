@@ -21,7 +21,7 @@ from typing import TypeVar
 from urllib.parse import quote
 from weakref import WeakSet
 
-from hyperslab.errors import Conflict
+from hyperslab.errors import Conflict, HyperslabError
 from hyperslab.stores.forks import call_around_fork
 from hyperslab.stores.locks import hold_folder
 
@@ -369,7 +369,9 @@ def _begin_anew() -> None:
 
 def _close_all() -> None:
     for database in list(_files):
-        database.close()
+        # What is not written is only older; threads, and so requests, may not begin any more while a process ends.
+        with suppress(HyperslabError, sqlite3.Error, OSError, RuntimeError):
+            database.close()
 
 
 atexit.register(_close_all)

@@ -59,6 +59,9 @@ def expire_objects(
             if latest is not None and (info.created is None or info.created >= latest):
                 continue
             if not dry_run:
+                # One that got another name meanwhile may be the newest of that.
+                if keep_newest is not None and meta.find_one({"_id": info.id, "name": info.name}, {"_id": 1}) is None:
+                    continue
                 delete_object(meta, chunks, info.id)
             yield info
 
