@@ -359,7 +359,7 @@ def test_damage_is_the_same_error(
             assert (type(got), str(got)) == (type(expected), str(expected))
         else:  # without a checksum a flipped byte is another cell, to both
             assert np.array_equal(got, expected)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before  # threads of other tests may close some
 
 
 @pytest.mark.parametrize("how", NO_FILES)

@@ -159,7 +159,7 @@ def test_what_is_refused(whole, tmp_path):
         hs.open([whole, [whole]])
     with hs.create(tmp_path / "z.zarr") as root:
         root.create_array("data", data=np.arange(7.0))
-    with pytest.raises(FormatError, match="no dataset"):
+    with pytest.raises(Invalid, match="joined"):
         hs.open([tmp_path / "z.zarr", tmp_path / "z.zarr"])
     with pytest.raises(FormatError, match="blaze"):
         hs.shard(tmp_path / "z.zarr", [tmp_path / "new.blaze"])
