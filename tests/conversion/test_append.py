@@ -231,3 +231,25 @@ def test_times_of_another_epoch_are_counted_on(tmp_path: Path) -> None:
     append_dataset(target, more)
     with hs.open_group(target) as root:
         assert root["time"][:].tolist() == [0, 1, 48, 72]
+
+
+def test_rows_of_another_writer_stay_when_an_append_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fails at the second array; somebody else has appended to the first one in between."""
+    target, more = made(tmp_path / "a.zarr", slice(0, 2)), made(tmp_path / "b.zarr", slice(2, 4))
+    whole = Array.append
+    appended: list[str] = []
+
+    def failing(self: Array, data: Any, axis: Any = 0) -> None:
+        if appended:
+            with hs.open_group(target, "r+") as other:
+                whole(other[appended[0]], np.asarray(other[appended[0]][:1]))
+            raise OSError("no space left")
+        appended.append(self.path)
+        whole(self, data, axis)
+
+    monkeypatch.setattr(Array, "append", failing)
+    with pytest.raises(OSError, match="no space"):
+        append_dataset(target, more)
+    with hs.open_group(target) as root:
+        assert root[appended[0]].shape[0] == 5
+        np.testing.assert_array_equal(root[appended[0]][4], root[appended[0]][0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from hyperslab.model.paths import child, normalize, split
 from hyperslab.model.spec import ArraySpec
 from hyperslab.model.time_units import TimeUnits
 from hyperslab.stores.location import Options
+
+LOGGER = logging.getLogger("hyperslab.conversion")
 
 # Bytes of cells that are appended at a time: a long source needs no more memory than this and a chunk.
 _SLAB = 64 << 20
@@ -229,16 +232,23 @@ def _append_all(session: OpenDataset, pairs: list[_Growth]) -> None:
     _check_all(session, pairs)
     pairs = sorted(pairs, key=lambda pair: pair.array.dims == (pair.array.name,))
     before = [pair.array.shape for pair in pairs]
+    rows = dict.fromkeys(range(len(pairs)), 0)
     # A format of one array keeps all in one file, which is changed once.
     with session.writer().batch() if session.reader.is_single_array else nullcontext():
         try:
-            for pair in pairs:
+            for number, pair in enumerate(pairs):
                 for slab in _row_slabs(pair):
                     pair.array.append(slab, pair.axis)
+                    rows[number] += slab.shape[pair.axis]
         except BaseException:
-            # Cut off what has been appended: readers find all arrays of one length again.
+            # Cut off what has been appended: readers find all arrays of one length again. Rows that another writer has
+            # put behind them meanwhile stay, and these with them.
             for pair, shape in zip(pairs, before, strict=True):
-                if pair.array.shape != shape:
+                if not session.reader.is_single_array:
+                    pair.array.refresh()
+                if pair.array.shape[pair.axis] > shape[pair.axis] + max(rows.values()):
+                    LOGGER.warning("rows of an append that failed stay in %s: others follow them", pair.array.path)
+                elif pair.array.shape != shape:
                     pair.array.resize(shape)
             raise
 
