@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,6 +101,7 @@ def test_a_collection_in_a_bucket(tmp_path: Path, s3: S3, seconds: int, monkeypa
     for _ in range(6):  # behind the mark of a creation of many there may be orphans of it, and behind those their cells
         if not campaign_collections.kinds_of_damage(sound):
             break
+        time.sleep(sound["lease"])  # until the leases of those that were killed are over
         hs.repair(url, dry_run=False, storage_options=s3.options)
     assert campaign_collections.kinds_of_damage(sound) == set()
     campaign_collections.check_end(sound, journals)
