@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hyperslab import errors, stores
-    from hyperslab.api import create, list_formats, open, open_array, open_group
+    from hyperslab.api import create, join, list_formats, open, open_array, open_group
     from hyperslab.array import Array
     from hyperslab.bridges import zarr_store
     from hyperslab.conversion import ConversionReport, Loss, Progress, convert, gather, save, shard

@@ -890,8 +890,9 @@ def take_pictures_for_docs(target: Path) -> None:
     from hyperslab.hdmf import HyperslabIO
 
     random = np.random.default_rng(7)
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    folder = Path(tempfile.gettempdir()) / "data"  # which pages show
+    folder.mkdir()
+    try:
         shutil.copy(Path(samples) / "A1B_north_america.nc", folder / "america.nc")
         made = NWBFile("units of one session", "lab", datetime(2024, 5, 2, tzinfo=UTC))
         made.add_unit_column("quality", "how well the unit is isolated")
@@ -905,16 +906,21 @@ def take_pictures_for_docs(target: Path) -> None:
             hs.serve(folder / "america.nc", folder / "session.nwb.zarr", folder / "years", token=TOKEN) as server,
             running_browser() as browser,
         ):
-            for name, where, query in (
-                ("light", "america.nc", {"node": "/air_temperature"}),
-                ("dark", "session.nwb.zarr", {"node": "/units"}),
-                ("collection", "years", {"node": "/air_temperature", "order": "-warmest"}),
+            for name, where, query, size in (
+                ("light", "america.nc", {"node": "/air_temperature"}, (1180, 800)),
+                ("dark", "session.nwb.zarr", {"node": "/units"}, (1180, 800)),
+                ("collection", "years", {"node": "/air_temperature", "order": "-warmest"}, (1180, 800)),
+                ("narrow", "america.nc", {"node": "/air_temperature"}, (400, 800)),
+                ("wide", "america.nc", {"node": "/air_temperature"}, (2560, 1240)),
             ):
-                with opened(browser, server, width=1180, dark=name == "dark") as page:
+                width, height = size
+                with opened(browser, server, width=width, dark=name in ("dark", "wide")) as page:
                     show(page, server, where, **query)
-                    page.set_viewport_size({"width": 1180, "height": 800})
+                    page.set_viewport_size({"width": width, "height": height})
                     page.wait_for_timeout(1500)
                     page.screenshot(path=target / f"explorer-{name}.png")
+    finally:
+        shutil.rmtree(folder)
 
 
 if __name__ == "__main__":
