@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -98,3 +99,20 @@ def test_one_that_fails_leaves_nothing(place):
         assert collection.create({"k": 0}) == collection.first()
         assert [array.id for array in collection.query(b=4)] == [made[1].id]
     assert not hs.check(place, deep=True)
+
+
+def test_a_key_that_leads_to_nothing_is_free(tmp_path: Path) -> None:
+    """As a request leaves it that was done after the creation had failed, and was undone; cells without a document
+    keep their key."""
+    with Client(tmp_path) as client:
+        schema = ArraySchema([DimensionSchema("x", 3)], int, [AttributeSchema("day", int, primary=True)])
+        collection = client.create_collection("air", schema)
+        gone, lost = collection.create({"day": 1}), collection.create({"day": 2})
+        lost[:].update(5)
+        folder = tmp_path / "collections" / "air" / "arrays"
+        shutil.rmtree(folder / gone.id[:2] / gone.id)
+        (folder / lost.id[:2] / lost.id / "zarr.json").unlink()
+        made = collection.create({"day": 1})
+        assert collection.get(day=1) == made != gone
+        with pytest.raises(AlreadyExists):
+            collection.create({"day": 2})

@@ -175,14 +175,16 @@ def test_a_key_entry_that_leads_elsewhere(holding: OwnCollectionStore, said: byt
 
 
 def test_a_key_entry_that_leads_to_nothing(holding: OwnCollectionStore) -> None:
+    """A repair removes it, and whoever wants the key takes its place."""
     gone = record(9)
-    holding.store.put(holding.key_entry(gone), gone.id.encode())
-    assert kinds(holding) == ["dangling-key"]
+    for mend in (repair, lambda holding: holding.create([record(9)])):
+        holding.store.put(holding.key_entry(gone), gone.id.encode())
+        assert kinds(holding) == ["dangling-key"]
+        mend(holding)
+        assert kinds(holding) == []
+    assert len(ids(holding)) == 4  # three were there
     with pytest.raises(AlreadyExists):
-        holding.create([record(9)])
-    repair(holding)
-    assert kinds(holding) == []
-    holding.create([gone])
+        holding.create([gone])
 
 
 def test_a_generation_that_is_missing(holding: OwnCollectionStore) -> None:

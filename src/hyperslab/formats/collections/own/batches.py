@@ -121,16 +121,23 @@ class BatchCommits:
         self._store.put_new([(self._keys.batch(txn), _COMMITTED)], durable=durable)
 
     def release(self, entry: str, value: bytes) -> bool:
-        """Remove a key entry whose batch was not committed and whose maker died; False for any other."""
-        txn = read_entry(value)[1]
-        if txn is None or self._is_committed(txn) or not is_dead(self._store, self._keys, txn):
-            return False
-        try:
-            # Durable before the entry goes: should its maker live after all, it must find that it may not commit.
-            self._store.put_new([(self._keys.batch(txn), _ABORTED)], durable=True)
-        except Conflict:
-            if self._is_committed(txn):
+        """Remove a key entry whose batch was not committed and whose maker died, or which leads to an array of which
+        nothing is there; False for any other."""
+        id, txn = read_entry(value)
+        if txn is None:
+            # The document is stored before the entry, and removed after it: a request of a creation that failed was
+            # done late, behind those that undid it.
+            if not id or next(iter(self._store.list(self._keys.array(id))), None) is not None:
                 return False
+        elif self._is_committed(txn) or not is_dead(self._store, self._keys, txn):
+            return False
+        else:
+            try:
+                # Durable before the entry goes: should its maker live after all, it must find that it may not commit.
+                self._store.put_new([(self._keys.batch(txn), _ABORTED)], durable=True)
+            except Conflict:
+                if self._is_committed(txn):
+                    return False
         # Of several who find it one removes it at a time: another one would remove the entry that came in its place.
         slot = crc32(entry.encode())
         with self._store.lock_chunks(self._keys.folder(KEYS), [slot], _PATIENCE):
