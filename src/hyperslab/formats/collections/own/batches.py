@@ -125,8 +125,8 @@ class BatchCommits:
         nothing is there; False for any other."""
         id, txn = read_entry(value)
         if txn is None:
-            # The document is stored before the entry, and removed after it: a request of a creation that failed was
-            # done late, behind those that undid it.
+            # The document is stored before the entry, and removed after it, so no creation is under way. A request
+            # of one that failed may have been done late, behind those that undid it.
             if not id or next(iter(self._store.list(self._keys.array(id))), None) is not None:
                 return False
         elif self._is_committed(txn) or not is_dead(self._store, self._keys, txn):

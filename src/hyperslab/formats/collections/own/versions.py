@@ -27,7 +27,7 @@ from hyperslab.errors import Invalid, StorageError, Unsupported
 from hyperslab.formats.collections.own.documents import ARRAY, ARRAYS, JOURNAL, PART, VERSIONS, CollectionKeys
 from hyperslab.formats.collections.own.tile_transaction import parse_journal
 from hyperslab.model.schemas.arrays import is_id
-from hyperslab.stores.base import Buffer, Scratch, Stamp, Store, WrappedStore
+from hyperslab.stores.base import Scratch, Stamp, Store, WrappedStore
 
 _FORM = "%Y%m%dT%H%M%S%f"
 _ABSENT = "-"
@@ -230,11 +230,3 @@ class PastStore(WrappedStore):
             place = self.older(key)
             if place or (place is None and key in present):
                 yield key
-
-    def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
-        """Refuse: what is past never changes."""
-        self._require_writable(key)
-
-    def delete(self, key: str, *, durable: bool = False) -> None:
-        """Refuse: what is past never changes."""
-        self._require_writable(key)
