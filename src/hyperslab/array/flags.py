@@ -1,4 +1,4 @@
-"""What cells mean in words: ``flag_values``, ``flag_masks`` and ``flag_meanings`` (CF 1.11, 3.5)."""
+"""Words for cells: ``flag_values``, ``flag_masks`` and ``flag_meanings`` (CF 1.11, 3.5)."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _USED = ("conversion", "offset")
 
 @dataclass(frozen=True, slots=True)
 class SeriesMeaning:
-    """What numbers of a series are multiplied by, what is added then, and their units afterwards.
+    """The factor and the offset of the numbers of a series, and their units afterwards.
 
     ``channels``: the path of further factors, one for each position of the second dimension; None without any.
     """

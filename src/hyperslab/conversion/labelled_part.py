@@ -99,7 +99,7 @@ class LabelledPart:
 
     @property
     def heads(self) -> list[str]:
-        """What stands above the labels of each axis."""
+        """The heading above the labels of each axis."""
         return [self.coordinates[dim].head if dim in self.coordinates else dim for dim in self.dims]
 
     def labels(self, axis: int) -> list[Any]:

@@ -39,7 +39,7 @@ _FACTS, _ATTRIBUTES = ("id", "shape", "problem"), ("primary_attributes", "custom
 _ORDERS = {"name": "name", "created": "created"}
 
 Record = tuple[dict[str, Any], dict[str, Any]]
-"""What is told of an array of a collection, and its attributes."""
+"""Descriptions of an array of a collection and of its attributes."""
 
 
 def is_collection(session: OpenDataset, path: str) -> bool:

@@ -160,7 +160,7 @@ class Run(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Head(msgspec.Struct, array_like=True):
-    """What ``manifests/current`` says. ``form``: a digest of the attributes and the place; ``epoch``: a random name of
+    """The head, ``manifests/current``. ``form``: a digest of the attributes and the place; ``epoch``: a random name of
     the index, new when it is made anew; ``number``: how often it was changed; ``tail``: the changes that are in no
     manifest, each with its number; ``waiting``: moves whose part had another stamp; ``retired``: manifests that it
     names no more, and when that began."""

@@ -198,7 +198,7 @@ class JoinChunks(ReadOnlyChunks):
 
 
 class PiecesReader(ChunkReader):
-    """What was fetched of several pieces."""
+    """Chunks that were fetched of several pieces, to be decoded."""
 
     def __init__(
         self,

@@ -336,7 +336,7 @@ def _find_changes(
 
 
 class _Differs(Exception):
-    """What differs in the piece at a place, and what to do."""
+    """A difference of the piece at a place, with its remedy."""
 
     def __init__(self, place: Place, said: str, remedy: str) -> None:
         super().__init__(said)
