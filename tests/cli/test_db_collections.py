@@ -340,6 +340,30 @@ def test_an_attribute_is_added(root: Path) -> None:
     assert db("add-attribute", root, "air", "other", "no-type").exit_code != 0
 
 
+def test_an_attribute_is_renamed_and_removed(root: Path) -> None:
+    is_own = document("list", root)["collections"][0]["layout"] == "hyperslab"
+    if not is_own:
+        for words in (
+            ("remove-attribute", root, "air", "station", "--yes"),
+            ("rename-attribute", root, "air", "a", "b"),
+        ):
+            result = db(*words)
+            assert result.exit_code != 0 and "DEKER" in result.stderr
+        return
+    db("add-attribute", root, "air", "quality", "int", "--default", "3")
+    assert db("rename-attribute", root, "air", "quality", "flag").exit_code == 0
+    assert len(ids(root, "air", "flag=3")) == 6
+    assert document("rename-attribute", root, "air", "station", "site")["collection"]["name"] == "air"
+    assert len(ids(root, "air", "site=KEF")) == 3
+    assert db("rename-attribute", root, "air", "site", "flag").exit_code != 0
+    assert db("remove-attribute", root, "air", "flag").exit_code != 0  # nobody answers
+    assert len(ids(root, "air", "flag=3")) == 6
+    assert db("remove-attribute", root, "air", "flag", "--yes").exit_code == 0
+    assert db("query", root, "air", "flag=3").exit_code != 0
+    assert db("remove-attribute", root, "air", "site", "--yes").exit_code != 0
+    assert db("check", root).exit_code == 0
+
+
 def test_a_collection_is_renamed(root: Path) -> None:
     is_own = document("list", root)["collections"][0]["layout"] == "hyperslab"
     assert db("rename", root, "air").exit_code == 2

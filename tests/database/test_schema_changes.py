@@ -1,9 +1,11 @@
-"""Schemas that change: attributes that are added to a collection with arrays, and collections that get another name."""
+"""Schemas that change: attributes that a collection with arrays gets, loses or has renamed, and collections that get
+another name."""
 
 from __future__ import annotations
 
+import json
 import pickle
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,26 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.database import ArraySchema, AttributeSchema, Client, Collection, DimensionSchema, VArraySchema
-from hyperslab.errors import AlreadyExists, ClientError, CollectionNotFound, Invalid, ReadOnly, SchemaError, Unsupported
+from hyperslab.database import (
+    ArraySchema,
+    AttributeSchema,
+    Client,
+    Collection,
+    DimensionSchema,
+    TimeDimensionSchema,
+    VArraySchema,
+)
+from hyperslab.errors import (
+    AlreadyExists,
+    ClientError,
+    CollectionNotFound,
+    FormatError,
+    Invalid,
+    ReadOnly,
+    SchemaError,
+    Unsupported,
+)
+from hyperslab.model.schemas.arrays import new_id
 
 DIMENSIONS = [DimensionSchema("x", 4), DimensionSchema("y", 6)]
 KEY = [AttributeSchema("day", int, primary=True), AttributeSchema("note", str, primary=False)]
@@ -137,6 +157,217 @@ def test_the_index_is_not_made_anew(tmp_path: Path) -> None:
         collection.add_attribute(QUALITY)
         assert len(collection.query(quality=3)) == 10
         assert file.stat().st_ino == before
+    with Client(tmp_path) as client:  # which has not opened the index yet
+        collection = client.get_collection("air")
+        assert collection is not None
+        collection.add_attribute(AttributeSchema("more", int, primary=False, default=1))
+        assert len(collection.query(more=1)) == 10
+        assert file.stat().st_ino == before
+
+
+# -- attributes that are removed and renamed --------------------------------------------------------------------------
+
+
+def test_an_attribute_is_renamed(tmp_path: Path, options: dict[str, Any]) -> None:
+    with Client(tmp_path) as client:
+        collection = make(client, **options)
+        held = collection.get(day=4)
+        assert len(collection.query(note="n3")) == 1
+        collection.rename_attribute("note", "remark")
+        assert [each.name for each in collection.schema.attributes] == ["day", "remark"]
+        assert [array.primary_attributes["day"] for array in collection.query(remark="n3")] == [3]
+        assert held.custom_attributes == {"remark": "n4"}
+        held.update_custom_attributes({"remark": "changed"})
+        collection.create({"day": 10}, {"remark": "new"})
+        assert [array.primary_attributes["day"] for array in collection.query(order="remark", limit=1)] == [4]
+        with pytest.raises(SchemaError, match="remark"):
+            collection.query(note="n3")
+    with Client(tmp_path, mode="r") as client:
+        again = client.get_collection("air")
+        assert again is not None
+        assert [array.primary_attributes["day"] for array in again.query(remark="new")] == [10]
+        assert again.get(day=4).custom_attributes == {"remark": "changed"}
+        assert again.get(day=4)[0, 0].read() == 4
+        assert dict(hs.open(tmp_path)[f"air/{again.get(day=4).id}"].attrs)["custom_attributes"] == {"remark": "changed"}
+    assert not hs.check(tmp_path)
+
+
+def test_an_attribute_is_removed(tmp_path: Path, options: dict[str, Any]) -> None:
+    with Client(tmp_path) as client:
+        collection = make(client, **options)
+        assert len(collection.query(note="n3")) == 1
+        held = collection.get(day=4)
+        collection.remove_attribute("note")
+        assert [each.name for each in collection.schema.attributes] == ["day"]
+        assert held.custom_attributes == {} and len(collection) == 10
+        with pytest.raises(SchemaError, match="note"):
+            collection.query(note="n3")
+        collection.create({"day": 10})
+        collection.add_attribute(AttributeSchema("note", int, primary=False, default=7))
+        assert len(collection.query(note=7)) == 11
+        held.update_custom_attributes({"note": 1})
+        assert [array.primary_attributes["day"] for array in collection.query(note=1)] == [4]
+    with Client(tmp_path, mode="r") as client:
+        again = client.get_collection("air")
+        assert again is not None
+        assert (len(again.query(note=7)), len(again.query(note=1))) == (10, 1)
+    assert not hs.check(tmp_path)
+
+
+def test_the_key_and_the_times_that_start_at_it_are_renamed(tmp_path: Path) -> None:
+    dims = [TimeDimensionSchema("time", 3, "$dt", timedelta(hours=1)), DimensionSchema("x", 2)]
+    keys = [AttributeSchema("dt", datetime, primary=True), AttributeSchema("level", int, primary=True)]
+    start = datetime(2026, 1, 2, tzinfo=UTC)
+    with Client(tmp_path) as client, Client(tmp_path) as other:
+        collection = client.create_collection("air", ArraySchema(dims, float, keys))
+        array = collection.create({"dt": start, "level": 1})
+        array["2026-01-02T01:00"].update(5)
+        theirs = other.get_collection("air")
+        assert theirs is not None
+        theirs_array = theirs.first()
+        collection.rename_attribute("dt", "valid_from")
+        collection.rename_attribute("level", "height")
+        assert collection.schema.time_dimensions[0].start_value == "$valid_from"
+        for one in (array, theirs_array):
+            assert one["2026-01-02T01:00", 0].read() == 5
+        assert collection.get(valid_from=start, height=1) == array
+        with pytest.raises(AlreadyExists):
+            collection.create({"valid_from": start, "height": 1})
+        assert theirs.get(valid_from=start, height=1) == array
+        with pytest.raises(SchemaError, match="start at"):
+            collection.remove_attribute("valid_from")
+        with pytest.raises(SchemaError, match="primary"):
+            collection.remove_attribute("height")
+    assert not hs.check(tmp_path)
+
+
+def test_who_has_the_collection_open_goes_on_with_other_attributes(tmp_path: Path, options: dict[str, Any]) -> None:
+    with Client(tmp_path) as one, Client(tmp_path) as other:
+        ours = make(one, **options)
+        theirs = other.get_collection("air")
+        assert theirs is not None
+        known = theirs.get(day=1)
+        ours.add_attribute(QUALITY)
+        ours.rename_attribute("note", "remark")
+        ours.remove_attribute("quality")
+        known.update_custom_attributes({"remark": "late"})
+        assert [array.primary_attributes["day"] for array in theirs.query(remark="late")] == [1]
+        assert ours.get(day=1).custom_attributes == known.custom_attributes == {"remark": "late"}
+        assert pickle.loads(pickle.dumps(theirs)).get(day=2).custom_attributes == {"remark": "n2"}
+
+
+def test_a_store_with_the_old_schema_writes_what_the_new_one_reads(tmp_path: Path) -> None:
+    """What it knows keeps its name in documents, and a new attribute of an old name is another one."""
+    with Client(tmp_path) as client, Client(tmp_path) as late:
+        collection = make(client)
+        known = late.get_collection("air")
+        assert known is not None
+        store, id = known._collection.store, known.get(day=2).id
+        collection.rename_attribute("note", "remark")
+        collection.add_attribute(AttributeSchema("note", int, primary=False, default=1))
+        collection[id].update_custom_attributes({"note": 5})
+        store.update(id, lambda record: type(record)(record.id, record.primary, {"note": "late"}))
+        assert collection[id].custom_attributes == {"remark": "late", "note": 5}
+        assert [array.id for array in collection.query(remark="late", note=5)] == [id]
+        with pytest.raises(CollectionNotFound, match="schema"):
+            store.create([type(store.record(id))(new_id(), {"day": 50}, {"note": "made late"})])
+        assert len(collection) == 10
+    assert not hs.check(tmp_path)
+
+
+def test_the_index_stays_when_attributes_are_renamed_or_removed(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        collection = make(client)
+        if collection._collection.store.index_database is None:
+            pytest.skip("this file system has no stored index")
+        file = tmp_path / "collections" / "air" / "index.sqlite"
+        before = file.stat().st_ino
+        collection.rename_attribute("note", "remark")
+        collection.add_attribute(QUALITY)
+        collection.remove_attribute("remark")
+        assert len(collection.query(quality=3)) == 10
+        assert file.stat().st_ino == before
+        state = collection.index_state()
+        assert state.stale == 0
+
+
+def test_older_states_have_the_present_names(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        collection = make(client, keep_versions=True)
+        array = collection.get(day=3)
+        then = array.changes()[-1]
+        array.update_custom_attributes({"note": "later"})
+        collection.rename_attribute("note", "remark")
+        past = client.get_collection("air", at=then)
+        assert past is not None
+        assert past.get(day=3).custom_attributes == {"remark": "n3"}
+        assert len(past.query(remark="n3")) == 1
+
+
+def test_a_copy_has_the_names_of_the_schema_alone(tmp_path: Path) -> None:
+    with Client(tmp_path / "a") as client:
+        collection = make(client)
+        collection.rename_attribute("note", "remark")
+        document = collection.as_dict
+        assert "stored_attributes" in document
+        assert "stored_attributes" not in client.collection_from_dict({**document, "name": "copy"}).as_dict
+    hs.convert(tmp_path / "a", tmp_path / "b", format="collections")
+    with Client(tmp_path / "b") as client:
+        copied = client.get_collection("air")
+        assert copied is not None and "stored_attributes" not in copied.as_dict
+        assert copied.get(day=2).custom_attributes == {"remark": "n2"}
+
+
+def test_a_name_that_comes_back_leaves_the_document_as_it_was(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        collection = make(client)
+        before = collection.as_dict
+        collection.rename_attribute("note", "remark")
+        collection.rename_attribute("remark", "note")
+        assert collection.as_dict == before
+
+
+def test_changes_of_attributes_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        collection = make(client)
+        before = collection.as_dict
+        for name, new_name in (("note", "day"), ("none", "other"), ("note", ""), ("note", "note")):
+            with pytest.raises(SchemaError):
+                collection.rename_attribute(name, new_name)
+        for name in ("day", "none"):
+            with pytest.raises(SchemaError):
+                collection.remove_attribute(name)
+        assert collection.as_dict == before
+        deker = make(client, "old", layout="deker")
+        with pytest.raises(Unsupported, match="hyperslab"):
+            deker.remove_attribute("note")
+        with pytest.raises(Unsupported, match="hyperslab"):
+            deker.rename_attribute("note", "remark")
+    with Client(tmp_path, mode="r") as client, pytest.raises(ReadOnly):
+        client.get_collection("air").remove_attribute("note")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda stored: stored[:1],
+        lambda stored: [*stored, stored[0]],
+        lambda stored: [{**each, "now": "x"} for each in stored],
+        lambda stored: [{key: value for key, value in each.items() if key != "now"} for each in stored],
+        lambda stored: "text",
+        lambda stored: [1, 2],
+    ],
+)
+def test_damaged_names_are_told(tmp_path: Path, damage: Any) -> None:
+    with Client(tmp_path) as client:
+        make(client).rename_attribute("note", "remark")
+    file = tmp_path / "collections" / "air" / "collection.json"
+    document = json.loads(file.read_text())
+    document["stored_attributes"] = damage(document["stored_attributes"])
+    file.write_text(json.dumps(document))
+    with Client(tmp_path, mode="r") as client, pytest.raises(FormatError, match="stored"):
+        client.get_collection("air")
+    assert all(problem.kind.startswith("stored_attributes") for problem in hs.check(tmp_path)) and hs.check(tmp_path)
 
 
 def test_varrays_keep_their_tiles(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class Array:
 
     def __init__(self, collection: OpenCollection, record: Record) -> None:
         self._collection = collection
-        self._record = record
+        self._known_record, self._document = record, collection.document
         self._cells: Cells | None = None
         self._session: Any = None
 
@@ -68,12 +68,23 @@ class Array:
         """It is pickled as where it is and what is known of it, without secrets."""
         return type(self), (self._collection, self._record)
 
+    @property
+    def _record(self) -> Record:
+        """The record as this object knows it; as it is stored now, once attributes of the schema have other names."""
+        if self._document is not self._collection.document:
+            self._record = self._collection.store.record(self.id)
+        return self._known_record
+
+    @_record.setter
+    def _record(self, record: Record) -> None:
+        self._known_record, self._document = record, self._collection.document
+
     # -- what it is -------------------------------------------------------------------------------------------------
 
     @property
     def id(self) -> str:
         """The id, a UUID."""
-        return self._record.id
+        return self._known_record.id
 
     @property
     def collection(self) -> str:

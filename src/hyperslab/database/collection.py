@@ -265,6 +265,30 @@ class Collection:
             self._collection.required_store().add_attribute(attribute)
             self._collection.required_store()
 
+    def remove_attribute(self, name: str) -> None:
+        """Remove a custom attribute from the schema, and so from all arrays, at one stroke; no array is touched.
+
+        Other processes that have the collection open go on without it. What was stored of it is read no more, also
+        when an attribute of the same name is added later. SchemaError for a primary one, one that times of a dimension
+        start at, and one that is not there; Unsupported in DEKER's layout.
+        """
+        with self._collection.locate_errors():
+            self._collection.connection.require_writable()
+            self._collection.required_store().remove_attribute(name)
+            self._collection.required_store()
+
+    def rename_attribute(self, name: str, new_name: str) -> None:
+        """Give an attribute, primary or custom, another name, at one stroke; no array is touched, and times that start
+        at it go on to.
+
+        Other processes that have the collection open go on with the new name. Older states (``at=``) have it as well.
+        SchemaError for one that is not there and a name that is taken; Unsupported in DEKER's layout.
+        """
+        with self._collection.locate_errors():
+            self._collection.connection.require_writable()
+            self._collection.required_store().rename_attribute(name, new_name)
+            self._collection.required_store()
+
     def rename(self, name: str) -> Collection:
         """Give the collection another name, at one stroke, and return it; this object finds it gone from then on, and
         so does who has it open. AlreadyExists, SchemaError; Unsupported in buckets and in DEKER's layout."""

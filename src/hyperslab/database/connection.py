@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote
@@ -165,8 +165,8 @@ def connection_of(place: str, mode: Literal["r", "a"], memory_limit: int, sessio
 
 
 class OpenCollection:
-    """A collection: its document, and what is open of it. The document changes where an attribute was added to the
-    schema, which :meth:`required_store` notices."""
+    """A collection: its document, and what is open of it. The document changes where attributes of the schema were
+    added, removed or renamed, which :meth:`required_store` notices."""
 
     def __init__(
         self,
@@ -233,10 +233,10 @@ class OpenCollection:
             return store if store.exists() else self._open_evolved()
 
     def _open_evolved(self) -> CollectionStore:
-        """Open the collection anew where attributes were added to its schema; CollectionNotFound where it was deleted,
-        or another one is in its place."""
+        """Open the collection anew where attributes of its schema were added, removed or renamed; CollectionNotFound
+        where it was deleted, or another one is in its place."""
         store = self.connection.collection_store(self.name)
-        if store is None or not _is_evolved(self.document, store.document):
+        if store is None or not self.document.has_become(store.document):
             raise self.not_found_error()
         self.document = store.document
         self._opened = (self.connection.session, store, AttributeIndex(store))
@@ -256,17 +256,6 @@ class OpenCollection:
         message = f"the collection {self.name!r} is not there any more"
         remedy = "get_collection() it by the name that it has now, or create it anew"
         return CollectionNotFound(message, url=self.url, node=self.name, remedy=remedy)
-
-
-def _is_evolved(before: CollectionDocument, after: CollectionDocument) -> bool:
-    """Return True if two documents are the same but for attributes that were added at the end of the schema."""
-    known = len(before.schema.attributes)
-    schema = before.schema
-    for attribute in after.schema.attributes[known:]:
-        if not attribute.has_default or any(attribute.name == each.name for each in schema.attributes):
-            return False
-        schema = schema.with_attribute(attribute)
-    return replace(before, schema=schema) == after
 
 
 # -- places: a URI, a URL of a store or a path ------------------------------------------------------------------------

@@ -83,7 +83,8 @@ class AttributeIndex:
 
     def __init__(self, store: CollectionStore) -> None:
         self.store = store
-        self._database = store.index_database or IndexDatabase(store.document.schema.attributes)
+        self._stored = store.document.stored
+        self._database = store.index_database or IndexDatabase(self._stored.attributes)
         self._begin()
         _indexes.add(self)
 
@@ -114,8 +115,12 @@ class AttributeIndex:
 
     def ids(self, query: Query, limit: int | None = None) -> list[str]:
         """Return the ids of the arrays that fulfil a query, in its order: so many of them, whatever its own limit."""
-        tests = [{each.attribute.name: _column_test(each) for each in some} for some in query.alternatives]
-        return self._look_up(lambda: self._database.ids(tests, query.order, backwards=query.backwards, limit=limit))
+        tests = [
+            {self._stored.stored_name(each.attribute.name): _column_test(each) for each in some}
+            for some in query.alternatives
+        ]
+        order = None if query.order is None else self._stored.stored_name(query.order)
+        return self._look_up(lambda: self._database.ids(tests, order, backwards=query.backwards, limit=limit))
 
     def tell_unread(self, ids: Iterable[str]) -> None:
         """Take over that documents could not be read, of which the index knew when they could: those that are there
@@ -235,7 +240,7 @@ class AttributeIndex:
             committed = {record.id for record in self.store.filter_committed(batch)}
             for record in batch:
                 left.discard(record.id)
-                news.rows[record.id] = self._database.row(record, ids[record.id])
+                news.rows[record.id] = self._database.row(self._stored.record_to_stored(record), ids[record.id])
                 if record.id not in committed:
                     news.pending[record.id] = record
         news.unread |= left

@@ -727,6 +727,27 @@ def test_attributes_are_added(where: Location) -> None:
     assert AttributeIndex(reader).state().stale == 1  # the part of what the other one made
 
 
+def test_attributes_are_renamed_and_removed(where: Location) -> None:
+    """The index stays as it is, for who has the old schema as well."""
+    holding, other = opened(where), opened(where)
+    holding.create(some(200))
+    holding.close()
+    holding.rename_attribute("note", "remark")
+    opened(where).remove_attribute("level")
+    with hs.trace() as cost:
+        now = opened(where, writable=False)
+        index = AttributeIndex(now)
+        assert len(index.ids(parse(now.document.schema, None, {"remark": "ab"}))) == 50
+        assert len(AttributeIndex(other).ids(parse(other.document.schema, None, {"note": "ab"}))) == 50
+    assert cost.requests < 20
+    id = sorted(ids(other))[0]
+    other.update(id, lambda one: replace(one, custom={**one.custom, "note": "late"}))
+    other.close()
+    assert is_fresh(opened(where))
+    now = opened(where, writable=False)
+    assert AttributeIndex(now).ids(parse(now.document.schema, None, {"remark": "late"})) == [id]
+
+
 def test_made_anew(where: Location) -> None:
     holding = opened(where)
     holding.create(some(30))

@@ -26,6 +26,8 @@ from hyperslab.cli.commands.db_collections import (
     expire_versions,
     query,
     relink,
+    remove_attribute,
+    rename_attribute,
     schema,
     show_changes,
 )
@@ -475,6 +477,8 @@ for command in (
     rename,
     delete,
     add_attribute,
+    rename_attribute,
+    remove_attribute,
     expire,
     versions,
     compact,

@@ -176,6 +176,53 @@ def add_attribute(
         print_remark(f"the arrays of {collection} have {name}: {default if default is not None else 'unset'}")
 
 
+@verb("rename-attribute", "weather.db temperature quality flag")
+@click.argument("url")
+@click.argument("collection")
+@click.argument("name")
+@click.argument("new_name")
+def rename_attribute(
+    url: str, collection: str, name: str, new_name: str, storage_option: dict[str, Any] | None, as_json: bool
+) -> None:
+    """Give the attribute NAME of COLLECTION another name. No array is touched."""
+    refuse_server(url, "rename-attribute")
+    with open_client(url, storage_option, writable=True) as client:
+        found = find_collection(client, collection)
+        found.rename_attribute(name, new_name)
+        document = found.as_dict
+    if as_json:
+        print_json("db-rename-attribute", url=url, collection=document)
+    else:
+        print_remark(f"the attribute {name} of {collection} is {new_name} now")
+
+
+@verb("remove-attribute", "weather.db temperature quality --yes")
+@click.argument("url")
+@click.argument("collection")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def remove_attribute(
+    url: str, collection: str, name: str, yes: bool, storage_option: dict[str, Any] | None, as_json: bool
+) -> None:
+    """Remove the custom attribute NAME from the schema of COLLECTION, with its values. No array is touched.
+
+    You are asked before.
+    """
+    refuse_server(url, "remove-attribute")
+    with open_client(url, storage_option, writable=True) as client:
+        found = find_collection(client, collection)
+        question = f"Remove the attribute {name} from the {len(found)} arrays of {collection}?"
+        if not yes and not is_confirmed(question, url):
+            print_remark("nothing was removed")
+            return
+        found.remove_attribute(name)
+        document = found.as_dict
+    if as_json:
+        print_json("db-remove-attribute", url=url, collection=document)
+    else:
+        print_remark(f"the arrays of {collection} have no {name} any more")
+
+
 def show_changes(url: str, wanted: tuple[str, ...], storage: dict[str, Any] | None, *, as_json: bool) -> None:
     """Print the moments at which the one array of a collection changed that an id or conditions name."""
     if not wanted:

@@ -1,9 +1,10 @@
 """Collections: arrays that follow one schema, found by their attributes. Two layouts, one tree, two formats.
 
-``base``: documents of collections, and the abstract classes of what a layout gives to the floors above.
-``tree`` and ``tree_writer``: a root of collections as groups and
-arrays, which is what ``open``, ``convert`` and ``check`` see. ``single_array``: what a collection of one array makes
-of an array of any dataset. ``format``: how a root is recognised and opened. ``own`` and ``deker``: the layouts.
+``base``: documents of collections, and the abstract classes of what a layout gives to the floors above;
+``stored_attributes``: the names that documents of arrays have, where those of the schema were changed.
+``tree`` and ``tree_writer``: a root of collections as groups and arrays, which is what ``open``, ``convert`` and
+``check`` see. ``single_array``: what a collection of one array makes of an array of any dataset. ``format``: how a root
+is recognised and opened. ``own`` and ``deker``: the layouts.
 
 A root may hold collections in the layout of DEKER besides our own, read and written as they are. A dataset of any kind
 becomes a root of collections of one array each; ``collections.json`` tells what a collection cannot say of them.

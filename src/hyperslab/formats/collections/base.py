@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -24,10 +24,11 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, Problem, SchemaError, Unsupported
 from hyperslab.formats.collections.index_database import IndexDatabase
+from hyperslab.formats.collections.stored_attributes import StoredAttributes, check_stored
 from hyperslab.formats.format_errors import Problems, shorten
 from hyperslab.formats.metadata_json import records
 from hyperslab.formats.rules import Finding
-from hyperslab.model.schemas.arrays import ArraySchema, Record, VArraySchema
+from hyperslab.model.schemas.arrays import AnyArraySchema, ArraySchema, Record, VArraySchema
 from hyperslab.model.schemas.attributes import (
     AttributeSchema,
     dtype_of,
@@ -65,7 +66,14 @@ VERSION = "0.2"
 _NEWEST = (0, 2)
 
 
-_KEYS = {"name", "type", "schema", "options", "storage_adapter", "metadata_version", "layout", "strict"}
+STORED_ATTRIBUTES = "stored_attributes"
+"""The key of a document with the names that attributes have in the documents of arrays, where these are others."""
+
+
+_KEYS = {
+    *("name", "type", "schema", "options", "storage_adapter", "metadata_version", "layout", "strict"),
+    STORED_ATTRIBUTES,
+}
 
 
 _SCHEMA_KEYS = {"dimensions", "dtype", "attributes", "fill_value", "vgrid", "arrays_shape"}
@@ -78,7 +86,8 @@ Made = TypeVar("Made")
 class CollectionDocument:
     """The document of a collection. ``extra`` and ``schema_extra`` are keys that are not ours, kept as they stand.
 
-    ``strict``: datetime attributes are always set. SchemaError when ``layout`` cannot hold the schema.
+    ``strict``: datetime attributes are always set. ``stored_attributes``: None where documents of arrays have the names
+    of the schema. SchemaError when ``layout`` cannot hold the schema.
     """
 
     name: str
@@ -90,6 +99,7 @@ class CollectionDocument:
     metadata_version: str = VERSION
     extra: Mapping[str, object] = field(default_factory=dict, hash=False)
     schema_extra: Mapping[str, object] = field(default_factory=dict, hash=False)
+    stored_attributes: StoredAttributes | None = None
 
     def __post_init__(self) -> None:
         if self.layout != "deker":
@@ -129,6 +139,8 @@ class CollectionDocument:
         own: dict[str, Any] = {} if self.layout == "deker" else {"layout": self.layout}
         if not self.strict:
             own["strict"] = False
+        if self.stored_attributes is not None:
+            own[STORED_ATTRIBUTES] = self.stored_attributes.to_json()
         return {
             "name": self.name,
             "type": self.kind,
@@ -139,6 +151,49 @@ class CollectionDocument:
             **own,
             **self.extra,
         }
+
+    # -- other attributes -------------------------------------------------------------------------------------------
+
+    @property
+    def stored(self) -> StoredAttributes:
+        """The names of the attributes in documents of arrays."""
+        return self.stored_attributes or StoredAttributes.of(self.schema.attributes)
+
+    def with_attribute(self, attribute: AttributeSchema) -> CollectionDocument:
+        """Return the document with one more custom attribute. SchemaError for a name that is taken, a primary one, and
+        one without a default."""
+        if attribute.primary or not attribute.has_default:
+            message = f"the new attribute {attribute.name!r} is primary, or has no default"
+            remedy = "give default=, None for unset: arrays that are there need a value"
+            raise SchemaError(message, node=self.name, remedy=remedy)
+        return self._with_stored(self.stored.with_attribute(attribute), {})
+
+    def without_attribute(self, name: str) -> CollectionDocument:
+        """Return the document without a custom attribute. SchemaError for a primary one, one that is not there, and one
+        that times start at."""
+        if name in self.schema.start_attributes:
+            message = f"the times of a dimension start at the attribute {name!r}"
+            raise SchemaError(message, node=self.name, remedy="it cannot be removed; rename it, or make a collection")
+        return self._with_stored(self.stored.without_attribute(name), {})
+
+    def with_attribute_name(self, name: str, new_name: str) -> CollectionDocument:
+        """Return the document with another name of an attribute. SchemaError for one that is not there or taken."""
+        return self._with_stored(self.stored.with_name(name, new_name), {name: new_name})
+
+    def _with_stored(self, stored: StoredAttributes, names: Mapping[str, str]) -> CollectionDocument:
+        schema = self.schema.with_attributes(stored.present, names)
+        return replace(self, schema=schema, stored_attributes=None if stored.is_plain else stored)
+
+    def has_become(self, after: CollectionDocument) -> bool:
+        """Return True if another document is this one with attributes that were added, removed or renamed."""
+        names = after.stored.renamed_since(self.stored)
+        if names is None:
+            return False
+        try:
+            schema = self.schema.with_attributes(after.stored.present, names)
+        except SchemaError:
+            return False
+        return replace(self, schema=schema, stored_attributes=after.stored_attributes) == after
 
 
 def document_bytes(document: CollectionDocument) -> bytes:
@@ -196,9 +251,25 @@ def read_document_into(doc: object, name: str, problems: Problems) -> Collection
         storage_adapter=adapter if isinstance(adapter, str) else "HDF5StorageAdapter",
         metadata_version=doc["metadata_version"],
         extra={key: value for key, value in doc.items() if key not in _KEYS},
+        stored_attributes=_parse_stored(doc.get(STORED_ATTRIBUTES), schema, problems),
         schema_extra={key: value for key, value in doc["schema"].items() if key not in _SCHEMA_KEYS},
     )
-    return _catch_schema_error("schema", make, problems)
+    return None if problems.is_fatal else _catch_schema_error("schema", make, problems)
+
+
+def _parse_stored(value: object, schema: AnyArraySchema, problems: Problems) -> StoredAttributes | None:
+    """Return the stored attributes of a document that has some; what is wrong goes to ``problems``."""
+    if value is None:
+        return None
+    pairs = _parse_list(STORED_ATTRIBUTES, value, _parse_stored_attribute, problems)
+    if problems.is_fatal:
+        return None
+    make = partial(check_stored, pairs, schema.attributes)
+    return _catch_schema_error(STORED_ATTRIBUTES, make, problems)
+
+
+def _parse_stored_attribute(value: Mapping[str, object]) -> tuple[AttributeSchema, object]:
+    return _parse_attribute(value), _required_field(value, "now")
 
 
 def _check_version(doc: Mapping[str, object], problems: Problems) -> None:
@@ -350,8 +421,8 @@ class CollectionStore(ABC):
     """The arrays of one collection. Errors name the collection and the array; what is gone by now is NotFound."""
 
     document: CollectionDocument
-    """The collection's document, as it was when this was opened; attributes may have been added to its schema since,
-    which makes :meth:`exists` return False."""
+    """The collection's document, as it was when this was opened; attributes of its schema may have been added, removed
+    or renamed since, which makes :meth:`exists` return False."""
 
     @abstractmethod
     def exists(self) -> bool:
@@ -360,8 +431,20 @@ class CollectionStore(ABC):
     def add_attribute(self, attribute: AttributeSchema) -> None:
         """Add an attribute with a default to the schema: from then on all arrays have it. This object keeps the old
         schema, and exists no more. SchemaError, Conflict; Unsupported where schemas never change."""
-        remedy = 'collections of layout="hyperslab" take new attributes: convert() it to one'
-        raise Unsupported("a new attribute of a collection in DEKER's layout", node=self.document.name, remedy=remedy)
+        raise self._fixed_schema_error()
+
+    def remove_attribute(self, name: str) -> None:
+        """Remove a custom attribute from the schema, with its values. The same errors."""
+        raise self._fixed_schema_error()
+
+    def rename_attribute(self, name: str, new_name: str) -> None:
+        """Give an attribute another name. The same errors."""
+        raise self._fixed_schema_error()
+
+    def _fixed_schema_error(self) -> Unsupported:
+        message = "another attribute of a collection in DEKER's layout, whose schemas never change"
+        remedy = 'convert() it to a collection of layout="hyperslab"'
+        return Unsupported(message, node=self.document.name, remedy=remedy)
 
     def rename(self, name: str) -> None:
         """Give the collection another name. AlreadyExists; Unsupported where that is more than one step."""

@@ -34,7 +34,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Problem
 from hyperslab.formats.base import Reader
-from hyperslab.formats.collections.base import CollectionDocument, CollectionStore, Layout
+from hyperslab.formats.collections.base import STORED_ATTRIBUTES, CollectionDocument, CollectionStore, Layout
 from hyperslab.formats.format_errors import node_not_found, require_array
 from hyperslab.formats.metadata_json.cells import cell_from_json, cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json
@@ -224,7 +224,8 @@ IDS_SHOWN = 10
 
 def portable_document(document: CollectionDocument) -> str:
     """Return the document as any layout tells it, with the options of the one that it comes from."""
-    doc = {key: value for key, value in document.as_dict.items() if key not in ("layout", KEPT_OPTIONS)}
+    own = ("layout", KEPT_OPTIONS, STORED_ATTRIBUTES)
+    doc = {key: value for key, value in document.as_dict.items() if key not in own}
     return json.dumps(doc | ({"options": document.extra[KEPT_OPTIONS]} if KEPT_OPTIONS in document.extra else {}))
 
 

@@ -74,7 +74,7 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
             raise Unsupported(f"layout {document.layout!r} in format {self._format}", url=self.url, remedy=remedy)
         if document.name in self.collections():
             raise AlreadyExists(f"the collection {document.name!r} exists", url=self.url, node=document.name)
-        made = layout.create(self._where, document, self._settings)
+        made = layout.create(self._where, replace(document, stored_attributes=None), self._settings)
         with self._mutex:
             self._collection_stores[document.name] = made
         return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import isnan, prod
 from typing import Any
@@ -129,9 +129,19 @@ class ArraySchema:
             "fill_value": fill_text(self.fill_value),
         }
 
-    def with_attribute(self, attribute: AttributeSchema) -> ArraySchema:
-        """Return the schema with one more attribute. SchemaError for a name that is taken."""
-        return ArraySchema(self.dimensions, self.dtype, (*self.attributes, attribute), self.fill_value)
+    def with_attributes(self, attributes: Sequence[AttributeSchema], names: Mapping[str, str]) -> ArraySchema:
+        """Return the schema with other attributes. ``names``: by their names of before those that attributes have now,
+        which times start at. SchemaError for a name that is there twice, and where times start at one that is gone."""
+        return ArraySchema(self._starting_at(names), self.dtype, attributes, self.fill_value)
+
+    def _starting_at(self, names: Mapping[str, str]) -> list[AnyDimensionSchema]:
+        """Return the dimensions with the names that attributes have now."""
+        return [
+            replace(each, start_value=f"${names.get(each.attribute, each.attribute)}")
+            if isinstance(each, TimeDimensionSchema) and each.attribute is not None
+            else each
+            for each in self.dimensions
+        ]
 
     def indexes(self, values: Mapping[str, object], shape: Sequence[int] | None = None) -> dict[str, dims.Index]:
         """Return the labels of one array's dimensions by name, from the values of its attributes (for ``$`` starts).
@@ -202,10 +212,10 @@ class VArraySchema(ArraySchema):
     def _key(self) -> tuple[object, ...]:
         return (*ArraySchema._key(self), self.vgrid, self.arrays_shape)
 
-    def with_attribute(self, attribute: AttributeSchema) -> VArraySchema:
-        """Return the schema with one more attribute. SchemaError for a name that is taken."""
-        attributes = (*self.attributes, attribute)
-        return VArraySchema(self.dimensions, self.dtype, attributes, self.fill_value, arrays_shape=self.arrays_shape)
+    def with_attributes(self, attributes: Sequence[AttributeSchema], names: Mapping[str, str]) -> VArraySchema:
+        """Return the schema with other attributes, as that of arrays in one piece does."""
+        dimensions = self._starting_at(names)
+        return VArraySchema(dimensions, self.dtype, attributes, self.fill_value, arrays_shape=self.arrays_shape)
 
     @property
     def is_regular(self) -> bool:

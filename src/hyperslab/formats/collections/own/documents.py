@@ -24,6 +24,7 @@ from hyperslab.chunks.auto import CHUNK_BYTES, auto_chunks
 from hyperslab.errors import FormatError, Invalid, Problem
 from hyperslab.formats.collections.base import CollectionDocument
 from hyperslab.formats.collections.index_file import FILE, FILES
+from hyperslab.formats.collections.stored_attributes import StoredAttributes
 from hyperslab.formats.documents import check_limits, read_document, write_again, write_json
 from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.hdf5.filters import codecs_from_options
@@ -244,6 +245,10 @@ class ArrayDocuments:
     document: CollectionDocument
 
     @cached_property
+    def _stored(self) -> StoredAttributes:
+        return self.document.stored
+
+    @cached_property
     def template(self) -> ArraySpec:
         """A new array without attributes."""
         return new_spec(self.document)
@@ -267,13 +272,13 @@ class ArrayDocuments:
     def new_document(self, record: Record) -> bytes:
         """Return the document of a new array; Invalid when its attributes are too large to be read again."""
         marks = self._marks or self._marks_of(record.values)
-        attributes = write_attributes(records.record_to_json(record), marks)
+        attributes = write_attributes(self._record_to_stored(record), marks)
         return _check_size(self._head + write_json(attributes).rstrip() + b"\n}", record.id)
 
     def parse_record(self, data: bytes, id: str) -> Record:
         """Return the record that a stored document holds; FormatError."""
         problems = Problems(f"{self.document.name}/{id}")
-        record = records.record_from_json(self.document.schema, _own_attributes(data), problems)
+        record = records.record_from_json(self.document.schema, self._present_attributes(data), problems)
         if record.id != id and not problems.is_fatal:
             problems.fatal("id", f"the document is that of the array {record.id}")
         problems.raise_if_fatal()
@@ -282,8 +287,22 @@ class ArrayDocuments:
     def problems(self, data: bytes, id: str) -> list[Problem]:
         """Return the problems of the record in a stored document, also those that a reader survives."""
         problems = Problems(f"{self.document.name}/{id}")
-        records.record_from_json(self.document.schema, _own_attributes(data), problems)
+        records.record_from_json(self.document.schema, self._present_attributes(data), problems)
         return problems
+
+    def _record_to_stored(self, record: Record) -> dict[str, Any]:
+        return records.record_to_json(self._stored.record_to_stored(record))
+
+    def _present_attributes(self, data: bytes) -> Mapping[str, object]:
+        return self._by_present_names(_own_attributes(data))
+
+    def _by_present_names(self, attributes: Mapping[str, object]) -> dict[str, Any]:
+        """Return the attributes of a document with the names of the schema in those that are the record."""
+        found = dict(attributes)
+        for part in (records.PRIMARY, records.CUSTOM):
+            if isinstance(values := found.get(part), Mapping):
+                found[part] = dict(self._stored.to_present(values))
+        return found
 
     def parse_spec(self, data: bytes, id: str) -> ArraySpec:
         """Return the array of a stored document; FormatError."""
@@ -291,8 +310,12 @@ class ArrayDocuments:
         if not spec.is_array or len(spec.shape) != len(self.document.schema.dimensions):
             message = "the document is not that of an array of this collection"
             raise FormatError(message, problems=(Problem(f"{self.document.name}/{id}", "array", message),))
-        own = {name: spec.attrs.get(name) for name in RECORD_ATTRIBUTES}
-        return spec.evolve(layout={**spec.layout, READ_STATE: {"attrs": own, "shape": spec.shape}})
+        stored = spec.attrs.get(records.CUSTOM) or {}
+        later = {name: value for name, value in stored.items() if name not in self._stored.known}
+        attrs = self._by_present_names(spec.attrs)
+        own = {name: attrs.get(name) for name in RECORD_ATTRIBUTES}
+        state = {"attrs": own, "shape": spec.shape, "later": later}
+        return spec.evolve(attrs=attrs, layout={**spec.layout, READ_STATE: state})
 
     @cached_property
     def _template_as_stored(self) -> ArraySpec:
@@ -317,10 +340,8 @@ class ArrayDocuments:
         """Return the document of an array with another record, and labels that follow it; what others have added to the
         one that is ``stored`` stays, also values of attributes that came into the schema since it was read here."""
         indexes = self.document.schema.indexes(record.values, spec.shape)
-        known = {each.name for each in self.document.schema.attributes}
-        custom = stored.attrs.get(records.CUSTOM) or {}
-        later = {name: value for name, value in custom.items() if name not in known}
-        made = records.record_to_json(record)
+        later = stored.layout[READ_STATE]["later"]
+        made = self._record_to_stored(record)
         attrs = {**spec.attrs, **made, records.CUSTOM: {**made[records.CUSTOM], **later}}
         return _check_size(write_again(render(spec.evolve(attrs=attrs, indexes=indexes))[NAME]), record.id)
 

@@ -306,18 +306,36 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
     def add_attribute(self, attribute: AttributeSchema) -> None:
         """Add an attribute with a default to the schema: one document changes, whatever the number of arrays. Whoever
         has the collection open goes on with the new schema at the next look. SchemaError, Conflict."""
+        document = self.document.with_attribute(attribute)
+        stored = document.stored.attributes[-1]
         self.require_writable()
-        if attribute.primary or not attribute.has_default:
-            message = f"the new attribute {attribute.name!r} is primary, or has no default"
-            remedy = "give default=, None for unset: arrays that are there need a value"
-            raise SchemaError(message, node=self.keys.name, remedy=remedy)
-        document = replace(self.document, schema=self.document.schema.with_attribute(attribute))
+        if self.manifests is None and self.index_database is not None:
+            # Lock order: who opens the file holds the same folder, so it is open before that is held here.
+            self.index_database.stamps()
         with self._lock_document():
             if self.manifests is not None:  # before, so that nobody publishes rows that lack values of it
-                self.manifests.add_attribute(attribute)
-            self.store.put(self.keys.document, base.document_bytes(document), durable=self.settings.durable)
+                self.manifests.add_attribute(stored)
+            self._put_document(document)
             if self.manifests is None and self.index_database is not None:
-                self.index_database.add_attribute(attribute)
+                self.index_database.add_attribute(stored)
+
+    def remove_attribute(self, name: str) -> None:
+        """Remove a custom attribute from the schema by the same one document; its values stay in those of the arrays
+        until these are written again, and nobody reads them. SchemaError, Conflict."""
+        self._change_document(self.document.without_attribute(name))
+
+    def rename_attribute(self, name: str, new_name: str) -> None:
+        """Give an attribute another name by the same one document; those of the arrays, and the index, keep the name
+        that it had first. SchemaError, Conflict."""
+        self._change_document(self.document.with_attribute_name(name, new_name))
+
+    def _change_document(self, document: CollectionDocument) -> None:
+        self.require_writable()
+        with self._lock_document():
+            self._put_document(document)
+
+    def _put_document(self, document: CollectionDocument) -> None:
+        self.store.put(self.keys.document, base.document_bytes(document), durable=self.settings.durable)
 
     def rename(self, name: str) -> None:
         """Give the collection another name, by one rename of its folder. Who has it open finds it gone, and what is

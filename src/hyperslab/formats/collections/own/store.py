@@ -81,6 +81,7 @@ class StoredCollection:
         self.keys = CollectionKeys(document.name)
         self.documents = ArrayDocuments(document)
         self.document = document
+        self._stored = document.stored
         self._data = data
         self._stamp = stamp
         self.batches = BatchCommits(self.store, self.keys)
@@ -222,7 +223,7 @@ class StoredCollection:
         come by requests and can be swapped."""
         if self.document.extra.get("index", "stored") != "stored":
             return None
-        attributes, traits = self.document.schema.attributes, self.store.traits
+        attributes, traits = self._stored.attributes, self.store.traits
         if traits.concurrency is not None and traits.swaps:
             return ManifestIndex(attributes, self.store, self.keys.folder(MANIFESTS), self.exists)
         path = self.store.locate(self.keys.index)
@@ -271,7 +272,8 @@ class StoredCollection:
         change = IndexChange(pending=bool(made) and self.has_key)
         for record in [*made, *changed]:
             stamp = stamps.get(record.id) or self.store.stamp(self.keys.array_document(record.id))
-            change.rows.append(database.row(record, UNSURE if stamp is None else stamp_digest(stamp)))
+            mark = UNSURE if stamp is None else stamp_digest(stamp)
+            change.rows.append(database.row(self._stored.record_to_stored(record), mark))
         with database.following(change) as follows:
             if self.manifests is not None:
                 found = self._generations.swap(parts)
@@ -472,7 +474,8 @@ class CollectionCreation:
                 else:
                     self._store.put_new(pairs, durable=self._durable)
         if not self._collection.exists():
-            raise CollectionNotFound("the collection was removed", url=self._store.url, node=self._keys.name)
+            message = "the collection was removed, or its schema was changed"
+            raise CollectionNotFound(message, url=self._store.url, node=self._keys.name, remedy="open it anew")
         if self._batch is not None:
             self._collection.batches.commit(self._batch, durable=self._durable)
         database = self._collection.index_database
