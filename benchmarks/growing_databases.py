@@ -1,4 +1,4 @@
-"""What look-ups cost as a database grows, in hyperslab, DEKER and ArcticDB; called by hand.
+"""What look-ups cost as a database grows, in hyperslab, DEKER, ArcticDB and xarray_mongodb; called by hand.
 
 ``python -m benchmarks.growing_databases [--sizes 1000,10000,100000] [--places disk,s3]``: a table in Markdown for each
 place. Before: ``python .ci/peers.py --make deker arcticdb``. A database grows from one size to the next, as long as a
@@ -17,14 +17,18 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from math import log10
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
 from benchmarks.children import Child
+from hyperslab.testing.mongod import running
 
 OURS, DEKER, ARCTIC = "hyperslab", "deker", "arcticdb"
+MONGO, PEER = "mongo", "xarray_mongodb"
+TITLES = {OURS: "hyperslab", DEKER: "DEKER", ARCTIC: "ArcticDB", MONGO: "hyperslab, MongoDB", PEER: "xarray_mongodb"}
 QUESTIONS: dict[str, tuple[str, list[int]]] = {
     "one by its key, with its cells": ("key", [503]),
     "the 100 of a range of a number that is in no key": ("range", [300, 100]),
@@ -60,17 +64,18 @@ class Library:
     built: dict[int, float] = field(default_factory=dict)
     figures: dict[str, Figures] = field(default_factory=dict)
     problem: str = ""
+    is_filled_by_other: bool = False
 
     def call(self, what: str, *arguments: Any) -> Any:
         """Ask a process of its own."""
         own = Path(__file__).parents[1] / ".venvs" / self.name / "bin" / "python"
         with ExitStack() as stack:
-            python = Path(sys.executable) if self.name == OURS else own
+            python = own if self.name in (DEKER, ARCTIC) else Path(sys.executable)
             return Child(python, _MODULE, [self.name], stack).ask(what, self.place, self.options, *arguments)
 
     def grow(self, size: int) -> None:
-        """Make records until there are so many."""
-        self.built[size] = self.call("build", self.size, size)
+        """Make records until there are so many, unless another library did at the same place."""
+        self.built[size] = 0.0 if self.is_filled_by_other else self.call("build", self.size, size)
         self.size = size
 
     def expect(self, size: int) -> float:
@@ -124,7 +129,12 @@ def on_disk() -> Iterator[tuple[list[Library], None]]:
         places[ARCTIC] = f"lmdb://{folder}/{ARCTIC}?map_size=20GB"
         for name in places:
             (folder / name).mkdir()
-        yield [Library(name, place, {}) for name, place in places.items()], None
+        libraries = [Library(name, place, {}) for name, place in places.items()]
+        with running() as url:
+            libraries.append(Library(MONGO, f"{url}/growing", {}))
+            if find_spec("xarray_mongodb"):
+                libraries.append(Library(PEER, f"{url}/growing", {}, is_filled_by_other=True))
+            yield libraries, None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -161,7 +171,7 @@ def print_table(libraries: list[Library], sizes: list[int]) -> None:
             row.append(" / ".join(f"x {slope(each):.1f}" for each in (found.cold, found.warm)))
             row.append(f"{max(found.memory.values(), default=0):.0f}")
             row += [", ".join(map(str, found.requests.values()))] * with_requests
-            print(f"| {title} | {library.name} | {' | '.join(row)} |")
+            print(f"| {title} | {TITLES[library.name]} | {' | '.join(row)} |")
     for library in libraries:
         print(
             library.name, "filled in", {size: round(each, 1) for size, each in library.built.items()}, library.problem

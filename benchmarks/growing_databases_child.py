@@ -2,7 +2,7 @@
 
 Runs in the Python of hyperslab, of DEKER or of ArcticDB. All hold the same records: ten stations, each an hour, with 24
 cells, and a number that stands in no key. In ArcticDB a record is a symbol named by station and hour, with the rest as
-its metadata.
+its metadata; in MongoDB an object with the same name, and all as attributes.
 """
 
 from __future__ import annotations
@@ -151,6 +151,84 @@ class Symbols:
                 yield found.metadata["run"]
 
 
+class Objects:
+    """The objects of a MongoDB database, by hyperslab or, on the same documents, by xarray_mongodb: that has neither
+    names nor queries, so that its user asks the documents, as its manual says."""
+
+    def __init__(self, peer: Any, ours: bool) -> None:
+        import pymongo
+        import xarray
+
+        self._example = xarray.DataArray(cells(0), dims="x", attrs=self._attrs(0)).chunk()  # what dask and it import
+        self._peer, self._ours, self._connect = peer, ours, pymongo.MongoClient
+        self._objects: Any = None
+
+    def open(self, place: str, options: dict[str, Any], mode: str) -> None:
+        """Connect to the server."""
+        database = self._connect(place).get_default_database()
+        self._meta = database.xarray.meta
+        ours = {"search_index": ["station", "run"]} if self._ours else {}
+        self._objects = self._peer.XarrayMongoDB(database, **ours)
+
+    def begin(self) -> None:
+        """Make the indexes with the first object, which the others are copies of."""
+        _, future = self._objects.put(self._example, name=self._name(0))
+        future.compute(scheduler="sync")
+
+    def add(self, numbers: range) -> None:
+        """Make records: the documents that ``put`` makes, many at a time."""
+        from bson import ObjectId
+
+        first = self._meta.find_one({"name": self._name(0)})
+        chunks = self._meta.database.xarray.chunks
+        chunk = chunks.find_one({"meta_id": first["_id"]})
+        new = [(ObjectId(), number) for number in numbers if number]
+        self._meta.insert_many(
+            {**first, "_id": id, "name": self._name(number), "attrs": self._attrs(number)} for id, number in new
+        )
+        chunks.insert_many(
+            {**chunk, "_id": ObjectId(), "meta_id": id, "data": cells(number).tobytes()} for id, number in new
+        )
+
+    def key(self, number: int) -> list[int]:
+        """Read the cells of one by its name, or by its attributes."""
+        if self._ours:
+            return [int(self._objects.get(self._name(number), load=True)[0])]
+        attrs = {f"attrs.{name}": value for name, value in self._attrs(number).items() if name != "run"}
+        return [int(self._objects.get(self._meta.find_one(attrs)["_id"], load=True)[0])]
+
+    def range(self, low: int, count: int) -> list[int]:
+        """Find those whose number lies in a range."""
+        if self._ours:
+            return self._runs(self._objects.find({"run": slice(low, low + count)}))
+        within = {"$gte": low, "$lt": low + count}
+        return self._runs_of_documents(self._meta.find({"attrs.run": within}).sort("_id"))
+
+    def newest(self, count: int) -> list[int]:
+        """Find the last ones."""
+        if self._ours:
+            return self._runs(self._objects.find(order="-created", limit=count))
+        return self._runs_of_documents(self._meta.find().sort("_id", -1).limit(count))
+
+    def attribute(self, station: int, count: int) -> list[int]:
+        """Find the first ones of a station."""
+        if self._ours:
+            return self._runs(self._objects.find({"station": f"S{station}"}, limit=count))
+        return self._runs_of_documents(self._meta.find({"attrs.station": f"S{station}"}).sort("_id").limit(count))
+
+    def _name(self, number: int) -> str:
+        return f"S{number % STATIONS}-{number // STATIONS:08d}"
+
+    def _attrs(self, number: int) -> dict[str, Any]:
+        return {**key(number), "run": number}
+
+    def _runs(self, found: Iterable[Any]) -> list[int]:
+        return [each.attrs["run"] for each in found]
+
+    def _runs_of_documents(self, found: Iterable[Any]) -> list[int]:
+        return [each["attrs"]["run"] for each in found]
+
+
 class Asked:
     """What is asked for, by name."""
 
@@ -158,6 +236,14 @@ class Asked:
         self._library: Any
         if library == "arcticdb":
             self._library = Symbols()
+        elif library == "mongo":
+            import hyperslab.mongo
+
+            self._library = Objects(hyperslab.mongo, True)
+        elif library == "xarray_mongodb":
+            import xarray_mongodb
+
+            self._library = Objects(xarray_mongodb, False)
         elif library == "deker":
             import deker
 
