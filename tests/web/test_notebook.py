@@ -78,6 +78,25 @@ def test_what_a_notebook_is_given(root: hs.Group) -> None:
     again.close()
 
 
+@pytest.mark.parametrize(
+    "query", ["token=wrong", "token=", "token", "x&token=wrong", "to%6ben=wrong", "token=a&token=b"]
+)
+def test_no_cookie_for_a_wrong_token(root: hs.Group, query: str) -> None:
+    """Who comes by a name that leads here, or has another account of this machine, could read everything with it."""
+    explorer = root.explore()
+    address, _, rest = explorer.url.partition("/#token=")
+    token = rest.partition("&")[0]
+    try:
+        for host in ("evil.example", address.partition("://")[2]):
+            answer = httpx.get(f"{address}/?{query}", headers={"host": host})
+            assert (answer.status_code, answer.headers.get("set-cookie")) == (403, None)
+        right = httpx.get(f"{address}/?token={token}")
+        assert (right.status_code, "set-cookie" in right.headers) == (303, True)
+        assert httpx.get(f"{address}/api/browse", cookies=right.cookies).status_code == 200
+    finally:
+        explorer.close()
+
+
 def test_the_height_of_a_frame_is_a_number(root: hs.Group) -> None:
     for height in (0, "640"):
         with pytest.raises(Invalid, match="height"):

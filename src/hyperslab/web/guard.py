@@ -69,7 +69,8 @@ class Admission:
     the pages of other sites that may read what is answered, ``*`` for all; ``names``: those that are ours.
 
     ``frames``: pages of other sites may show ours in a frame, as notebooks do, also by the name of a proxy. Its files
-    need no token then: the page has one in its address, and sends it along with all that it asks.
+    need no token then: the page has one in its address, and sends it along with all that it asks. What comes with a
+    query needs one.
     """
 
     host: str
@@ -292,7 +293,8 @@ class Guard:
             return answer(405, "ReadOnly", "everything here is read-only", remedy="use GET or HEAD", **close)
         if b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0":
             return answer(400, "Invalid", "a request with a body", remedy="leave it out", connection="close")
-        is_open = admission.frames and is_of_page(scope["path"])
+        # a query may hold a token, for which the page gives the cookie that opens everything
+        is_open = admission.frames and not query and is_of_page(scope["path"])
         if not (is_open or admission.is_let_in(headers, query.decode("latin-1"))):
             remedy = "open the address that the server printed, with its token, or send the headers of the server"
             return answer(403, "WrongCredentials", "this takes the token of the server", remedy=remedy)
