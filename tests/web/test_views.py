@@ -786,3 +786,27 @@ def test_a_damaged_chunk_among_few_is_a_gap(sparse: httpx.Client) -> None:
     assert (np.nanmax(cells), np.nanmin(cells), np.isnan(cells).any()) == (0, 0, False)  # a block has another row, too
     head, cells = view(sparse, "/broken", x="dim_1", y="dim_0", width=200, height=4096, y_range="0:4500")
     assert np.isfinite(cells).all() and head["gap_count"] == 1
+
+
+def test_chunks_among_few_that_are_not_read_in_time_are_no_fill_value(
+    sparse: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "_SECONDS", -1.0)
+    head, cells = view(sparse, "/plane", x="dim_1", y="dim_0", width=100, height=100)
+    assert (head["is_exact"], [gap["error"]["class"] for gap in head["gaps"]]) == (True, ["Timeout"] * 3)
+    assert np.argwhere(np.isnan(cells[0])).tolist() == [[0, 0], [50, 30], [99, 99]]
+    assert np.nanmax(cells) == np.nanmin(cells) == head["cell_maximum"] == 2
+
+
+def test_a_damaged_index_of_a_shard_among_few_is_a_gap(tmp_path: Path) -> None:
+    """Which chunks were ever written is then not known, and those of other shards are read."""
+    with hs.create(tmp_path / "a.zarr") as root:
+        made = root.create_array("x", shape=(4000, 40), dtype="f8", chunks=(1, 20), shards=(100, 40), fill_value=1)
+        made[5, 5] = 4
+        made[3004, 25] = 9  # every other row is read
+    shard = tmp_path / "a.zarr" / "x" / "c" / "0" / "0"
+    shard.write_bytes(shard.read_bytes()[:-8] + b"damaged!")
+    with hs.serve(tmp_path, token="") as server, httpx.Client(base_url=server.address) as client:
+        head, cells = view(client, "/x", tmp_path.name + "/a.zarr", x="dim_1", y="dim_0", width=40, height=4000)
+    assert {gap["error"]["class"] for gap in head["gaps"]} == {"CorruptChunk"}
+    assert np.nanmax(cells) == 9 and np.isnan(cells[0, :, 0]).any() and np.isfinite(cells[0, :, 0]).any()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from math import frexp, isfinite, prod
@@ -368,25 +369,27 @@ def is_within_budget(view: ReducedView) -> bool:
 
 def list_written(view: ReducedView) -> list[Coords] | None:
     """Return the chunks at hand that were ever written and that a view of every cell has cells in; None where they are
-    many, or where nothing tells which they are."""
+    many, or where nothing tells which they are, such as the index of a shard that is damaged."""
     source, cuts = view.array._cells.source, view.array.grid.axes
     is_uniform = not (isinstance(view.source, Decoded) and view.source.has_channels)  # else the fill value is no number
     if source.traits.concurrency is not None or not source.traits.lists_chunks or not is_uniform:
         return None
     here = {axis: cuts[axis].find(place) for axis, place in view.fixed.items()}
     some = {axis.axis: _some_chunks(axis, cuts[axis.axis]) for axis in view.axes}
-    sample = list(product(*(some.get(axis, [here.get(axis, 0)]) for axis in range(len(cuts)))))
-    sizes = [source.stored_sizes([coords]) for coords in sample]
-    if None in sizes or 2 * sum(map(bool, sizes)) > len(sizes):
-        return None
+    sample = product(*(some.get(axis, [here.get(axis, 0)]) for axis in range(len(cuts))))
     found: list[Coords] = []
     deadline = time.monotonic() + _LIST_SECONDS
-    for number, coords in enumerate(source.stored_coords()):
-        if number > _MOST_LISTED or len(found) > MOST_CHUNKS or time.monotonic() > deadline:
+    with suppress(*DAMAGE):
+        sizes = [source.stored_sizes([coords]) for coords in sample]
+        if None in sizes or 2 * sum(map(bool, sizes)) > len(sizes):
             return None
-        if all(coords[axis] == chunk for axis, chunk in here.items()) and all(view.span_in(coords)):
-            found.append(coords)
-    return found
+        for number, coords in enumerate(source.stored_coords()):
+            if number > _MOST_LISTED or len(found) > MOST_CHUNKS or time.monotonic() > deadline:
+                return None
+            if all(coords[axis] == chunk for axis, chunk in here.items()) and all(view.span_in(coords)):
+                found.append(coords)
+        return found
+    return None
 
 
 def _some_chunks(axis: ViewAxis, cut: Axis) -> list[int]:
@@ -418,18 +421,22 @@ def read_boxes(view: ReducedView, take: Taker, goes_on: Reads) -> list[dict[str,
     deadline = time.monotonic() + _SECONDS
     gaps: list[dict[str, object]] = []
 
+    def leave_out(rows: range, columns: range, kind: str, message: str) -> None:
+        """Add a gap; the cells in it are missing, and not the fill value where that stands for all that is not read."""
+        if view.written is not None:
+            take(rows.start, columns.start, np.full((len(rows), len(columns)), np.nan))
+        gaps.append(_gap(view, rows, columns, kind, message))
+
     def read(rows: range, columns: range) -> HyperslabError | None:
         """Read a box; returns what is wrong with it."""
         if not goes_on():
             raise Conflict("nobody waits for the view any more")
         if time.monotonic() > deadline:
-            gaps.append(_gap(view, rows, columns, "Timeout", f"this was not read within {_SECONDS:g} seconds"))
+            leave_out(rows, columns, "Timeout", f"this was not read within {_SECONDS:g} seconds")
             return None
         try:
             take(rows.start, columns.start, view.read(rows, columns))
         except DAMAGE as error:
-            if view.written is not None:  # these cells are not the fill value
-                take(rows.start, columns.start, np.full((len(rows), len(columns)), np.nan))
             return error
         return None
 
@@ -439,7 +446,7 @@ def read_boxes(view: ReducedView, take: Taker, goes_on: Reads) -> list[dict[str,
         for part in parts:
             error = read(*part) if len(parts) > 1 else error
             if error is not None:
-                gaps.append(_gap(view, *part, type(error).__name__, error.said))
+                leave_out(*part, type(error).__name__, error.said)
     return gaps
 
 
