@@ -10,16 +10,19 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hyperslab as hs
+from hyperslab.cli import main
 from hyperslab.database import ArraySchema, AttributeSchema, Client, Collection, DimensionSchema, VArraySchema
 from hyperslab.errors import AlreadyExists, ClientError, HyperslabError, Invalid, ReadOnly, Unsupported
 
@@ -136,6 +139,66 @@ def test_moments_that_have_no_versions(tmp_path: Path) -> None:
         with pytest.raises(Unsupported):
             client.create_collection("wrong", WHOLE, keep_versions=True, layout="deker")
         assert sorted(each.name for each in client) == ["air", "other"]
+
+
+def test_a_url_says_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Client("kept.db") as client:
+        array = client.create_collection("air", WHOLE, keep_versions=True).create({"day": 1}, {"note": "first"})
+        array[:].update(np.full((4, 6), 1, np.int32))
+        moment = now()
+        array[:].update(np.full((4, 6), 2, np.int32))
+        array.update_custom_attributes({"note": "second"})
+        id = array.id
+    plain, zoned = moment.replace(tzinfo=None).isoformat(), moment.astimezone(timezone(timedelta(hours=2))).isoformat()
+    for at in (plain, zoned, plain.replace(":", "%3A")):
+        for place in (f"kept.db?at={at}", f"{tmp_path}/kept.db?at={at}", f"file://{tmp_path}/kept.db?at={at}"):
+            with hs.open(place) as root:
+                assert root[f"air/{id}"][0, 0] == 1
+                assert pickle.loads(pickle.dumps(root))[f"air/{id}"][0, 0] == 1
+            with Client(place, mode="r") as client:
+                assert client.get_collection("air").query(note="first").to_xarray(stack="day")["air"][0, 0, 0] == 1
+                with pytest.raises(Invalid, match="already"):
+                    client.get_collection("air", at=moment)
+    url = f"kept.db?at={plain}"
+    assert Path("kept.db").is_dir() and os.listdir() == ["kept.db"]
+    with hs.open(f"kept.db/collections/air?at={plain}") as group:
+        assert group[id][0, 0] == 1
+    with xr.open_dataset(url, group=f"air/{id}") as found:  # the engine is found out
+        assert int(found[id][0, 0]) == 1
+    assert hs.check(url, deep=True) == []
+    hs.convert(url, "before.zarr")
+    assert hs.open("before.zarr")[f"air/{id}"][0, 0] == 1
+    assert hs.diff(url, "before.zarr") == [] and hs.diff("kept.db", "before.zarr") != []
+    for words in (
+        ("get", url, f"air/{id}", "-s", "x=0", "-s", "y=0"),
+        ("get", f"kept.db/air/{id}?at={plain}", "-s", "x=0", "-s", "y=0"),
+        ("db", "get", url, "air", "day=1", "-s", "x=0", "-s", "y=0"),
+    ):
+        done = CliRunner().invoke(main, list(words))
+        assert done.stdout == "1\n", (words, done.output)
+    assert id in CliRunner().invoke(main, ["db", "query", url, "air", "note=first"]).stdout
+    assert CliRunner().invoke(main, ["db", "delete", url, "air", "--yes"]).exit_code == 6
+    for change in (lambda: Client(url), lambda: hs.open(url, "r+"), lambda: hs.repair(url, dry_run=False)):
+        with pytest.raises(ReadOnly, match="only read"):
+            change()
+    with pytest.raises(ReadOnly, match="only read"):
+        hs.convert("before.zarr", url, overwrite=True, format="collections")
+    for place in (f"before.zarr?at={plain}", f"before.zarr/air?at={plain}"):
+        for look in (hs.open, hs.check, lambda place: hs.convert(place, "copy.zarr")):
+            with pytest.raises(Unsupported, match="keeps no versions"):
+                look(place)
+    with pytest.raises(Invalid, match="no moment"):
+        hs.open("kept.db?at=yesterday")
+    with pytest.raises(Invalid, match="already"):
+        hs.open(url, at=moment)
+    assert sorted(os.listdir()) == ["before.zarr", "kept.db"]
+
+
+def test_a_folder_of_that_very_name_is_no_moment(tmp_path: Path) -> None:
+    hs.create(tmp_path / "a.zarr").create_array("x", data=np.arange(3))
+    os.rename(tmp_path / "a.zarr", tmp_path / "a.zarr?at=2026-01-01")
+    assert hs.open(tmp_path / "a.zarr?at=2026-01-01")["x"][2] == 2
 
 
 def test_changes_of_an_array_are_told(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hyperslab.errors import FormatError, Invalid, NotFound, ReadOnly, Unsupport
 from hyperslab.stores import DirectoryStore, MemoryStore, ZipStore
 from hyperslab.stores.credentials import plain_options, redact, redact_text
 from hyperslab.stores.location import Location, Probe, local_path
+from hyperslab.stores.moments import split_moment
 
 
 class Counting(MemoryStore):
@@ -332,3 +334,40 @@ def test_pickle(tmp_path: Path) -> None:
         where = Location.of(target)
         assert pickle.loads(pickle.dumps(where)) == where
         assert hash(where) == hash(Location.of(target))
+
+
+NOVEMBER = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "rest", "moment"),
+    [
+        ("a.db?at=2026-11-01", "a.db", NOVEMBER),
+        ("s3://b/a.db?at=2026-11-01T02:00+02:00", "s3://b/a.db", NOVEMBER),
+        ("mongodb://h/d?at=2026-11-01&collection=c#n", "mongodb://h/d?collection=c#n", NOVEMBER),
+        ("mongodb://h/d?collection=c&at=2026-11-01#n", "mongodb://h/d?collection=c#n", NOVEMBER),
+        ("mongodb://h/d#n?at=2026-11-01", "mongodb://h/d#n?at=2026-11-01", None),
+        ("a#b?at=2026-11-01", "a#b", NOVEMBER),
+        ("a.db?that=2026-11-01", "a.db?that=2026-11-01", None),
+        ("a.db", "a.db", None),
+    ],
+)  # fmt: skip
+def test_moments_of_places(text: str, rest: str, moment: datetime | None) -> None:
+    assert split_moment(text) == (rest, moment)
+    where = Location.of(text)
+    assert where.moment == moment
+    assert pickle.loads(pickle.dumps(where)).moment == moment
+    if moment is not None:
+        with pytest.raises(Invalid, match="already"):
+            where.as_of(moment)
+
+
+def test_places_beside_one_of_a_moment(tmp_path: Path) -> None:
+    where = Location.of(tmp_path / "a").as_of(datetime(2026, 1, 1, tzinfo=UTC))
+    above, beside = where.above(), where.at("../b")
+    assert above is not None and beside is not None
+    assert above.moment == beside.moment == where.moment and where.path == str(tmp_path / "a")
+    assert where.identity != Location.of(tmp_path / "a").identity
+    for wrong in ("a?at=", "a?at=2026-13-01", "a?at=9999-12-31T23:59-23:59"):
+        with pytest.raises(Invalid, match="no moment"):
+            Location.of(wrong)

@@ -24,6 +24,7 @@ from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.errors import HyperslabError, Invalid, LabelError, NodeNotFound, SelectionError
 from hyperslab.formats.enclosing import find_above, find_tree_above
+from hyperslab.formats.opening import locate_version
 from hyperslab.group import Group
 from hyperslab.model.dims import axis_names
 from hyperslab.model.guessing import meant
@@ -227,12 +228,14 @@ def open_dataset(
 
     NodeNotFound for the place of a node that a dataset has not, NotFound where no dataset is.
     """
-    options: dict[str, Any] = {"at": at, **({"allow_external": allow} if allow else {})}
-    where = Location.of(url, storage)
+    options: dict[str, Any] = {"allow_external": allow} if allow else {}
+    where = locate_version(Location.of(url, storage), at)
     found = find_above(where) or find_tree_above(where)
     if found is not None:
         above, path = found
+        options["at"] = where.moment
         return api.open(above.url, format=format, path=path, storage_options=storage, **options)
+    options["at"] = at
     node = api.open(url, format=format, storage_options=storage, **options)
     return Group(node._session, "") if node._session.reader.is_single_array else node
 

@@ -38,7 +38,7 @@ from hyperslab.conversion.verify import verify_target
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats import SCHEMES, format_for_new, get_format
 from hyperslab.formats.base import Format, Moment
-from hyperslab.formats.opening import check_room, locate_version
+from hyperslab.formats.opening import check_room, locate_version, refuse_moment
 from hyperslab.group import Group
 from hyperslab.model.amounts import parse_size
 from hyperslab.model.paths import split
@@ -309,6 +309,7 @@ def _two_sides(
 ) -> tuple[Location, Location]:
     """Return the places of the source, joined or as of a moment where that is wanted, and of the target."""
     source, target = two_sides(src, dst, options)
+    refuse_moment(target)
     if along is not None or packing != "same":
         source = source.with_join(along, packing)
     return locate_version(source, at), target

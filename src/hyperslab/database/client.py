@@ -23,7 +23,9 @@ from hyperslab.errors import (
     CollectionNotFound,
     FormatError,
     HyperslabError,
+    Invalid,
     Problem,
+    ReadOnly,
     SchemaError,
     Unsupported,
 )
@@ -73,7 +75,8 @@ class Client:
     whose warnings name what is passed over. Of an ``executor`` the number of threads is taken, and
     ``write_lock_check_interval`` changes nothing: both are there for DEKER's callers, as is
     ``skip_collection_create_memory_check``, which lets collections of arrays beyond the limit be made. Other keywords
-    are kept in ``kwargs``. ClientError for arguments that make no sense.
+    are kept in ``kwargs``. ``?at=2026-11-01T00:00`` at the end of the place: the collections as they were then, to be
+    read, as of ``get_collection(at=...)``. ClientError for arguments that make no sense.
     """
 
     def __init__(
@@ -100,18 +103,25 @@ class Client:
         _set_level(loglevel)
         # DEKER takes, and keeps, any keyword. One that is nearly one of these is a slip.
         for name in kwargs:
-            meant_name = {"at": "at= belongs to get_collection()"}.get(name) or nearest(name, _OPTIONS)
+            meant_name = {"at": "at= belongs to get_collection(), or behind ? of the place"}.get(name) or nearest(
+                name, _OPTIONS
+            )
             if meant_name is not None:
                 raise ClientError(f"a client has no option {name!r}", remedy=meant_name)
         self.kwargs = kwargs
+        place, moment = place_of(uri)
+        if moment is not None and mode != "r":
+            remedy = "open it with mode='r', or leave at= out"
+            raise ReadOnly("an older state of collections is only read", url=place, remedy=remedy)
         options = {
             "storage_options": storage_options,
+            "at": moment,
             "workers": workers or getattr(executor, "_max_workers", None),
             "lock_timeout": float(max(write_lock_timeout, 0)),
             "memory_limit": self.memory_limit if self.memory_limit < parse_memory_limit(0) else None,
             "durable": durable,
         }
-        self._connection = Connection(place_of(uri), mode, self.memory_limit, options)
+        self._connection = Connection(place, mode, self.memory_limit, options)
         self._past_connections: list[Connection] = []
         self._connection.open()
 
@@ -236,6 +246,8 @@ class Client:
         connection = self._connection
         if at is not None:
             connection.require_open()
+            if connection.options.get("at") is not None:
+                raise Invalid("the client is of a moment already", url=self.url, remedy="leave at= out of one of them")
             options = {**connection.options, "at": at}
             connection = Connection(connection.place, "r", self.memory_limit, options)
             connection.open()

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote
@@ -33,6 +34,7 @@ from hyperslab.formats.collections.tree import CollectionTreeReader
 from hyperslab.model.schemas import ArraySchema, VArraySchema
 from hyperslab.model.schemas.arrays import check_collection_name
 from hyperslab.stores.credentials import redact
+from hyperslab.stores.moments import split_moment
 
 
 @dataclass(repr=False)
@@ -271,19 +273,20 @@ _THIS_MACHINE = ("", "localhost")
 _PERMITTED = "look at the permissions of the folder above, or open it with mode='r'"
 
 
-def place_of(uri: object) -> str:
-    """Return the path or URL of a URI. ``file:rel`` and ``file://./rel`` are relative to the working directory, as
-    paths are.
+def place_of(uri: object) -> tuple[str, datetime | None]:
+    """Return the path or URL of a URI, and the moment that it says (``?at=``). ``file:rel`` and ``file://./rel`` are
+    relative to the working directory, as paths are.
 
-    ClientError for what is empty, no text and no path, or on another machine.
+    ClientError for what is empty, no text and no path, or on another machine; Invalid for what is no moment.
     """
-    if isinstance(uri, os.PathLike):
-        return os.path.abspath(os.fsdecode(uri))
-    if not isinstance(uri, str) or not uri.strip():
+    if not isinstance(uri, str | os.PathLike) or not os.fsdecode(uri).strip():
         raise ClientError(f"{uri!r} is no place", remedy="give a URI such as file:///data/store, or a path")
-    if uri.lower().startswith("file:"):
-        return os.path.abspath(_file_path(uri[len("file:") :], uri))
-    return uri if _SCHEME.match(uri) else os.path.abspath(uri)
+    text, moment = split_moment(os.fsdecode(uri))
+    if isinstance(uri, str) and text.lower().startswith("file:"):
+        text = _file_path(text[len("file:") :], text)
+    elif isinstance(uri, str) and _SCHEME.match(text):
+        return text, moment
+    return os.path.abspath(text), moment
 
 
 def _file_path(rest: str, uri: str) -> str:

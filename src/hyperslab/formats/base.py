@@ -107,6 +107,8 @@ class FormatTraits:
     what becomes of a new array."""
     has_collections: bool = False
     """A dataset is a root of collections of arrays that stand for themselves."""
+    keeps_versions: bool = False
+    """``opening.check_moment``: a dataset is read as it was at the ``moment`` of its place."""
     keeps_consolidated: bool = False
     """``api.add_consolidated``: a dataset that is made whole ends with consolidated metadata."""
     dimension_scope: Literal["group", "dataset"] | None = None
@@ -436,11 +438,6 @@ class Format(ABC):
     def allowing(self, places: Sequence[str] | bool) -> Format:
         """Return the format that follows links to these folders and URLs too, True for all; Invalid."""
         raise Invalid(f"format {self.name} has no option 'allow_external'", remedy="leave it out")
-
-    def place_at(self, where: Location, moment: Moment) -> Location:
-        """Return the place of the version of a dataset that was the present one at a moment. Unsupported where the
-        format keeps no versions, Invalid."""
-        raise Unsupported(f"format {self.name} keeps no versions", url=where.url, remedy="leave at= (--at) out")
 
     def placed(self, where: Location) -> None:
         """Correct what a dataset says of its place, after it was made elsewhere and moved to ``where``."""

@@ -20,7 +20,7 @@ from dataclasses import fields
 from typing import Literal
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import Invalid, NotFound, ReadOnly, Unsupported
+from hyperslab.errors import Invalid, NotFound, ReadOnly, SchemaError, Unsupported
 from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
 from hyperslab.formats.base import Format, Mode, Moment
 from hyperslab.formats.signatures import (
@@ -32,6 +32,7 @@ from hyperslab.formats.signatures import (
     unknown_format_error,
 )
 from hyperslab.model.guessing import nearest
+from hyperslab.model.schemas.dimensions import as_moment
 from hyperslab.stores.base import Store
 from hyperslab.stores.building import already_exists, building, can_build
 from hyperslab.stores.location import Location, Probe
@@ -55,11 +56,15 @@ FormatChoice = tuple[Format, Mode, Probe]
 def choose_format(where: Location, mode: UserMode, name: str | None) -> FormatChoice:
     """Return the format to open with, the mode with ``a`` decided, and what looked at the place to find out.
 
-    ``name``: of the format, None where it is to be found out. NotFound, AlreadyExists, FormatError.
+    ``name``: of the format, None where it is to be found out. NotFound, AlreadyExists, FormatError; of an older version
+    ReadOnly unless it is to be read, Unsupported where the format keeps none.
     """
+    if mode != "r":
+        refuse_moment(where)
     if mode in ("r", "r+") or (mode == "a" and is_occupied(where)):
         probe = probe_place(where, mode)
         found = get_format(name) if name else detect_format(probe)
+        check_moment(where, found)
         return found, ("r" if mode == "r" else "r+"), probe
     occupied = is_occupied(where)
     if not occupied:
@@ -71,17 +76,31 @@ def choose_format(where: Location, mode: UserMode, name: str | None) -> FormatCh
     return get_format(name or format_for_new(where.url)), ("w" if occupied or mode == "w" else "x"), Probe(where)
 
 
-def locate_version(where: Location, at: Moment | None, mode: UserMode = "r", name: str | None = None) -> Location:
+def locate_version(where: Location, at: Moment | None) -> Location:
     """Return the place of the version of a dataset that was the present one at a moment; the place itself for None.
-
-    ``name``: of the format, None where it is to be found out. ReadOnly unless it is to be read, Unsupported where the
-    format keeps no versions, NotFound, Invalid.
-    """
+    Invalid for what is no moment, and where the URL says one."""
     if at is None:
         return where
-    if mode != "r":
-        raise ReadOnly("an older version is only read", url=where.url, remedy="leave at= out, or open it with mode='r'")
-    return choose_format(where, mode, name)[0].place_at(where, at)
+    try:
+        moment = as_moment(at)
+    except SchemaError:
+        remedy = "write 2024-01-31 or 2024-01-31T12:00"
+        raise Invalid(f"at={at!r} is no moment", url=where.url, remedy=remedy) from None
+    return where.as_of(moment)
+
+
+def check_moment(where: Location, format: Format) -> None:
+    """Raise Unsupported where an older version is named of a format that keeps none."""
+    if where.moment is not None and not format.traits.keeps_versions:
+        message = f"format {format.name} keeps no versions"
+        raise Unsupported(message, url=where.url, remedy="leave at= (--at) out")
+
+
+def refuse_moment(where: Location) -> None:
+    """Raise ReadOnly for an older version, which is never changed."""
+    if where.moment is not None:
+        remedy = "leave at= out, or open it with mode='r'; a copy of the version may be changed"
+        raise ReadOnly("an older version is only read", url=where.url, remedy=remedy)
 
 
 def probe_place(where: Location, mode: UserMode = "r") -> Probe:
@@ -134,7 +153,9 @@ def has_keys(store: Store) -> bool:
 
 
 def check_free(where: Location, *, overwrite: bool) -> None:
-    """Raise AlreadyExists where something is, unless ``overwrite``; FormatError for what is never replaced."""
+    """Raise AlreadyExists where something is, unless ``overwrite``; FormatError for what is never replaced, ReadOnly
+    for an older version."""
+    refuse_moment(where)
     if is_occupied(where):
         if not overwrite:
             raise already_exists(where.url)

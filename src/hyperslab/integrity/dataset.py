@@ -18,7 +18,7 @@ from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats import FORMATS, detect, get_format
 from hyperslab.formats.base import Format, Reader
 from hyperslab.formats.enclosing import find_above, find_enclosing, find_existing
-from hyperslab.formats.opening import detect_format, probe_place
+from hyperslab.formats.opening import check_moment, detect_format, probe_place
 from hyperslab.formats.rules import Finding
 from hyperslab.formats.signatures import document_error
 from hyperslab.formats.zarr.opening import ZarrFormat
@@ -55,6 +55,7 @@ def find_place(
     where, node = (asked, "") if format is not None and asked.exists() else _find_around(asked)
     probe = probe_place(where)
     found = get_format(format) if format is not None else detect_format(probe, _by_nodes_below)
+    check_moment(asked, found)
     there = found.at(probe)
     if node and not asked.exists():
         _raise_if_missing(where, format, node)

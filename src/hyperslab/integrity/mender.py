@@ -25,6 +25,7 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, ReadOnly
 from hyperslab.formats.base import Writer
 from hyperslab.formats.enclosing import EnclosingDataset
+from hyperslab.formats.opening import refuse_moment
 from hyperslab.formats.rules import LINKS, Act, Finding, Plan, Stage, Subject
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.integrity.dataset import CheckedDataset, extent_of, find_place
@@ -68,6 +69,7 @@ def repair(
     when a bucket's lease is another's for that long: a conversion, or another repair, is at work.
     """
     place = find_place(url, format, storage_options, allow_external)
+    refuse_moment(place.where)
     settings = Settings(workers=workers, cache_bytes=0, lock_timeout=lock_timeout)
     wishes = frozenset(name for name, wished in ((LINKS, links), ("drop_links", drop_links)) if wished)
     folder = quarantine_folder(place.where, quarantine)

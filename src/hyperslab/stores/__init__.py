@@ -1,7 +1,8 @@
 """Places where bytes lie under keys: one abstract class, one file per kind of place, and what these share.
 
 ``base``        ``Store`` with a default for every operation, its traits, ``WrappedStore``: what all callers name
-``location``    from what a user names (path, URL, object) to a place, its store, a look at what is there; ``PLACES``
+``location``    from what a user names (path, URL, object) to a place, its store, a look at what is there; ``PLACES``;
+                ``moments`` is what ``?at=`` says, ``several`` places that are named together
 ``directory``   a folder of files, the store of most datasets; ``reading`` is its reading half, ``folders`` the
                 folders below a root, ``files`` the system calls, ``unexpected_files`` what lies there and is no value
 ``memory``, ``zip``, ``references``   a dict, an archive, kerchunk's documents

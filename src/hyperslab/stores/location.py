@@ -13,7 +13,7 @@ import posixpath
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -25,6 +25,7 @@ from hyperslab.stores.credentials import HIDDEN, named, plain_options, redact, r
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.files import absolute, read_error
 from hyperslab.stores.memory import MemoryStore
+from hyperslab.stores.moments import add_moment, split_moment
 
 
 class Scheme(ABC):
@@ -113,6 +114,8 @@ class _Several(Scheme):
         return all(place.exists() for place in target.places)
 
     def open(self, target: Any, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        from hyperslab.stores.several import SeveralStore
+
         return SeveralStore([place.url for place in target.places], read_only=read_only)
 
 
@@ -154,34 +157,6 @@ PLACES: dict[str, Scheme] = {
 """Every scheme that a URL may have. A new kind of place is one more line."""
 
 
-# -- several places named together -------------------------------------------------------------------------------------
-# They have no keys of their own; a format that lies on several stores opens each of them.
-
-
-class SeveralStore(Store):
-    """The places by their numbers, without anything in them."""
-
-    def __init__(self, urls: Sequence[str], *, read_only: bool) -> None:
-        url = " + ".join(urls)
-        if not read_only:
-            remedy = "open one of them, or gather them into one dataset (hs.gather)"
-            raise Unsupported("places that are named together are only read", url=url, remedy=remedy)
-        super().__init__(url, read_only=True)
-        self._count = len(urls)
-
-    def get(self, key: str) -> bytes | None:
-        """Nothing."""
-        return None
-
-    def list(self, prefix: str = "") -> Iterator[str]:
-        """Nothing."""
-        return iter(())
-
-    def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """Return a folder for each place."""
-        return [], [] if prefix else [str(number) for number in range(self._count)]
-
-
 if TYPE_CHECKING:
     from hyperslab.stores.object import RemoteFile
 
@@ -213,8 +188,9 @@ class Location:
 
     ``target`` is what the scheme's kind of place opens: the rest of the URL with its secrets, or a store. Secrets are
     in no repr and are dropped when pickled; a location of a store object is not pickled. ``unpublished``: nobody reads
-    there before the dataset is complete and has another name. ``moment``: what is there is read as it was then, where
-    the URL does not say so.
+    there before the dataset is complete and has another name. ``moment``: what is there is read as it was then, in UTC;
+    it is said by ``at=`` behind the ``?`` of a URL or path, or by :meth:`as_of`. Which formats can, and that nothing is
+    written there, :func:`hyperslab.formats.opening.check_moment` sees to.
     """
 
     url: str
@@ -230,7 +206,8 @@ class Location:
         """Return the place that a path, a URL or a store object names, or the places of a list of those.
 
         URLs: ``file://``, ``zip://path``, ``memory://name``, and those of other kinds in :data:`PLACES`; a
-        path that ends in ``.zip`` and is no folder is an archive. ``Unsupported`` for any other scheme.
+        path that ends in ``.zip`` and is no folder is an archive. ``?at=2026-11-01T00:00`` at the end of a path or URL,
+        or among what a database's URL has behind ``?``, is a moment. ``Unsupported`` for any other scheme, Invalid.
         """
         if storage_options is not None and not isinstance(storage_options, Mapping):
             message = f"storage_options are a {type(storage_options).__name__}"
@@ -241,10 +218,11 @@ class Location:
         if isinstance(target, list | tuple):
             return cls._of_several(target, options)
         if isinstance(target, str | os.PathLike):
-            text = target if isinstance(target, str) else os.fsdecode(target)
+            text, moment = split_moment(os.fsdecode(target))
             match = _URL.fullmatch(text) if isinstance(target, str) else None
             scheme, rest = (match[1].lower(), match[2]) if match else ("file", text)
-            return cls._of_url(text, scheme, rest, options, escaped=match is not None)
+            found = cls._of_url(text, scheme, rest, options, escaped=match is not None)
+            return found if moment is None else replace(found, url=found._url_at(moment), moment=moment)
         # Also stores of libraries that make their own kind of zarr-python's, such as IcechunkStore.
         zarr = sys.modules.get("zarr.abc.store")
         kinds = MutableMapping if zarr is None else MutableMapping | zarr.Store
@@ -262,7 +240,7 @@ class Location:
         """Return the place as :meth:`of` does, or those in the file system that match a path with ``*``, ``?`` or
         ``[…]``, sorted, where nothing has that very name."""
         if isinstance(target, str | os.PathLike):
-            text = os.fsdecode(target)
+            text, _ = split_moment(os.fsdecode(target))
             if glob.has_magic(text) and "://" not in text and not os.path.lexists(text):
                 found = sorted(glob.glob(text, recursive=True))
                 if not found:
@@ -308,6 +286,16 @@ class Location:
             scheme = "reference"
         return cls(path if scheme == "file" else f"{scheme}://{path}", scheme, path, options, path)
 
+    def as_of(self, moment: datetime) -> Location:
+        """Return the place as it was at a moment in UTC. Invalid where the URL says one."""
+        if self.moment is not None:
+            raise Invalid("the URL says a moment already", url=self.url, remedy="leave at= out of one of them")
+        return replace(self, url=self._url_at(moment), moment=moment)
+
+    def _url_at(self, moment: datetime) -> str:
+        """Return the URL with a moment: of a database, since the URL of others is a path that is read by."""
+        return add_moment(self.url, moment) if isinstance(PLACES[self.scheme], _Database) else self.url
+
     @property
     def identity(self) -> tuple[str, object, str]:
         """What tells the place from all others in this process: also the options, since the same URL leads elsewhere at
@@ -336,7 +324,8 @@ class Location:
         object, a database, a list of places).
         """
         if self.scheme == "file":
-            return Location.of(os.path.normpath(os.path.join(self.target, *relative.split("/"))))
+            path = os.path.normpath(os.path.join(self.target, *relative.split("/")))
+            return replace(Location.of(path), moment=self.moment)
         if self.scheme not in ("memory", *REMOTE):
             return None
         start, path = "", self.target
@@ -359,7 +348,7 @@ class Location:
             folder = target.rpartition(os.sep)[0] or os.path.dirname(target)
             if folder == target:
                 return None
-            return Location(folder, self.scheme, folder, self.options, folder, self.unpublished)
+            return Location(folder, self.scheme, folder, self.options, folder, self.unpublished, self.moment)
         folder = target.rstrip("/").rpartition("/")[0]
         if self.scheme not in REMOTE or folder.endswith("/") or "?" in target or "#" in target:
             return None

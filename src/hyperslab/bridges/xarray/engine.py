@@ -18,6 +18,7 @@ from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats import SCHEMES, detect
 from hyperslab.group import Group
 from hyperslab.stores.location import Location, Probe
+from hyperslab.stores.moments import split_moment
 
 # -- URLs of databases -------------------------------------------------------------------------------------------------
 
@@ -82,7 +83,10 @@ class HyperslabBackendEntrypoint(BackendEntrypoint):
         """Return True for what no other engine opens; ``.zarr`` and ``.nc`` need ``engine="hyperslab"``."""
         if not isinstance(filename_or_obj, str | os.PathLike):
             return False
-        name = os.fspath(filename_or_obj).rstrip("/")
+        try:
+            name = split_moment(os.fspath(filename_or_obj))[0].rstrip("/")
+        except Invalid:  # which opening it tells
+            return False
         if name.lower().endswith(_OURS) or is_database(name):
             return True
         folder = os.path.expanduser(name)

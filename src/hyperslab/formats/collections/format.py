@@ -15,8 +15,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import FormatError, HyperslabError, Invalid, SchemaError, StorageError
-from hyperslab.formats.base import Feature, Format, FormatTraits, Mode, Moment
+from hyperslab.errors import FormatError, HyperslabError, StorageError
+from hyperslab.formats.base import Feature, Format, FormatTraits, Mode
 from hyperslab.formats.collections.base import Layout
 from hyperslab.formats.collections.tree import KEY, Tree, render_tree
 from hyperslab.formats.opening import (
@@ -24,7 +24,6 @@ from hyperslab.formats.opening import (
     nothing_at,
     replace_folder,
 )
-from hyperslab.model.schemas.dimensions import as_moment
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.building import already_exists
 from hyperslab.stores.location import Location, Probe
@@ -89,7 +88,9 @@ class CollectionTreeFormat(Format):
         # A root of DEKER's collections alone is of its format; any other is of the one that has both layouts.
         return set(kinds) != {"deker"} if self.only is None else {self.only}.issuperset(kinds)
 
-    traits = FormatTraits(has_collections=True, label_rules="scales, words and regular times", finds_damage=True)
+    traits = FormatTraits(
+        has_collections=True, keeps_versions=True, label_rules="scales, words and regular times", finds_damage=True
+    )
 
     def placed(self, where: Location) -> None:
         """Links of collections that were made elsewhere lead to where their files are."""
@@ -98,13 +99,6 @@ class CollectionTreeFormat(Format):
                 found = layout.open(where, name, DEFAULTS, writable=True)
                 if found is not None:
                     found.relink()
-
-    def place_at(self, where: Location, moment: Moment) -> Location:
-        """Return the place as of a moment, of whose collections each must keep versions then. Invalid."""
-        try:
-            return replace(where, moment=as_moment(moment))
-        except SchemaError as error:
-            raise Invalid(error.message, url=where.url, remedy=error.remedy) from error
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """Return a user's wish as a collection of one array holds it, or Unsupported."""

@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING, Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid
-from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mode, Moment, Reader, Variant
+from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mode, Reader, Variant
 from hyperslab.model.amounts import is_whole_number
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location, Probe
@@ -123,7 +123,9 @@ class MongoFormat(Format):
             variants=(Variant(self.name, self.features, notes=_NOTES),),
         )
 
-    traits = FormatTraits(in_database=True, dimension_scope="dataset", native_kinds="mMb", finds_damage=True)
+    traits = FormatTraits(
+        in_database=True, keeps_versions=True, dimension_scope="dataset", native_kinds="mMb", finds_damage=True
+    )
 
     def sniff(self, probe: Probe) -> bool:
         """Return True if the place is a database; no request is sent to it."""
@@ -137,19 +139,9 @@ class MongoFormat(Format):
         from hyperslab.formats.mongo.reader import CollectionPair
 
         place = ServerPlace.of(where)
-        place.refuse_moment()
         if place.object is None:
             return False
         return CollectionPair.of(place, DEFAULTS).find_id(place.object) is not None
-
-    def place_at(self, where: Location, moment: Moment) -> Location:
-        """Return the place of the version of an object that was the present one at a moment. Invalid."""
-        from hyperslab.formats.mongo.server import import_pymongo, place_at
-
-        import_pymongo()
-        from hyperslab.formats.mongo.search import parse_moment
-
-        return place_at(where, parse_moment(moment, "at"))
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """Return the spec of a new array as documents hold it, or Unsupported; no request is sent."""

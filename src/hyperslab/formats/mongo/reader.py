@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from bson import ObjectId
@@ -95,7 +96,7 @@ class CollectionPair:
                 if key == gone:
                     raise
 
-    def find_version(self, wanted: str, at: str) -> Document:
+    def find_version(self, wanted: str, at: datetime) -> Document:
         """Return the document of the version of an object that was the present one at a moment. NotFound, Invalid."""
         try:
             with storage_errors(self.url):

@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pymongo.database import Database
 
 URI_ENV = "uri_env"
-# What stands behind ``?`` and is not for the driver.
-_OURS = ("collection", "at")
 # Longer than a replica set takes as a rule to elect a new primary (12 s, manual of MongoDB); the driver waits 30 s.
 _SELECTION_TIMEOUT_MS = 20_000
 # Codes of the server: for what a user may not do (Unauthorized; AtlasError), for a user or password that it does not
@@ -49,7 +47,7 @@ class ServerPlace:
     object: str | None
     url: str
     options: tuple[tuple[str, Any], ...] = field(default=(), repr=False)
-    at: str | None = None
+    at: datetime | None = None
 
     @classmethod
     def of(cls, where: Location) -> ServerPlace:
@@ -63,9 +61,9 @@ class ServerPlace:
             remedy = "name it behind the host: mongodb://host/database#name"
             raise Invalid("the URL names no database", url=where.url, remedy=remedy)
         known = dict(parse_qsl(query, keep_blank_values=True))
-        others = "&".join(each for each in query.split("&") if each and each.partition("=")[0] not in _OURS)
-        at = _moment_of_query(query)
-        if at is not None and not fragment:
+        # What else stands behind ``?`` is for the driver.
+        others = "&".join(each for each in query.split("&") if each and each.partition("=")[0] != "collection")
+        if where.moment is not None and not fragment:
             raise Invalid("a moment (at) is that of one object", url=where.url, remedy="name the object behind #")
         options = dict(resolve(where.options))
         uri = f"{scheme}://{hosts}/{database if '@' in hosts else ''}" + (f"?{others}" if others else "")
@@ -79,7 +77,7 @@ class ServerPlace:
             unquote(fragment) or None,
             where.url,
             tuple(sorted(options.items(), key=lambda pair: pair[0])),
-            at,
+            where.moment,
         )
 
     def open(self) -> Database[Any]:
@@ -93,28 +91,6 @@ class ServerPlace:
         except import_pymongo().errors.InvalidName as error:
             raise Invalid(str(error), url=self.url, remedy="choose another name") from None
         return found
-
-    def refuse_moment(self) -> None:
-        """Raise ReadOnly where the place is that of a moment: older versions are not changed."""
-        if self.at is not None:
-            remedy = "leave at= out of the URL, or copy the version to an object of its own and change that"
-            raise ReadOnly("an older version is only read", url=self.url, remedy=remedy)
-
-
-def place_at(where: Location, moment: datetime) -> Location:
-    """Return the place of the version of an object that was the present one at a moment in UTC. Invalid."""
-    text, mark, fragment = str(where.target).partition("#")
-    if _moment_of_query(text.partition("?")[2]) is not None:
-        raise Invalid("the URL says a moment already", url=where.url, remedy="leave at= out of one of them")
-    at = moment.replace(tzinfo=None).isoformat()
-    target = f"{text}{'&' if '?' in text else '?'}at={at}{mark}{fragment}"
-    return replace(where, url=redact(target), target=target)
-
-
-def _moment_of_query(query: str) -> str | None:
-    """Return the moment behind ``?`` of a URL; a ``+`` in it is that of a time zone, and no blank."""
-    texts = (each.partition("=") for each in query.split("&"))
-    return next((unquote(value) for name, _, value in texts if name == "at"), None)
 
 
 def uri_from_environment(variable: object) -> str:

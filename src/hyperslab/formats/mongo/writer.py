@@ -565,7 +565,6 @@ def open_place(where: Location, mode: Mode, settings: Settings, options: WriteOp
     wanted = pair.place.object
     if mode == "r":
         return open_reader(pair)
-    pair.place.refuse_moment()
     if wanted is None:
         if mode == "w":
             remedy = "name one object of it behind #, or remove its objects one by one"
