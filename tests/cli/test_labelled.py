@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +116,37 @@ def test_rows_of_a_table(tmp_path: Path) -> None:
     assert "write -s row=0..50" in run(place, "units", "-s", "id=2")
     assert "the table has 3 rows, 3 is none of them" in run(place, "units", "-s", "row=3")
     assert ".csv" in run(place, "units", "-o", str(tmp_path / "units.npy"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a terminal of Unix")
+def test_a_terminal_gets_some_rows_of_a_table(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_group("units", {"colnames": []}).create_array("id", data=np.arange(1002))
+    every = CliRunner().invoke(main, ["get", str(tmp_path / "a.zarr"), "units"])
+    assert (len(every.stdout.splitlines()), every.stderr) == (1003, "")
+    screen, terminal = os.openpty()
+    command = [sys.executable, "-m", "hyperslab", "get", str(tmp_path / "a.zarr"), "units"]
+    with subprocess.Popen(command, stdout=terminal, stderr=subprocess.PIPE) as running:
+        os.close(terminal)
+        text = b""
+        with suppress(OSError):  # which is how the end of a terminal is read
+            while part := os.read(screen, 4096):
+                text += part
+        assert running.stderr is not None
+        assert running.stderr.read() == b"2 more rows; -o writes them all to a file\n"
+    os.close(screen)
+    assert len(text.splitlines()) == 1001
+
+
+def test_csv_of_names_that_no_text_has(tmp_path: Path) -> None:
+    """Half of a surrogate pair can be written in JSON, and is no letter of UTF-8."""
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("x", data=np.arange(2), dims=("row",))
+    document = tmp_path / "a.zarr" / "x" / "zarr.json"
+    document.write_text(document.read_text().replace('"row"', r'"r\ud800"'))
+    result = CliRunner().invoke(main, ["get", str(tmp_path / "a.zarr"), "x", "-o", str(tmp_path / "x.csv")])
+    assert result.exit_code == 0, result.stderr
+    assert (tmp_path / "x.csv").read_text() == "r\\ud800,x\n0,0\n1,1\n"
 
 
 def test_seconds_of_a_series(tmp_path: Path) -> None:

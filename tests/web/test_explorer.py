@@ -265,6 +265,46 @@ def test_ragged_columns_are_lists(tmp_path: Path) -> None:
         assert get(client, "node/a.zarr", node="/table")["rows"] == 3
 
 
+@pytest.mark.parametrize(("name", "left"), [("r_index", "v"), ("v", "r")])
+def test_a_column_that_cannot_be_opened_has_a_problem(tmp_path: Path, name: str, left: str) -> None:
+    with hs.create(tmp_path / "a.zarr", "zarr2") as root:
+        table(root, v=np.arange(3) * 10, r=np.arange(6), r_index=np.array([1, 3, 6]))
+    (tmp_path / "a.zarr" / "table" / name / ".zarray").write_text("{")
+    with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        found = get(client, "rows/a.zarr", node="/table")
+        assert get(client, "node/a.zarr", node="/table")["rows"] == found["total"] == 3
+        exported = client.get("/api/export/a.zarr", params={"node": "/table", "format": "csv"})
+    problems = {column["name"]: column.get("problem") for column in found["columns"]}
+    assert list(problems) == ["id", "v", "r"] and (problems["id"], problems[left]) == (None, None)
+    damaged = name.removesuffix("_index")
+    assert "JSON" in problems[damaged]
+    cells = {"v": [0, 10, 20], "r": [[0], [1, 2], [3, 4, 5]]} | {damaged: [None] * 3}
+    assert found["rows"] == [list(row) for row in zip([0, 1, 2], cells["v"], cells["r"], strict=True)]
+    assert (exported.status_code, exported.json()["error"]["class"]) == (500, "FormatError")
+
+
+def test_columns_of_wide_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many columns the first are shown, and so many rows that all of their cells together are not too much."""
+    with hs.create(tmp_path / "a.zarr", durable=False) as root:
+        made = root.create_group("table", {"colnames": [f"c{number}" for number in range(305)]})
+        for number in range(305):
+            made.create_array(f"c{number}", data=np.array([number]))
+        made.create_array("id", data=np.array([1]))
+        wide = root.create_group("wide", {"colnames": [f"c{number}" for number in range(6)]})
+        for number in range(6):
+            wide.create_array(f"c{number}", data=np.zeros((40, 10)))
+        root.create_array("s", data=np.zeros(2, [(f"f{number}", "i1") for number in range(302)]))
+    with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        found = get(client, "rows/a.zarr", node="/table")
+        assert (len(found["columns"]), found["more_columns"], len(found["rows"][0])) == (300, 6, 300)
+        found = get(client, "rows/a.zarr", node="/s")
+        assert (len(found["columns"]), found["more_columns"], len(found["rows"][0])) == (300, 2, 300)
+        monkeypatch.setattr(rows, "_READ_BYTES", 3 * 6 * 80)
+        found = get(client, "rows/a.zarr", node="/wide")
+        assert (found["more_columns"], len(found["rows"]), found["next"]) == (0, 3, 3)
+        assert len(get(client, "rows/a.zarr", node="/wide/c0")["rows"]) == 18
+
+
 def test_tables_of_nwb(tmp_path: Path) -> None:
     pytest.importorskip("pynwb")
     from pynwb.testing.mock.file import mock_NWBFile

@@ -23,7 +23,7 @@ from hyperslab.database import (
     TimeDimensionSchema,
     VArraySchema,
 )
-from hyperslab.errors import Conflict
+from hyperslab.errors import Conflict, MemoryLimit
 from hyperslab.web import exports, table_exports
 
 CELLS = np.arange(4 * 5 * 6, dtype="i2").reshape(4, 5, 6)
@@ -214,6 +214,35 @@ def test_tables_with_ragged_columns_and_references(tmp_path: Path, monkeypatch: 
         assert (refused["class"], "CSV" in refused["message"]) == ("Invalid", True)
         monkeypatch.setattr(table_exports, "MOST_BYTES", 100)
         assert export(client, node="/units", format="csv").json()["error"]["class"] == "MemoryLimit"
+
+
+def test_columns_that_are_more_than_a_file_holds(tmp_path: Path) -> None:
+    """Once they are decoded, or the chunks that they lie in, though few bytes are stored."""
+    with hs.create(tmp_path / "a.zarr", durable=False) as root:
+        for name, options in {
+            "chunks": {"dtype": "i1", "shape": (1 << 20,), "chunks": (63,)},
+            "decoded": {"dtype": "i1", "shape": (10 << 20,), "chunks": (1 << 20,), "attrs": {"scale_factor": 0.5}},
+        }.items():
+            table = root.create_group(name, {"colnames": ["v"]})
+            table.create_array("id", data=np.arange(3))
+            table.create_array("v", **options)
+    with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        for name, message in (("chunks", "16,645 chunks"), ("decoded", "decoded")):
+            refused = export(client, node=f"/{name}", format="csv").json()["error"]
+            assert (refused["class"], message in refused["message"]) == ("MemoryLimit", True), refused
+
+
+def test_records_are_not_all_read_where_they_are_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_exports, "MOST_CSV_LETTERS", 10_000)
+    numbers = iter(range(1000))
+    records = ({"number": number, "text": "a" * 1000} for number in numbers)
+    with pytest.raises(MemoryLimit, match="10,000 letters"):
+        table_exports.export_records(records, "name", lambda: True)
+    assert next(numbers) == 10
+    arrays = (({"id": str(number)}, {"text": "a" * 1000}) for number in numbers)
+    with pytest.raises(MemoryLimit, match="10,000 letters"):
+        table_exports.export_arrays(arrays, "name", lambda: True)
+    assert next(numbers) == 21
 
 
 def test_labels_of_series_are_seconds(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from hyperslab.errors import MemoryLimit
 from hyperslab.model.refs import ObjectReference, RegionReference
 
 
-def render_csv(heads: Sequence[str], rows: Iterable[Sequence[object]], most: int | None = None) -> str:
-    """Return rows as CSV behind a header line; MemoryLimit beyond ``most`` letters."""
+def render_csv(heads: Sequence[str], rows: Iterable[Sequence[object]], most: int | None = None) -> bytes:
+    """Return rows as CSV behind a header line, in UTF-8, with escapes for what that has not; MemoryLimit beyond
+    ``most`` letters."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(heads)
@@ -23,7 +24,7 @@ def render_csv(heads: Sequence[str], rows: Iterable[Sequence[object]], most: int
         writer.writerow([csv_cell(cell) for cell in row])
         if most is not None and text.tell() > most:
             raise MemoryLimit(f"the text has more than {most:,} letters", remedy="choose a smaller part")
-    return text.getvalue()
+    return text.getvalue().encode("utf-8", "backslashreplace")  # a name in JSON may have half of a surrogate pair
 
 
 def csv_cell(cell: object) -> str:

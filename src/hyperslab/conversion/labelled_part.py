@@ -238,7 +238,7 @@ def table_rows(part: LabelledPart) -> Iterator[list[Any]]:
         yield [*labels, value]
 
 
-def as_csv(part: LabelledPart, most: int | None = None) -> str:
+def as_csv(part: LabelledPart, most: int | None = None) -> bytes:
     """Return the part as CSV with a header line: of each cell its labels, also those of a curved grid, and its value,
     that of a structure field by field. MemoryLimit beyond ``most`` letters."""
     values = part.values.dtype.names or [part.array.name or "value"]

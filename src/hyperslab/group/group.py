@@ -304,15 +304,18 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
         return self._session.writer().batch()
 
     def read_table(self, start: int = 0, stop: int | None = None) -> dict[str, Any]:
-        """Return rows of a ``DynamicTable`` of HDMF: its columns by name, decoded, ragged ones as lists.
+        """Return rows of a ``DynamicTable`` of HDMF: its columns by name, decoded, ragged ones as lists; ``start`` and
+        ``stop`` as of a slice.
 
-        Invalid for a group that is no such table; FormatError where the ends of rows make no sense.
+        Invalid for a group that is no such table; FormatError where the ends of rows make no sense, and for a column
+        that cannot be opened the error that opening it gives.
         """
-        columns = find_columns(self.spec.attrs, self)
-        if columns is None:
-            raise Invalid("the group is no table", url=self.url, node=self._path, remedy="name a DynamicTable of HDMF")
         with self._session.add_place_to_errors(self._path):
-            return {column.name: column.read(start, column.length if stop is None else stop) for column in columns}
+            columns = find_columns(self._session, self._path)
+            if columns is None:
+                raise Invalid("the group is no table", node=self._path, remedy="name a DynamicTable of HDMF")
+            rows = range(max((column.length for column in columns), default=0))[start:stop]
+            return {column.name: column.read(rows.start, rows.stop) for column in columns}
 
     # -- for others ------------------------------------------------------------------------------------------------
 

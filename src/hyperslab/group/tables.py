@@ -6,19 +6,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import pairwise
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from hyperslab.array import Array
-from hyperslab.errors import FormatError, HyperslabError
+from hyperslab.array.session import OpenDataset
+from hyperslab.errors import FormatError, HyperslabError, NodeNotFound
+from hyperslab.group.links import follow
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import Enum
+from hyperslab.model.paths import child, is_name
+from hyperslab.model.spec import ArraySpec, GroupSpec
 
-# Columns that a table has at the most: a stranger may name any number.
-MOST_COLUMNS = 300
 # Indexes of indexes: HDMF has two of them.
 _MOST_LEVELS = 4
 # Cells of a ragged column that are read by one read though few of them are wanted; of more each row is read by itself.
@@ -61,40 +63,55 @@ class TableColumn:
         return _read_lists(self.indexes, self.data, [(start, stop)], most, shape)[0]
 
 
-def find_columns(attrs: Mapping[str, Any], nodes: Mapping[str, Any]) -> list[TableColumn] | None:
-    """Return the columns of a ``DynamicTable`` in its order, by the attributes of a group and what is in it; None for a
-    group that is none."""
+def column_names(attrs: Mapping[str, Any]) -> list[str] | None:
+    """Return the names of the columns of a ``DynamicTable`` with these attributes, in its order; None for a group that
+    is none."""
     names = attrs.get("colnames")
     if isinstance(names, str):
         names = [names]
     if not isinstance(names, list | tuple | np.ndarray):
         return None
-    found = [_find_column(nodes, name) for name in islice(["id", *map(str, names)], MOST_COLUMNS)]
+    return ["id", *map(str, names)]
+
+
+def find_columns(session: OpenDataset, path: str) -> list[TableColumn] | None:
+    """Return the columns of the ``DynamicTable`` at a path, those that it names and has; None for a group that is none.
+    Errors as for :func:`find_column`."""
+    table = session.reader.node(path)
+    names = column_names(table.attrs) if isinstance(table, GroupSpec) else None
+    if names is None:
+        return None
+    found = (find_column(session, path, name) for name in names)
     return [column for column in found if column is not None]
 
 
-def _find_column(nodes: Mapping[str, Any], name: str) -> TableColumn | None:
-    """Return a column with its indexes; None where the group has no array of the name."""
-    data = _array_in(nodes, name)
+def find_column(session: OpenDataset, table: str, name: str) -> TableColumn | None:
+    """Return a column of the table at a path with its indexes; None where that has no array of the name. FormatError,
+    BrokenLink … where one of these arrays is there and cannot be opened: without its index a ragged column would have
+    other rows."""
+    data = _array_in(session, table, name)
     if data is None:
         return None
     indexes: list[Array] = []
     place = name
     while len(indexes) < _MOST_LEVELS:
         place = f"{place}_index"
-        index = _array_in(nodes, place)
+        index = _array_in(session, table, place)
         if index is None or index.ndim != 1 or index.dtype.kind not in "iu":
             break
         indexes.insert(0, index)
     return TableColumn(name, data, tuple(indexes))
 
 
-def _array_in(nodes: Mapping[str, Any], name: str) -> Array | None:
-    """Return the array of this name, or behind the link of this name; None where it is none, or cannot be read."""
-    with suppress(HyperslabError):
-        found = nodes.get(name)
-        return found if isinstance(found, Array) and found.ndim else None
-    return None
+def _array_in(session: OpenDataset, table: str, name: str) -> Array | None:
+    """Return the array of this name, or behind the link of this name; None where there is none."""
+    if not is_name(name):
+        return None
+    try:
+        home, path, spec = follow(session, child(table, name))
+    except NodeNotFound:
+        return None
+    return Array(home, path, spec) if isinstance(spec, ArraySpec) and spec.shape else None
 
 
 def read_rows_of(array: Array, start: int, stop: int, shape: tuple[int, ...]) -> Values:

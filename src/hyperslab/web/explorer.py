@@ -46,7 +46,7 @@ from hyperslab.web.rows import (
     read_rows,
     records_of,
 )
-from hyperslab.web.table_exports import MOST_RECORDS, export_arrays, export_columns, export_records
+from hyperslab.web.table_exports import export_arrays, export_columns, export_records
 from hyperslab.web.views import ViewQuery, choose_axes, pack_view, read_view, shown_units
 
 Work = Callable[[list[str], Mapping[str, list[str]], Callable[[], bool]], Response]
@@ -217,7 +217,7 @@ class Explorer:
             raise Invalid("rows of another format than CSV", remedy="take csv, or name an array")
         if isinstance(found, FoundFolder):
             conditions, order = parse_conditions(query)
-            objects = self._places[parts[0]].describe_objects(0, MOST_RECORDS + 1, parse_equalities(conditions), order)
+            objects = self._places[parts[0]].all_objects(parse_equalities(conditions), order)
             file = export_records(objects, parts[-1], goes_on)
         else:
             file = self._export_rows(found, Group(session, path), query, goes_on)

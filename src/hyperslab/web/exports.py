@@ -65,7 +65,7 @@ def export_part(array: Array, query: ExportQuery, goes_on: Callable[[], bool]) -
     ending, media_type = _KINDS[query.format]
     with array._session.add_place_to_errors(array.path):
         key = _key_of(array, query)
-        _check_size(array, key, query)
+        check_size(array, key, query.decoded, MOST_CSV_CELLS if query.format == "csv" else None)
         check_goes_on(goes_on)
         part = read_part(Group(array._session, ""), array, key, decoded=query.decoded)
         check_goes_on(goes_on)
@@ -97,33 +97,37 @@ def _key_of(array: Array, query: ExportQuery) -> tuple[int | slice, ...]:
     return tuple(key)
 
 
-def _check_size(array: Array, key: Sequence[int | slice], query: ExportQuery) -> None:
-    """Raise MemoryLimit for a part that is more than a file holds, as stored or decoded, or takes too long to read."""
+def check_size(array: Array, key: Sequence[int | slice], decoded: bool, most_cells: int | None = None) -> int:
+    """Return the bytes of a part of an array, the more of as stored and ``decoded``; MemoryLimit for a part that is
+    more than a file holds, or takes too long to read."""
     spans = [range(item, item + 1) if isinstance(item, int) else range(item.start, item.stop) for item in key]
     cells = prod(map(len, spans))
-    if cells * array.dtype.itemsize > MOST_BYTES:
+    nbytes = cells * array.dtype.itemsize
+    if nbytes > MOST_BYTES:
         raise MemoryLimit(f"{cells:,} cells are more than the {MOST_BYTES:,} bytes of a file", remedy=LARGE)
-    if query.format == "csv" and cells > MOST_CSV_CELLS:
-        raise MemoryLimit(f"{cells:,} cells are more than the {MOST_CSV_CELLS:,} of a CSV file", remedy=LARGE)
+    if most_cells is not None and cells > most_cells:
+        raise MemoryLimit(f"{cells:,} cells are more than the {most_cells:,} of a CSV file", remedy=LARGE)
     if not cells:
-        return
+        return 0
     axes = [ViewAxis(axis, span.start, span.stop, 1) for axis, span in enumerate(spans)]
     chunks = prod(axis.chunks(cut) for axis, cut in zip(axes, array.grid.axes, strict=True))
     if chunks > 1 and (
         chunks > MOST_CHUNKS or chunks * array.grid.chunk_cells * array.dtype.itemsize > MOST_CHUNK_BYTES
     ):
         raise MemoryLimit(f"the part lies in {chunks:,} chunks", remedy=LARGE)
-    if query.decoded:  # a byte may become a float; letters are joined to fewer texts
+    if decoded:  # a byte may become a float; letters are joined to fewer texts
         view = array.decoded()
-        if prod(map(len, spans[: view.ndim])) * view.dtype.itemsize > MOST_BYTES:
+        nbytes = max(nbytes, prod(map(len, spans[: view.ndim])) * view.dtype.itemsize)
+        if nbytes > MOST_BYTES:
             said = f"{cells:,} cells, decoded, are more than the {MOST_BYTES:,} bytes of a file"
             raise MemoryLimit(said, remedy=LARGE)
+    return nbytes
 
 
 def _render(part: LabelledPart, format: str) -> bytes:
     """Return the bytes of the file."""
     if format == "csv":
-        return as_csv(part, MOST_CSV_LETTERS).encode("utf-8", "backslashreplace")
+        return as_csv(part, MOST_CSV_LETTERS)
     if format == "npy":
         return as_npy(part)
     try:

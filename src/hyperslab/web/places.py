@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -30,6 +30,8 @@ from hyperslab.web.zarr_view import EncodedChunks, ZarrView
 _MOST_OPEN = 64
 # Names of a folder that are shown.
 MOST_NAMES = 1000
+# Objects of a database that are described by one query.
+_OBJECTS_AT_ONCE = 1000
 # Seconds after which it is looked again where a name in a folder leads.
 _LOOK_EVERY = 1.0
 
@@ -88,6 +90,13 @@ class ServedPlace:
             raise Invalid("a folder without rows", url=self.where.url, remedy="browse it")
         with closing(open_session(self.where, "r", None, Settings(cache_bytes=0), {})) as session:
             return session.reader.describe_datasets(start, count, wanted, order)
+
+    def all_objects(self, wanted: Mapping[str, str], order: str | None) -> Iterator[Mapping[str, object]]:
+        """Yield what :meth:`describe_objects` tells of all objects; few are in memory at a time."""
+        start = 0
+        while some := self.describe_objects(start, _OBJECTS_AT_ONCE, wanted, order):
+            yield from some
+            start += len(some)
 
     def close(self) -> None:
         """Let go of all datasets."""

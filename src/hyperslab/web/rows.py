@@ -15,8 +15,7 @@ from hyperslab.array import Array
 from hyperslab.array.session import OpenDataset
 from hyperslab.database import Array as DatabaseArray
 from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.group import Group
-from hyperslab.group.tables import MOST_COLUMNS, TableColumn, find_columns, read_decoded, read_rows_of
+from hyperslab.group.tables import TableColumn, column_names, find_column, read_decoded, read_rows_of
 from hyperslab.model.dtypes import describe
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.web.axes import labels_of
@@ -25,12 +24,14 @@ from hyperslab.web.views import shown_units
 
 # Rows of one answer, its cells, and bytes as JSON, whichever is reached first.
 MOST_ROWS, _MOST_CELLS, _MOST_BYTES = 1000, 20_000, 4 << 20
+# Columns of a table: a stranger may name any number, and each is an array that is opened.
+MOST_COLUMNS = 300
 # Items of a list that stands in a cell, and letters of a text there. Of lists one item more is read, which tells that
 # they go on.
 _ITEMS, _LETTERS = 50, 500
 _MOST_READ = _ITEMS + 1
-# Bytes of cells that are read of a column at once.
-_COLUMN_BYTES = 32 << 20
+# Bytes of cells that are read at once, of all columns.
+_READ_BYTES = 32 << 20
 # Arrays of a query that are leafed through: the records of those before are read, and thrown away.
 MOST_FOUND = 10_000
 # What is told of an array of a collection beside its attributes, and where its document has these.
@@ -51,8 +52,26 @@ def count_rows(session: OpenDataset, path: str, spec: GroupSpec | ArraySpec) -> 
     """Return how many rows a table of this node has; None for what is no table, and for a collection."""
     if isinstance(spec, ArraySpec):
         return spec.shape[0] if spec.shape else 1
-    columns = find_columns(spec.attrs, Group(session, path))
-    return max((column.length for column in columns), default=0) if columns is not None else None
+    names = column_names(spec.attrs)
+    return None if names is None else _length_of(_open_columns(session, path, names))
+
+
+def _open_columns(session: OpenDataset, path: str, names: Sequence[str]) -> dict[str, TableColumn | HyperslabError]:
+    """Return the first columns of these names that the table at a path has, or the error that opening one gives."""
+    found: dict[str, TableColumn | HyperslabError] = {}
+    for name in names[:MOST_COLUMNS]:
+        try:
+            column: TableColumn | HyperslabError | None = find_column(session, path, name)
+        except HyperslabError as error:
+            column = error
+        if column is not None:
+            found[name] = column
+    return found
+
+
+def _length_of(columns: Mapping[str, TableColumn | HyperslabError]) -> int:
+    """Return how many rows columns have together."""
+    return max((column.length for column in columns.values() if isinstance(column, TableColumn)), default=0)
 
 
 # -- cells -------------------------------------------------------------------------------------------------------------
@@ -85,15 +104,16 @@ def read_rows(session: OpenDataset, path: str, spec: GroupSpec | ArraySpec, star
     """Return rows of a node from ``start`` on, at most ``count``: fewer where the answer would be too long, with
     ``next`` where they go on. A cell of which the beginning is shown is ``{"value": …, "cut": true}``.
 
-    Invalid for what has no rows. Damage in one column leaves the others readable.
+    Invalid for what has no rows. Damage in one column leaves the others readable. ``more_columns``: how many there are
+    beyond those that are told.
     """
     _require_count(count)
     with session.add_place_to_errors(path):
         if isinstance(spec, ArraySpec):
             return _rows_of_array(Array(session, path, spec), start, count)
-        columns = find_columns(spec.attrs, Group(session, path))
-        if columns is not None:
-            return _rows_of_table(columns, start, count)
+        names = column_names(spec.attrs)
+        if names is not None:
+            return _rows_of_table(_open_columns(session, path, names), len(names), start, count)
         if is_collection(session, path):
             return _records(session, path, start, count)
         raise Invalid("a group without rows", remedy="name an array, a table or a collection")
@@ -111,7 +131,7 @@ def _rows_of_array(array: Array, start: int, count: int) -> dict[str, Any]:
     fields = array.dtype.names
     stop = min(start + min(count, max(_MOST_CELLS // max(len(fields or ()), 1), 1)), total)
     shown = shown_shape(array, is_ragged=False)
-    stop = min(stop, start + max(_COLUMN_BYTES // max(prod(shown) * array.dtype.itemsize, 1), 1))
+    stop = min(stop, start + max(_READ_BYTES // max(prod(shown) * array.dtype.itemsize, 1), 1))
     value = {"name": array.name or "value", "dtype": describe(array.data_type), "units": shown_units(array)[0]}
     heads: list[dict[str, object]] = [{**value, "is_ragged": False, **_shape_facts(array, is_ragged=False)}]
     if fields and array.ndim <= 1:
@@ -126,34 +146,49 @@ def _rows_of_array(array: Array, start: int, count: int) -> dict[str, Any]:
     else:
         found = ([cell] for cell in cells)
     labels = labels_of(array, 0, range(start, max(stop, start))) if array.ndim else None
-    answer = _answer(heads, found, start, stop, total)
+    answer = _answer(heads, found, start, stop, total, len(fields) if fields and array.ndim <= 1 else 1)
     answer["labels"] = None if labels is None or labels.labels is None else labels.labels[: len(answer["rows"])]
     return answer
 
 
-def _rows_of_table(columns: list[TableColumn], start: int, count: int) -> dict[str, Any]:
-    """Return the rows of all columns; what cannot be read of a column is null, with the ``problem``."""
-    total = max((column.length for column in columns), default=0)
-    shapes = [shown_shape(column.data, is_ragged=column.is_ragged) for column in columns]
-    widest = max(map(_row_nbytes, columns, shapes), default=1)
-    most = min(count, max(_MOST_CELLS // max(len(columns), 1), 1), max(_COLUMN_BYTES // widest, 1))
+def _rows_of_table(
+    columns: Mapping[str, TableColumn | HyperslabError], width: int, start: int, count: int
+) -> dict[str, Any]:
+    """Return the rows of the columns that are shown, of ``width``; what cannot be read of a column is null, with the
+    ``problem``."""
+    total = _length_of(columns)
+    nbytes = sum(_row_nbytes(column) for column in columns.values() if isinstance(column, TableColumn))
+    most = min(count, max(_MOST_CELLS // max(len(columns), 1), 1), max(_READ_BYTES // max(nbytes, 1), 1))
     stop = min(start + most, total)
-    heads, found = [], []
-    for column, shape in zip(columns, shapes, strict=True):
-        head = _column_facts(column)
+    heads: list[dict[str, object]] = []
+    found: list[list[Any]] = []
+    for name, column in columns.items():
         cells: list[Any] = []
-        try:
-            cells = list(column.read(start, stop, _MOST_READ, shape))
-        except HyperslabError as error:
-            head["problem"] = public_text(error.said, _LETTERS)
-        heads.append(head)
+        if isinstance(column, HyperslabError):
+            heads.append({"name": cut_text(name)[0], "is_ragged": False, **_problem_of(column)})
+        else:
+            heads.append(_column_facts(column))
+            try:
+                cells = list(column.read(start, stop, _MOST_READ, _shown_shape(column)))
+            except HyperslabError as error:
+                heads[-1] |= _problem_of(error)
         found.append(cells + [None] * (stop - start - len(cells)))
-    return _answer(heads, (list(row) for row in zip(*found, strict=True)), start, stop, total)
+    return _answer(heads, (list(row) for row in zip(*found, strict=True)), start, stop, total, width)
 
 
-def _row_nbytes(column: TableColumn, shape: tuple[int, ...]) -> int:
+def _problem_of(error: HyperslabError) -> dict[str, object]:
+    """Return what is told of a column that cannot be read."""
+    return {"problem": public_text(error.said, _LETTERS)}
+
+
+def _shown_shape(column: TableColumn) -> tuple[int, ...]:
+    """Return how many items of each further dimension are read of a row of a column, or of an item of it."""
+    return shown_shape(column.data, is_ragged=column.is_ragged)
+
+
+def _row_nbytes(column: TableColumn) -> int:
     """Return the bytes that are read of a row of a column, at the most."""
-    return max(int(prod(shape) * _MOST_READ ** len(column.indexes) * column.data.dtype.itemsize), 1)
+    return max(int(prod(_shown_shape(column)) * _MOST_READ ** len(column.indexes) * column.data.dtype.itemsize), 1)
 
 
 def _column_facts(column: TableColumn) -> dict[str, object]:
@@ -238,19 +273,21 @@ def _answer_of_records(
 ) -> dict[str, Any]:
     """Return the answer for records, with a column for each name that one of them has; ``orders``: by what the rows are
     sorted for a column."""
-    names = list(islice(dict.fromkeys(name for record in records for name in record), MOST_COLUMNS))
+    all_names = dict.fromkeys(name for record in records for name in record)
+    names = list(islice(all_names, MOST_COLUMNS))
     heads: list[dict[str, object]] = [
         {"name": cut_text(name)[0], "is_ragged": False, **({"order": orders[name]} if name in orders else {})}
         for name in names
     ]
     found = ([record.get(name) for name in names] for record in records)
-    return _answer(heads, found, start, start + len(records), total)
+    return _answer(heads, found, start, start + len(records), total, len(all_names))
 
 
 def _answer(
-    heads: list[dict[str, object]], found: Iterable[list[Any]], start: int, stop: int, total: int | None
+    heads: list[dict[str, object]], found: Iterable[list[Any]], start: int, stop: int, total: int | None, columns: int
 ) -> dict[str, Any]:
-    """Return the answer with as many of the rows as fit into it, one at least."""
+    """Return the answer with as many of the rows as fit into it, one at least. ``columns``: how many there are, of
+    which those beyond ``MOST_COLUMNS`` have no head."""
     rows: list[list[Any]] = []
     left = _MOST_BYTES
     for row in found:
@@ -261,4 +298,11 @@ def _answer(
         rows.append(shown)
     end = start + len(rows)
     goes_on = end < stop or total is None or end < total
-    return {"columns": heads, "start": start, "rows": rows, "total": total, "next": end if goes_on and rows else None}
+    return {
+        "columns": heads,
+        "more_columns": max(columns - MOST_COLUMNS, 0),
+        "start": start,
+        "rows": rows,
+        "total": total,
+        "next": end if goes_on and rows else None,
+    }

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import Any, TypeVar
 
-from hyperslab.conversion.csv_text import render_csv
+from hyperslab.conversion.csv_text import csv_cell, render_csv
 from hyperslab.errors import Invalid, MemoryLimit
 from hyperslab.group import Group
 from hyperslab.group.tables import find_columns
-from hyperslab.web.exports import LARGE, MOST_BYTES, MOST_CSV_LETTERS, ExportedFile, check_goes_on
+from hyperslab.web.exports import LARGE, MOST_BYTES, MOST_CSV_LETTERS, ExportedFile, check_goes_on, check_size
 from hyperslab.web.rows import Record, join_attributes
 
 # Arrays or objects of a file: each is a document that is read for it.
@@ -26,13 +26,14 @@ def export_columns(table: Group, name: str, goes_on: Waits) -> ExportedFile:
 
     Invalid for a group that is none; MemoryLimit for more cells than a file holds, Conflict once nobody waits for it;
     for damage in a column the error that reading it gives."""
-    columns = find_columns(table.spec.attrs, table)
+    columns = find_columns(table._session, table.path)
     if columns is None:
         raise Invalid("a group without rows", node=table.path, remedy="name an array, a table or a collection")
-    arrays = [array for column in columns for array in (column.data, *column.indexes)]
-    nbytes = sum(array.nbytes for array in arrays)
-    if nbytes > MOST_BYTES:
-        raise MemoryLimit(f"the columns have {nbytes:,} bytes, a file holds {MOST_BYTES:,}", remedy=LARGE)
+    nbytes = 0
+    for array in (array for column in columns for array in (column.data, *column.indexes)):
+        nbytes += check_size(array, [slice(0, size) for size in array.shape], decoded=True)
+        if nbytes > MOST_BYTES:
+            raise MemoryLimit(f"the columns have more than the {MOST_BYTES:,} bytes of a file", remedy=LARGE)
     cells = []
     for column in columns:
         check_goes_on(goes_on)
@@ -42,28 +43,39 @@ def export_columns(table: Group, name: str, goes_on: Waits) -> ExportedFile:
 
 def export_arrays(arrays: Iterable[Record], name: str, goes_on: Waits) -> ExportedFile:
     """Return arrays of a collection with their attributes; errors as for :func:`export_columns`."""
-    records, _ = join_attributes(_take(arrays, goes_on))
-    return export_records(records, name, goes_on)
+    records, _ = join_attributes([(facts, attributes) for facts, attributes in _take(arrays, goes_on)])
+    return _as_table(name, records, goes_on)
 
 
 def export_records(records: Iterable[Mapping[str, Any]], name: str, goes_on: Waits) -> ExportedFile:
     """Return records, with a column for each name that one of them has; errors as for :func:`export_columns`."""
-    known = _take(records, goes_on)
-    heads = list(dict.fromkeys(name for record in known for name in record))
-    return _as_file(name, heads, ([record.get(head) for head in heads] for record in known), goes_on)
+    return _as_table(name, [record for (record,) in _take(((each,) for each in records), goes_on)], goes_on)
 
 
-def _take(items: Iterable[T], goes_on: Waits) -> list[T]:
-    """Return all items; MemoryLimit where they are too many for a file."""
-    found = list(islice(_while_awaited(items, goes_on), MOST_RECORDS + 1))
-    if len(found) > MOST_RECORDS:
-        raise MemoryLimit(f"more than {MOST_RECORDS:,} rows", remedy="give conditions, or take hyperslab db query")
+def _take(items: Iterable[Sequence[Mapping[str, Any]]], goes_on: Waits) -> list[tuple[dict[str, str], ...]]:
+    """Return what is told of each of some things as the texts of its cells; MemoryLimit for more rows or letters than a
+    file has, before more of them are in memory."""
+    found: list[tuple[dict[str, str], ...]] = []
+    letters = 0
+    for item in _while_awaited(items, goes_on):
+        texts = tuple({name: csv_cell(cell) for name, cell in facts.items()} for facts in item)
+        letters += sum(len(name) + len(text) for facts in texts for name, text in facts.items())
+        if len(found) == MOST_RECORDS or letters > MOST_CSV_LETTERS:
+            message = f"more than {MOST_RECORDS:,} rows, or {MOST_CSV_LETTERS:,} letters"
+            raise MemoryLimit(message, remedy="give conditions, or take hyperslab db query")
+        found.append(texts)
     return found
 
 
+def _as_table(name: str, records: Sequence[Mapping[str, str]], goes_on: Waits) -> ExportedFile:
+    """Return a file of records that are texts already."""
+    heads = list(dict.fromkeys(head for record in records for head in record))
+    return _as_file(name, heads, ([record.get(head) for head in heads] for record in records), goes_on)
+
+
 def _as_file(name: str, heads: Sequence[str], rows: Iterable[Sequence[object]], goes_on: Waits) -> ExportedFile:
-    text = render_csv(heads, _while_awaited(rows, goes_on), MOST_CSV_LETTERS)
-    return ExportedFile(text.encode("utf-8", "backslashreplace"), "text/csv; charset=utf-8", f"{name or 'table'}.csv")
+    data = render_csv(heads, _while_awaited(rows, goes_on), MOST_CSV_LETTERS)
+    return ExportedFile(data, "text/csv; charset=utf-8", f"{name or 'table'}.csv")
 
 
 def _while_awaited(items: Iterable[T], goes_on: Waits) -> Iterator[T]:

@@ -35,7 +35,7 @@ from hyperslab.group.tables import TableColumn, find_columns
 from hyperslab.model.amounts import counted
 from hyperslab.stores.building import building
 
-# Cells that a terminal gets; -o writes all of them to a file.
+# Cells of an array, or rows of a table, that a terminal gets; -o writes all of them to a file.
 _SCREEN = 1000
 _FILES = (".npy", ".csv", ".json", ".nc", ".zarr")
 
@@ -96,7 +96,7 @@ def find_table(root: Group | Array, path: str) -> list[TableColumn] | None:
     """Return the columns of the ``DynamicTable`` of HDMF at a path; None where something else is, or nothing."""
     with suppress(NodeNotFound):
         node = root[path] if isinstance(root, Group) and path.strip("/") else root
-        return find_columns(node.spec.attrs, node) if isinstance(node, Group) else None
+        return find_columns(node._session, node.path) if isinstance(node, Group) else None
     return None
 
 
@@ -111,15 +111,16 @@ def give_rows(columns: list[TableColumn], path: str, selection: TypedSelection, 
     rows = range(total)[item] if isinstance(item, slice) else range(total)[item : item + 1 or None]
     if output and not output.endswith(".csv"):
         raise Invalid("a table is saved as .csv", node=path, remedy="end the name with .csv, or name a column")
-    if output is None and sys.stdout.isatty():
-        rows = rows[:_SCREEN]
+    shown = rows[:_SCREEN] if output is None and sys.stdout.isatty() else rows
     heads = [column.name for column in columns]
-    cells = zip_longest(*(column.read(rows.start, rows.stop) for column in columns))
+    cells = zip_longest(*(column.read(shown.start, shown.stop) for column in columns))
     if output is None:
         click.echo(format_columns([heads, *([csv_cell(cell) for cell in row] for row in cells)]))
+        if len(shown) < len(rows):
+            print_remark(f"{counted(len(rows) - len(shown), 'more row')}; -o writes them all to a file")
         return
     with building(output) as temporary:
-        Path(temporary).write_bytes(render_csv(heads, cells).encode())
+        Path(temporary).write_bytes(render_csv(heads, cells))
     print_remark(f"{counted(len(rows), 'row')} of /{path.strip('/')} in {output}")
 
 
@@ -183,7 +184,7 @@ def write(part: labelled_part.LabelledPart, output: str, url: str) -> None:
 def render(part: labelled_part.LabelledPart, output: str, url: str) -> bytes:
     """Return the bytes of a .npy, .csv or .json file."""
     if output.endswith(".csv"):
-        return labelled_part.as_csv(part).encode()
+        return labelled_part.as_csv(part)
     if output.endswith(".json"):
         return json_text("get", url=url, **part.as_json()).encode()
     return labelled_part.as_npy(part)

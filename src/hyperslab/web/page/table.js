@@ -175,7 +175,9 @@ export class Table {
     const columns =
       spread && spread.length < answer.columns[0].shape[0]
         ? `, columns 0 to ${spread.length - 1} of ${formatCount(answer.columns[0].shape[0])}`
-        : "";
+        : answer.more_columns
+          ? `, the first ${formatCount(answer.columns.length)} columns (${formatCount(answer.more_columns)} more are not shown)`
+          : "";
     this.place.textContent = answer.rows.length ? `rows ${answer.start} to ${stop - 1}${total}${columns}` : `no rows${total}`;
     for (const button of [this.first, this.before]) button.disabled = answer.start === 0;
     this.after.disabled = answer.next === null;
