@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hyperslab import errors, stores
-    from hyperslab.api import create, join, list_formats, open, open_array, open_group
+    from hyperslab.api import commit, create, history, join, list_formats, open, open_array, open_group
     from hyperslab.array import Array
     from hyperslab.bridges import zarr_store
     from hyperslab.conversion import ConversionReport, Loss, Progress, convert, gather, save, shard
@@ -36,11 +36,13 @@ __all__ = [
     "Report",
     "adopt",
     "check",
+    "commit",
     "convert",
     "create",
     "diff",
     "errors",
     "gather",
+    "history",
     "join",
     "list_formats",
     "open",
@@ -69,10 +71,12 @@ _HOMES = {
     "Report": "integrity",
     "adopt": "formats.nczarr.adopt",
     "check": "integrity",
+    "commit": "api",
     "convert": "conversion",
     "create": "api",
     "diff": "integrity",
     "gather": "conversion",
+    "history": "api",
     "join": "api",
     "read_frame": "conversion.frames",
     "repair": "integrity",

@@ -14,7 +14,7 @@ from typing import Any
 from hyperslab.array import Array
 from hyperslab.array.session import open_chosen
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
+from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound
 from hyperslab.formats import format_for_new, get_format, names
 from hyperslab.formats.base import FormatInfo, Moment, Variant
 from hyperslab.formats.enclosing import EnclosingDataset, find_enclosing
@@ -26,6 +26,7 @@ from hyperslab.model.paths import normalize
 from hyperslab.stores.base import Store
 from hyperslab.stores.building import building, can_build
 from hyperslab.stores.location import Location, Probe, local_path, unpublished
+from hyperslab.stores.repositories import MAIN, History, read_history
 
 Target = str | os.PathLike[str] | Store | Sequence[str | os.PathLike[str] | Store]
 """A path, a URL, a store, or a list of those: datasets that are read as one, or the shards of one array."""
@@ -203,7 +204,9 @@ def add_consolidated(where: Location, format: str | None, options: Mapping[str, 
     """Return the options of a new dataset that is made whole: in Zarr it ends with consolidated metadata, without which
     xarray's own engine warns at each opening, unless ``consolidated=False`` leaves it out."""
     chosen = get_format(format or format_for_new(where.url))
-    return {"consolidated": True, **options} if chosen.traits.keeps_consolidated else dict(options)
+    # A repository has all documents in one object, and would take two writers of different nodes for a conflict.
+    wants = chosen.traits.keeps_consolidated and not where.makes_commits
+    return {"consolidated": True, **options} if wants else dict(options)
 
 
 @contextmanager
@@ -216,8 +219,13 @@ def build_dataset(
     In a file system it is built beside its place, and nothing is left of it when the block fails; elsewhere it is built
     where it belongs. Errors as for :func:`create`.
     """
-    options = add_consolidated(Location.of(url), format, options)
+    where = Location.of(url, options.get("storage_options"))
+    options = add_consolidated(where, format, options)
     path = local_path(url)
+    if where.keeps_versions:
+        with one_commit(where, "save") as place, _create(place, format, "w" if overwrite else "x", **options) as root:
+            yield root
+        return
     if path is None or not can_build(path):
         with create(url, format, overwrite=overwrite, **options) as root:
             yield root
@@ -236,6 +244,65 @@ def build_dataset(
     get_format(chosen).placed(where)
 
 
+# -- versions ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def one_commit(
+    where: Location, message: str | None = None, metadata: Mapping[str, Any] | None = None, *, create: bool = True
+) -> Iterator[Location]:
+    """Yield a place in a repository whose changes become one commit when the block ends well; the repository is made
+    where there is none, unless not ``create``."""
+    store = where.store(read_only=False, create=create)
+    with store.transaction(shared=True):
+        store.describe_commit(message, metadata)
+        yield Location.of(store)
+
+
+@contextmanager
+def commit(
+    url: Target,
+    message: str,
+    *,
+    branch: str = MAIN,
+    metadata: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Iterator[Group]:
+    """Change a repository by one commit: what the block makes of its arrays and groups shows when it ends well, all of
+    it together; when it fails, nothing.
+
+    Yields the root of the newest version of the branch; the repository is made where there is none. ``metadata``: what
+    else the history is to say of the commit, as JSON values. ``options`` as for :func:`open`. What others have
+    committed meanwhile stays, where it does not clash; Conflict names the nodes where it does, and nothing is
+    committed. Unsupported for a place that keeps no versions; NotFound without such a branch.
+    """
+    where = Location.of(url, storage_options)
+    if where.moment is None or branch != MAIN:
+        where = where.as_of(branch)
+    if not isinstance(message, str) or not message.strip():
+        raise Invalid("a commit without a message", url=where.url, remedy="say what it changes, and why")
+    repository = where.repository  # Unsupported for a place that is none
+    if branch != MAIN and not repository.exists():
+        raise NotFound("there is no repository to have branches", url=where.url, remedy=f"make it on {MAIN} first")
+    with one_commit(where, message, metadata) as place:
+        target: Any = place
+        with open_group(target, "a", **options) as root:
+            yield root
+
+
+def history(
+    url: Target, at: Moment | None = None, limit: int | None = None, *, storage_options: Mapping[str, Any] | None = None
+) -> History:
+    """Return the snapshots of a repository, the newest first: id, time, message, parent, metadata, tags and branches.
+
+    ``at``: those that led to another version than the newest of ``main``: a time, a tag, a branch, or a snapshot.
+    ``limit``: at most so many. Unsupported for a place that keeps no versions, NotFound.
+    """
+    where = Location.of(url, storage_options)
+    return read_history(locate_version(where, at).repository if where.keeps_versions else where.repository, limit)
+
+
 def list_formats() -> dict[str, FormatInfo]:
     """Return every format by name: what it holds, how it is recognised, whether it can be written, its variants and
     their features."""
@@ -247,4 +314,14 @@ def list_formats() -> dict[str, FormatInfo]:
     return infos
 
 
-__all__ = ["build_dataset", "create", "join", "list_formats", "open", "open_array", "open_group"]
+__all__ = [
+    "build_dataset",
+    "commit",
+    "create",
+    "history",
+    "join",
+    "list_formats",
+    "open",
+    "open_array",
+    "open_group",
+]

@@ -29,6 +29,7 @@ PACKAGES = {
     "pint": {"pint"},
     "hdmf": {"hdmf", "pynwb"},
     "cloud": {"obstore"},
+    "icechunk": {"icechunk"},
     "plot": {"matplotlib"},
     "dtypes": {"ml_dtypes"},
     "b2nd": {"blosc2"},

@@ -27,6 +27,7 @@ ON_USE = {
     "h5py",
     "hdf5plugin",
     "hdmf",
+    "icechunk",
     "iris_sample_data",
     "matplotlib",
     "ml_dtypes",

@@ -38,6 +38,10 @@ class S3:
         urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/{name}", method="PUT")).close()
         return name
 
+    def repository(self) -> dict[str, Any]:
+        """Where a repository of icechunk may be made: the arguments of ``hs.open``."""
+        return {"url": f"icechunk+s3://{self.bucket()}/repository", "storage_options": self.options}
+
 
 @contextmanager
 def running_s3() -> Iterator[S3]:

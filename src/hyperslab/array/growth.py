@@ -104,19 +104,27 @@ def resize(session: OpenDataset, path: str, shape: tuple[int, ...]) -> None:
         # Order: smaller first, then the cells outside are blanked, then larger. Whoever reads meanwhile, or finds what
         # a crash left, sees no cell of before in a place that is new.
         kept = tuple(map(min, shape, spec.shape))
-        if kept != spec.shape:
-            writer.put(path, spec.evolve(shape=kept))
         if shape != spec.shape:
-            _blank_outside(session, path, spec.evolve(shape=kept), _changed(shape, spec.shape))
+            shrink(session, path, spec, kept, _changed(shape, spec.shape))
         if shape != kept:
             writer.put(path, grow(spec, shape))
 
 
-def shrink(session: OpenDataset, path: str, spec: ArraySpec, shape: tuple[int, ...]) -> None:
-    """Publish a smaller shape, by a holder of the node's lock."""
-    kept = spec.evolve(shape=shape)
-    session.writer().put(path, kept)
-    _blank_outside(session, path, kept, _changed(shape, spec.shape))
+def shrink(
+    session: OpenDataset, path: str, spec: ArraySpec, shape: tuple[int, ...], axes: list[int] | None = None
+) -> None:
+    """Publish a smaller shape, by a holder of the node's lock; the cells outside of it along ``axes`` (those that get
+    shorter) are blanked."""
+    kept, writer = spec.evolve(shape=shape), session.writer()
+    outside = _changed(shape, spec.shape) if axes is None else axes
+    # A store that transacts shows neither before the other, and removes no chunk outside of the shape that it knows.
+    blanks_first = session.transacts
+    if blanks_first:
+        _blank_outside(session, path, kept, outside)
+    if shape != spec.shape:
+        writer.put(path, kept)
+    if not blanks_first:
+        _blank_outside(session, path, kept, outside)
 
 
 def _changed(shape: tuple[int, ...], before: tuple[int, ...]) -> list[int]:

@@ -120,7 +120,13 @@ class OpenDataset:
         others can then not write to it, unless it has a place of its own until then.
         """
         zipped = self.origin is not None and self.origin.where.scheme == "zip"
-        return zipped or self.reader.is_written_whole
+        store = self.reader.store
+        return zipped or self.reader.is_written_whole or (store is not None and store.is_transacting)
+
+    @property
+    def transacts(self) -> bool:
+        """Return True if changes that are made together show together, as in a repository."""
+        return self.reader.store is not None and self.reader.store.traits.transacts
 
     def writer(self) -> Writer:
         """Return the reader as a writer; ReadOnly before anything is touched."""
@@ -259,6 +265,8 @@ def open_chosen(
         reader = chosen.open(where, mode, settings=settings, **options, **known)
     except HyperslabError as error:
         raise error.locate(url=where.url) from error.__cause__
+    if reader.store is not None and (version_read := reader.store.version) is not None:
+        origin = replace(origin, where=replace(where, moment=version_read))  # whoever opens it again reads the same
     return OpenDataset(
         reader,
         reader.variant or chosen,

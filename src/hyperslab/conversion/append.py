@@ -23,7 +23,7 @@ from hyperslab.model.cells import Values
 from hyperslab.model.paths import child, normalize, split
 from hyperslab.model.spec import ArraySpec
 from hyperslab.model.time_units import TimeUnits
-from hyperslab.stores.location import Options
+from hyperslab.stores.endpoints import Options
 
 LOGGER = logging.getLogger("hyperslab.conversion")
 
@@ -234,7 +234,8 @@ def _append_all(session: OpenDataset, pairs: list[_Growth]) -> None:
     before = [pair.array.shape for pair in pairs]
     rows = dict.fromkeys(range(len(pairs)), 0)
     # A format of one array keeps all in one file, which is changed once.
-    with session.writer().batch() if session.reader.is_single_array else nullcontext():
+    writer = session.writer()
+    with writer.one_commit(), writer.batch() if session.reader.is_single_array else nullcontext():
         try:
             for number, pair in enumerate(pairs):
                 for slab in _row_slabs(pair):

@@ -14,7 +14,8 @@ from hyperslab.array import Array
 from hyperslab.array.session import OpenDataset, open_session
 from hyperslab.chunks.settings import Settings
 from hyperslab.formats.base import Mode
-from hyperslab.stores.location import Location, Options
+from hyperslab.stores.endpoints import Options
+from hyperslab.stores.location import Location
 
 NO_CACHE = Settings(cache_bytes=0)
 _SETTINGS = [field.name for field in fields(Settings)]

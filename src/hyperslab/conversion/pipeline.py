@@ -46,7 +46,8 @@ from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.credentials import redact
 from hyperslab.stores.directory import DirectoryStore
-from hyperslab.stores.location import Location, Options, Several, two_sides
+from hyperslab.stores.endpoints import Options, two_sides
+from hyperslab.stores.location import Location, Several
 from hyperslab.stores.zip import ZipStore
 
 _log = logging.getLogger("hyperslab")
@@ -177,9 +178,13 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
         if scheduler is not None:
             require_reachable(request.source, request.target, together=plan.keyed or format.traits.in_database)
             client = stack.enter_context(client_of(scheduler))
-        stack.enter_context(_log_resume_hint(request, resumable=plan.keyed and request.target.scheme != "zip"))
+        can_resume = plan.keyed and request.target.scheme != "zip" and not request.target.keeps_versions
+        stack.enter_context(_log_resume_hint(request, resumable=can_resume))
         # Staging closes before the source does: the target is verified, put in its place, then all is let go.
-        staged = stack.enter_context(stage_target(request.target, overwrite=request.overwrite, head=head))
+        message = f"convert {request.source.url}"
+        staged = stack.enter_context(
+            stage_target(request.target, overwrite=request.overwrite, head=head, message=message)
+        )
         job = ConversionJob(format, source, plan.nodes, request.memory, request.layout, references, columns)
         with reporting(progress, "converting") as report, report_all_damage(source, items):
             done, copies = _write_target(job, staged, plan, request, report, client)

@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
+from hyperslab import api
 from hyperslab.conversion.journal import ConversionJournal, require_same_order
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, ReadOnly, StorageError, Unsupported
 from hyperslab.formats import SCHEMES
 from hyperslab.formats.enclosing import EnclosingDataset
+from hyperslab.formats.opening import has_keys
 from hyperslab.stores import leases
 from hyperslab.stores.base import Buffer, Scratch, Stamp, Store, WrappedStore
 from hyperslab.stores.building import (
@@ -76,8 +78,10 @@ class StagedTarget:
 
 
 @contextmanager
-def stage_target(where: Location, *, overwrite: bool, head: Head | None) -> Iterator[StagedTarget]:
-    """Yield where to build the target that is to be at ``where``.
+def stage_target(
+    where: Location, *, overwrite: bool, head: Head | None, message: str | None = None
+) -> Iterator[StagedTarget]:
+    """Yield where to build the target that is to be at ``where``: in a repository by one commit with a ``message``.
 
     When the block ends well the target is complete and in its place. Else it is what it was before; in a store without
     renames that is nothing, when something was to be overwritten. ``head``: the order of a conversion that may be
@@ -94,6 +98,14 @@ def stage_target(where: Location, *, overwrite: bool, head: Head | None) -> Iter
             beside = Location.of(temporary if where.scheme == "file" else f"zip://{temporary}")
             yield StagedTarget(beside, beside)
         _remove_interrupted(where.path)
+    elif where.keeps_versions:
+        with api.one_commit(where, message) as place:
+            store = place.store(read_only=False)
+            if has_keys(store):
+                if not overwrite:
+                    raise already_exists(where.url)
+                store.delete_prefix("")
+            yield StagedTarget(place, place)
     elif where.scheme in SCHEMES:
         yield StagedTarget(where, where, mode="w" if overwrite else "x")
     else:

@@ -282,6 +282,8 @@ def place_of(uri: object) -> tuple[str, datetime | None]:
     if not isinstance(uri, str | os.PathLike) or not os.fsdecode(uri).strip():
         raise ClientError(f"{uri!r} is no place", remedy="give a URI such as file:///data/store, or a path")
     text, moment = split_moment(os.fsdecode(uri))
+    if isinstance(moment, str):
+        raise ClientError("a repository holds no collections", url=text, remedy="open it with hyperslab.open")
     if isinstance(uri, str) and text.lower().startswith("file:"):
         text = _file_path(text[len("file:") :], text)
     elif isinstance(uri, str) and _SCHEME.match(text):

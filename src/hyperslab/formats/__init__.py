@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from hyperslab.errors import Unsupported
 from hyperslab.formats.base import Format
 from hyperslab.model.guessing import meant
-from hyperslab.stores.location import REMOTE, Probe
+from hyperslab.stores.location import REMOTE, REPOSITORIES, Probe
 
 # in the order of detection
 FORMATS = {
@@ -116,6 +116,8 @@ def format_for_new(url: str) -> str:
     scheme, _, rest = url.rpartition("://")
     if scheme.lower() in SCHEMES:
         return SCHEMES[scheme.lower()]
+    if scheme.lower() in REPOSITORIES:  # which hold no other
+        return "zarr3"
     path = rest.partition("?")[0].rstrip("/").lower().removesuffix(".zip")
     for end in sorted(SUFFIXES, key=len, reverse=True):
         if path.endswith(end):

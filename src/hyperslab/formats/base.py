@@ -353,6 +353,11 @@ class Writer(Reader):
         """Collect changes: one write per document and one consolidation at the end of the block."""
         return nullcontext()
 
+    def one_commit(self) -> AbstractContextManager[None]:
+        """Have what the block changes show together when it ends well, or not at all, where the store ``transacts``:
+        in a repository it is one commit. Other threads may take part in it."""
+        return nullcontext()
+
     def lock_node(self, path: str) -> AbstractContextManager[None]:
         """Hold a node's documents while they are read, changed and put back; afterwards reads see the newest."""
         return nullcontext()
@@ -378,7 +383,8 @@ Mode = Literal["r", "r+", "w", "x"]
 """How a format opens a dataset: ``r`` reads, ``r+`` changes, ``w`` replaces, ``x`` makes. Which of them a user's ``a``
 is has been decided before (:func:`hyperslab.formats.opening.choose_format`)."""
 Moment = str | date | np.datetime64
-"""A moment (UTC unless it says otherwise): ISO text, a datetime, a date, whose midnight it is, or a datetime64."""
+"""A moment (UTC unless it says otherwise): ISO text, a datetime, a date, whose midnight it is, or a datetime64. Of a
+repository also the name of a version: a tag, a branch, the id of a snapshot."""
 
 
 class Format(ABC):

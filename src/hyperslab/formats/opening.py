@@ -36,6 +36,7 @@ from hyperslab.model.schemas.dimensions import as_moment
 from hyperslab.stores.base import Store
 from hyperslab.stores.building import already_exists, building, can_build
 from hyperslab.stores.location import Location, Probe
+from hyperslab.stores.repositories import parse_version
 
 UserMode = Literal["r", "r+", "a", "w", "x"]
 MODES = ("r", "r+", "a", "w", "x")
@@ -78,9 +79,12 @@ def choose_format(where: Location, mode: UserMode, name: str | None) -> FormatCh
 
 def locate_version(where: Location, at: Moment | None) -> Location:
     """Return the place of the version of a dataset that was the present one at a moment; the place itself for None.
-    Invalid for what is no moment, and where the URL says one."""
+    Invalid for what is no moment, and where the URL says one. In a repository it may be a tag, a branch or a snapshot,
+    too."""
     if at is None:
         return where
+    if where.keeps_versions:
+        return where.as_of(parse_version(at))
     try:
         moment = as_moment(at)
     except SchemaError:
@@ -91,14 +95,15 @@ def locate_version(where: Location, at: Moment | None) -> Location:
 
 def check_moment(where: Location, format: Format) -> None:
     """Raise Unsupported where an older version is named of a format that keeps none."""
-    if where.moment is not None and not format.traits.keeps_versions:
+    if where.moment is not None and not (where.keeps_versions or format.traits.keeps_versions):
         message = f"format {format.name} keeps no versions"
         raise Unsupported(message, url=where.url, remedy="leave at= (--at) out")
 
 
 def refuse_moment(where: Location) -> None:
-    """Raise ReadOnly for an older version, which is never changed."""
-    if where.moment is not None:
+    """Raise ReadOnly for an older version, which is never changed. Of a repository its store does: the version may be a
+    branch."""
+    if where.moment is not None and not where.keeps_versions:
         remedy = "leave at= out, or open it with mode='r'; a copy of the version may be changed"
         raise ReadOnly("an older version is only read", url=where.url, remedy=remedy)
 

@@ -222,19 +222,20 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
         wish = Wish.of({"shape": shape, "dtype": dtype, **options})
         with self._session.add_place_to_errors(path):
             spec = array_spec(wish, self._session, self._path)
-        with self._making(name):
-            writer.put(path, spec)
-            made = self._session.stamp(path)
-        array = Array(self._session, path, spec)
-        array.refresh()
-        if wish.data is not None:
-            try:
-                array[...] = wish.data
-            except BaseException:
-                with suppress(HyperslabError), self._session.lock_node(""):
-                    if self._session.stamp(path) == made:  # else another writer has removed or changed it since
-                        writer.drop(path)
-                raise
+        with writer.one_commit():
+            with self._making(name):
+                writer.put(path, spec)
+                made = self._session.stamp(path)
+            array = Array(self._session, path, spec)
+            array.refresh()
+            if wish.data is not None:
+                try:
+                    array[...] = wish.data
+                except BaseException:
+                    with suppress(HyperslabError), self._session.lock_node(""):
+                        if self._session.stamp(path) == made:  # else another writer has removed or changed it since
+                            writer.drop(path)
+                    raise
         return array
 
     def create_link(self, name: str, target: object, source: str | None = None) -> None:
@@ -268,9 +269,10 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
         writer = self._session.writer()
         old, spec = self._both_ends(source, target, "copied")
         raise_if_omissions(self._session, old)
-        with self._making(target) as new:
-            writer.put(new, spec)
-        copy_content(self._session, old, new)
+        with writer.one_commit():
+            with self._making(target) as new:
+                writer.put(new, spec)
+            copy_content(self._session, old, new)
 
     def _both_ends(self, source: str, target: str, done: str) -> tuple[str, GroupSpec | ArraySpec | Link]:
         """Return the path of a node that is to be moved or copied, and the node; the target is free."""

@@ -34,7 +34,7 @@ from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec, Node
 from hyperslab.selection.region import Range
-from hyperslab.stores.location import Options, two_sides
+from hyperslab.stores.endpoints import Options, two_sides
 
 # -- the cells of two arrays of one shape, box by box by threads in bounded memory -------------------------------------
 

@@ -8,6 +8,9 @@
 ``memory``, ``zip``, ``references``   a dict, an archive, kerchunk's documents
 ``object``      buckets and web servers; ``buckets`` makes them of URLs and options, ``requests`` says what failures
                 mean, ``leases`` are locks where a store has none
+``icechunk``    a version of a repository of icechunk, changed by commits; ``repositories`` knows where one is, its
+                versions, history, tags and branches
+``several``, ``endpoints``   places of a list; the two sides of a conversion or comparison, with their options
 ``foreign``     stores of obstore, fsspec and zarr-python, and mappings, as ours; ``location`` adopts them
 ``keyvalue``    a mapping over any store, for users
 ``keys``, ``ranges``, ``attempts``, ``credentials``   what is a key, byte ranges, tries after a conflict, secrets

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -96,6 +96,8 @@ class StoreTraits:
     """``put_last``: it makes durable what was stored before without being so."""
     expels: bool = False
     """``expel``: it moves what is no value, too."""
+    transacts: bool = False
+    """``transaction``: what is written within shows together, when it ends well, or not at all."""
     concurrency: int | None = None
     """So many requests at once suit it, whatever the number of cores; None where calls are no requests (no method)."""
 
@@ -109,6 +111,9 @@ class Store(ABC):
     """
 
     traits: StoreTraits = StoreTraits()
+    version: str | None = None
+    """The name of the version that is read here, for others who want to read the same one; None where the place keeps
+    no versions, or what is read is the newest."""
 
     def __init__(self, url: str, *, read_only: bool = False) -> None:
         self._url = url
@@ -424,7 +429,23 @@ class Store(ABC):
             self._refuse("what lies in this store is no file that could be moved", place)
         self.delete_prefix(place)
 
-    # -- locks ------------------------------------------------------------------------------------------------------
+    # -- transactions and locks -------------------------------------------------------------------------------------
+
+    @property
+    def is_transacting(self) -> bool:
+        """Return True while a transaction runs that threads share: what is written shows when that ends, and others do
+        not see it before."""
+        return False
+
+    def transaction(self, timeout: float | None = None, *, shared: bool = False) -> AbstractContextManager[None]:
+        """Have what the block writes show together when it ends well, or not at all, where the store ``transacts``.
+        One within another is a part of that. ``shared``: also what other threads write meanwhile; else these wait, and
+        get ``Conflict`` after ``timeout`` seconds (None: never)."""
+        return nullcontext()
+
+    def describe_commit(self, message: str | None, metadata: Mapping[str, Any] | None = None) -> None:
+        """Say what the history is to tell of the transaction that runs, where the place has a history."""
+        return
 
     def lock_node(self, folder: str, timeout: float | None) -> AbstractContextManager[None]:
         """Hold the documents of the node at ``folder`` exclusively; ``Conflict`` after ``timeout`` seconds (None:

@@ -39,6 +39,9 @@ class Scheme(ABC):
     def open(self, target: Any, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
         """Return the store; ``NotFound`` where nothing is and nothing is to be made."""
 
+    keeps_versions = False
+    """True for a place that keeps versions of a dataset itself, whatever its format."""
+
 
 class _Folder(Scheme):
     def exists(self, target: str) -> bool:
@@ -107,6 +110,20 @@ class _Objects(Scheme):
         return open_objects(target, options, read_only=read_only)
 
 
+class _Repository(Scheme):
+    """A repository of icechunk; ``target`` is its place, with a version and options."""
+
+    keeps_versions = True
+
+    def exists(self, target: RepositoryPlace) -> bool:
+        return target.exists()
+
+    def open(self, target: RepositoryPlace, options: Mapping[str, Any], *, read_only: bool, create: bool) -> Store:
+        from hyperslab.stores.icechunk import RepositoryStore
+
+        return RepositoryStore(target, read_only=read_only, create=create)
+
+
 class _Several(Scheme):
     """The places of a list; what lies on them together only a format knows."""
 
@@ -144,6 +161,9 @@ _REMEDIES = {
 REMOTE = ("s3", "gs", "az", "http", "https")
 """The schemes of buckets and web servers."""
 
+REPOSITORIES = ("icechunk+file", "icechunk+s3", "icechunk+gs", "icechunk+az")
+"""The schemes of repositories of icechunk, which keep versions."""
+
 PLACES: dict[str, Scheme] = {
     "file": _Folder(),
     "zip": _Archive(),
@@ -152,6 +172,7 @@ PLACES: dict[str, Scheme] = {
     "store": _Given(),
     "several": _Several(),
     **dict.fromkeys(REMOTE, _Objects()),
+    **dict.fromkeys(REPOSITORIES, _Repository()),
     **dict.fromkeys(("mongodb", "mongodb+srv"), _Database()),
 }
 """Every scheme that a URL may have. A new kind of place is one more line."""
@@ -159,6 +180,7 @@ PLACES: dict[str, Scheme] = {
 
 if TYPE_CHECKING:
     from hyperslab.stores.object import RemoteFile
+    from hyperslab.stores.repositories import RepositoryPlace
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 _QUERY = re.compile(r"[?#]")
@@ -188,9 +210,10 @@ class Location:
 
     ``target`` is what the scheme's kind of place opens: the rest of the URL with its secrets, or a store. Secrets are
     in no repr and are dropped when pickled; a location of a store object is not pickled. ``unpublished``: nobody reads
-    there before the dataset is complete and has another name. ``moment``: what is there is read as it was then, in UTC;
-    it is said by ``at=`` behind the ``?`` of a URL or path, or by :meth:`as_of`. Which formats can, and that nothing is
-    written there, :func:`hyperslab.formats.opening.check_moment` sees to.
+    there before the dataset is complete and has another name. ``moment``: what is there is read as it was then, in UTC,
+    or, in a repository, as the tag, branch or snapshot of this name; it is said by ``at=`` behind the ``?`` of a URL or
+    path, or by :meth:`as_of`. Which formats can, and that nothing is written there,
+    :func:`hyperslab.formats.opening.check_moment` sees to.
     """
 
     url: str
@@ -199,7 +222,7 @@ class Location:
     options: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
     target: Any = field(default=None, repr=False, hash=False)
     unpublished: bool = False
-    moment: datetime | None = None
+    moment: datetime | str | None = None
 
     @classmethod
     def of(cls, target: Any, storage_options: Mapping[str, Any] | None = None) -> Self:
@@ -286,15 +309,18 @@ class Location:
             scheme = "reference"
         return cls(path if scheme == "file" else f"{scheme}://{path}", scheme, path, options, path)
 
-    def as_of(self, moment: datetime) -> Location:
-        """Return the place as it was at a moment in UTC. Invalid where the URL says one."""
+    def as_of(self, moment: datetime | str) -> Location:
+        """Return the place as it was at a moment in UTC, or, in a repository, the version of a name. Invalid where the
+        URL says one."""
         if self.moment is not None:
             raise Invalid("the URL says a moment already", url=self.url, remedy="leave at= out of one of them")
         return replace(self, url=self._url_at(moment), moment=moment)
 
-    def _url_at(self, moment: datetime) -> str:
+    def _url_at(self, moment: datetime | str) -> str:
         """Return the URL with a moment: of a database, since the URL of others is a path that is read by."""
-        return add_moment(self.url, moment) if isinstance(PLACES[self.scheme], _Database) else self.url
+        if isinstance(moment, datetime) and isinstance(PLACES[self.scheme], _Database):
+            return add_moment(self.url, moment)
+        return self.url
 
     @property
     def identity(self) -> tuple[str, object, str]:
@@ -373,9 +399,30 @@ class Location:
             return place.url if place.path is None else place.path
         return unquote(posixpath.relpath(f"/{_below_server(there)}", f"/{_below_server(here)}"))
 
+    @property
+    def keeps_versions(self) -> bool:
+        """Return True for a place that keeps versions of a dataset itself, whatever its format: a repository."""
+        return PLACES[self.scheme].keeps_versions
+
+    @property
+    def makes_commits(self) -> bool:
+        """Return True where what is written becomes a commit: in a repository, or the store of one."""
+        return self.keeps_versions or (self.scheme == "store" and self.target.traits.transacts)
+
+    @property
+    def repository(self) -> RepositoryPlace:
+        """Return the place of the repository, at the version that is meant. Unsupported for a place that is none."""
+        if not self.keeps_versions:
+            remedy = f"convert it into a repository: hyperslab convert {self.url} icechunk+file:///FOLDER"
+            raise Unsupported("this place keeps no versions", url=self.url, remedy=remedy)
+        from hyperslab.stores.repositories import RepositoryPlace
+
+        return RepositoryPlace(self.target, resolve(self.options), self.moment)
+
     def exists(self) -> bool:
         """Return True if anything is there."""
-        return PLACES[self.scheme].exists(self.target)
+        kind = PLACES[self.scheme]
+        return kind.exists(self.repository if kind.keeps_versions else self.target)
 
     def is_file(self) -> bool:
         """Return True if it is one plain file, read by its bytes and not by keys (an archive is none)."""
@@ -390,9 +437,10 @@ class Location:
         to)."""
         if self.unpublished and self.scheme == "file" and create and not read_only:
             return DirectoryStore(self.target, unpublished=True)
+        kind = PLACES[self.scheme]
         try:
-            return PLACES[self.scheme].open(
-                self.target,
+            return kind.open(
+                self.repository if kind.keeps_versions else self.target,
                 resolve(self.options) if self.options else {},
                 read_only=read_only,
                 create=create and not read_only,
@@ -425,7 +473,7 @@ class Location:
         return _restore, (self.url.replace(f"{HIDDEN}@", ""), options, self.moment)
 
 
-def _restore(url: str, options: Mapping[str, Any], moment: datetime | None) -> Location:
+def _restore(url: str, options: Mapping[str, Any], moment: datetime | str | None) -> Location:
     """Return a location that was pickled."""
     return replace(Location.of(url, options), moment=moment)
 
@@ -548,37 +596,3 @@ class Probe:
             remote = self.where.remote_file()
             self._head = b"" if remote is None else remote.head
         return self._head[:n]
-
-
-# -- the two places that one call names (convert, diff), each with its storage options -----------------------------
-
-
-Options = Mapping[str, Any] | None
-# Places of this machine, which one mapping for both sides leaves alone.
-_OWN = ("file", "zip", "memory", "store")
-
-
-def two_sides(first: Any, second: Any, options: Options | tuple[Options, Options]) -> tuple[Location, Location]:
-    """Return the places, the first of which may be a pattern (:meth:`Location.matching`). A pair of options is for the
-    first and the second; one mapping is for those not of this machine.
-
-    Invalid when it is something else, or a place of this machine is given some.
-    """
-    match options:
-        case None | Mapping():
-            plain = Location.matching(first), Location.of(second)
-            alone = [not options or where.scheme in _OWN for where in plain]
-            return (
-                plain[0] if alone[0] else Location.of(first, options),
-                plain[1] if alone[1] else Location.of(second, options),
-            )
-        case (None | Mapping() as one, None | Mapping() as other) if isinstance(options, tuple):
-            return _own_side(Location.matching(first, one), one), _own_side(Location.of(second, other), other)
-    raise Invalid("storage_options are one mapping, or a pair (tuple) of them", remedy="give None for a side without")
-
-
-def _own_side(where: Location, options: Options) -> Location:
-    if options and where.scheme in _OWN and where.scheme != "zip":
-        names = ", ".join(options)
-        raise Invalid(f"a place of this kind has no storage options ({names})", url=where.url, remedy="leave them out")
-    return where

@@ -1,4 +1,6 @@
-"""Moments in paths and URLs: ``at=`` behind the ``?`` says of which moment the version of a dataset is to be read."""
+"""Moments in paths and URLs: ``at=`` behind the ``?`` says of which moment the version of a dataset is to be read.
+
+A repository of icechunk has versions with names, too: tags, branches, snapshots."""
 
 from __future__ import annotations
 
@@ -13,20 +15,28 @@ from hyperslab.stores.credentials import redact
 _MOMENT = re.compile(r"[?&]at=([^?&#]*)(?=[&#]|$)")
 
 
-def split_moment(text: str) -> tuple[str, datetime | None]:
+_NAMES = "icechunk+"
+"""What the URL of a repository begins with, whose versions have names."""
+
+
+def split_moment(text: str) -> tuple[str, datetime | str | None]:
     """Return a path or URL without the moment that it says, and the moment in UTC, None where it says none:
-    ``kept.db?at=2026-11-01T00:00``. A ``+`` in it is that of a time zone. Invalid for what is no moment."""
+    ``kept.db?at=2026-11-01T00:00``. A ``+`` in it is that of a time zone. Of a repository what is no moment is a name;
+    of anything else Invalid."""
     match = _MOMENT.search(text) if "at=" in text else None
     if match is None or ("#" in text[: match.start()] if "://" in text else os.path.lexists(text)):
         return text, None
     rest = text[match.end() :]
     if rest.startswith("&") and text[match.start()] == "?":
         rest = f"?{rest[1:]}"
+    said = unquote(match[1])
     try:
-        moment = datetime.fromisoformat(unquote(match[1]))
+        moment = datetime.fromisoformat(said)
         moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
-        message, remedy = f"at={unquote(match[1])!r} is no moment", "write at=2024-01-31 or at=2024-01-31T12:00"
+        if said and text.lower().startswith(_NAMES):
+            return text[: match.start()] + rest, said
+        message, remedy = f"at={said!r} is no moment", "write at=2024-01-31 or at=2024-01-31T12:00"
         raise Invalid(message, url=redact(text), remedy=remedy) from None
     return text[: match.start()] + rest, moment
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Literal
@@ -80,7 +80,7 @@ def save_xarray(
         compute=compute,
         densify=densify,
     )
-    with storing(progress if compute else None, obj):
+    with storing(progress if compute else None, obj), _one_commit(url, mode, append_dim, options) as url:
         if mode in ("x", "w") and not path:
             delayed = _save_new(url, datasets, format, mode == "w", how, options)
         elif append_dim is not None or region is not None:
@@ -98,6 +98,21 @@ def save_xarray(
     with api.open_group(url, "r+", format=format, **options) as root:
         arrays: Any = root
         return dask.delay_writes([replace(each, array=arrays[each.array.path]).arguments for each in delayed])
+
+
+@contextmanager
+def _one_commit(
+    url: api.Target, mode: Mode, append_dim: str | None, options: Mapping[str, Any]
+) -> Iterator[api.Target]:
+    """Yield what to save at: of a repository a place whose changes become one commit, else the target itself."""
+    where = Location.of(url, options.get("storage_options"))
+    if not where.keeps_versions:
+        yield url
+        return
+    message = "save" if append_dim is None else f"append along {append_dim}"
+    with api.one_commit(where, message, create=mode != "r+" and append_dim is None) as place:
+        target: Any = place
+        yield target
 
 
 def _format_name(format: str | None, zarr_format: Any) -> str | None:

@@ -77,7 +77,7 @@ class ServerPlace:
             unquote(fragment) or None,
             where.url,
             tuple(sorted(options.items(), key=lambda pair: pair[0])),
-            where.moment,
+            where.moment if isinstance(where.moment, datetime) else None,  # names of versions are a repository's
         )
 
     def open(self) -> Database[Any]:

@@ -56,8 +56,17 @@ def coords_of_key(key_of: KeyOf, ndim: int, key: str) -> Coords | None:
 
 
 @lru_cache(maxsize=32)  # they are the same for all arrays of a store
-def _source_traits(concurrency: int | None, stamped: bool, locks: bool, in_files: bool) -> SourceTraits:
-    return SourceTraits(concurrency=concurrency, stamped=stamped, locks=locks, lists_chunks=True, in_files=in_files)
+def _source_traits(
+    concurrency: int | None, stamped: bool, locks: bool, in_files: bool, transacts: bool
+) -> SourceTraits:
+    return SourceTraits(
+        concurrency=concurrency,
+        stamped=stamped,
+        locks=locks,
+        lists_chunks=True,
+        in_files=in_files,
+        transacts=transacts,
+    )
 
 
 @lru_cache(maxsize=32)
@@ -88,7 +97,9 @@ class ChunkKeys:
         self.stamp: Callable[[str], Any] = store.stamp if traits.stamped else lambda key: None
         self.uses_compare_and_swap = traits.swaps and not traits.locks_chunks
         in_files = traits.descriptors and has_engine()  # without it no read asks for more
-        self.source_traits = _source_traits(traits.concurrency, traits.stamped, traits.locks_chunks, in_files)
+        self.source_traits = _source_traits(
+            traits.concurrency, traits.stamped, traits.locks_chunks, in_files, traits.transacts
+        )
         """What the store makes of a source of these chunks, whatever they are."""
 
     @cached_property
@@ -106,6 +117,10 @@ class ChunkKeys:
         # have one checksum queue without need, which is rare and does no harm
         slots = sorted({crc32(self.key_of(each).encode()) for each in coords})
         return self.store.lock_chunks(self.folder, slots, timeout)
+
+    def transaction(self, timeout: float | None) -> AbstractContextManager[None]:
+        """Have what the block writes show together, where the store can."""
+        return self.store.transaction(timeout)
 
     def get(self, key: str, most: int | None = None) -> Any:
         """Return the whole stored value, in the calling thread's buffer where the store can; None when missing.
@@ -211,6 +226,10 @@ class StoredChunks(ChunkSource):
         """Return the decoded chunk in memory of its own, or None when it was never written."""
         block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
+
+    def transaction(self, timeout: float | None) -> AbstractContextManager[None]:
+        """Have what the block writes show together, where the store can."""
+        return self._keys.transaction(timeout)
 
     def write(self, coords: Coords, block: Block) -> None:
         """Store one chunk; others that lie in the same value are kept as they are stored."""

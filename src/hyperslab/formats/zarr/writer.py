@@ -6,8 +6,10 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from operator import gt
 
 from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, FormatError, Invalid
 from hyperslab.formats.base import BatchBlocks, Node, Reader, Writer
 from hyperslab.formats.documents import JsonMapping, check_limits, write_again
@@ -57,7 +59,9 @@ class ZarrWriter(ZarrReader, Writer):
         with self._mutex:
             changes = {above: self._documents_of(above, GroupSpec()) for above in self._missing_above(path)}
             changes |= {path: docs}
-            waits = bool(self._batches)  # asked once: a batch may begin or end beside
+            # Asked once: a batch may begin or end beside. A store that transacts shows nothing before the end of the
+            # batch, and takes chunks only of arrays whose documents it has.
+            waits = bool(self._batches) and not self.store.traits.transacts
             if waits:
                 self._pending |= changes
         if not waits:
@@ -178,8 +182,26 @@ class ZarrWriter(ZarrReader, Writer):
     # -- locks and batches ------------------------------------------------------------------------------------------
 
     @contextmanager
+    def one_commit(self, *, shared: bool = True) -> Iterator[None]:
+        """Have what the block changes show together, or not at all, where the store can."""
+        if not self.store.traits.transacts:
+            yield
+            return
+        try:
+            with self.store.transaction(self._settings.lock_timeout, shared=shared):
+                yield
+        except BaseException:
+            self._forget("")  # nothing of it is stored
+            raise
+
+    @contextmanager
     def lock_node(self, path: str) -> Iterator[None]:
         """Hold a node's documents against other writers; afterwards reads see the newest. In a batch, until its end."""
+        if self.store.traits.transacts:
+            with self.one_commit(shared=False):
+                self.refresh(path)
+                yield
+            return
         if self._batches:
             with self._node_mutex:
                 if path not in self._batch_locks:
@@ -208,9 +230,11 @@ class ZarrWriter(ZarrReader, Writer):
             finally:
                 paths.discard(path)
 
-    def batch(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def batch(self) -> Iterator[None]:
         """Write each document of the block once, at its end, and consolidated metadata after them."""
-        return self._batches.block(self._flush)
+        with self.one_commit(), self._batches.block(self._flush):
+            yield
 
     def _flush(self) -> None:
         with self._mutex:
@@ -234,9 +258,18 @@ class ZarrWriter(ZarrReader, Writer):
             self._forget("")
 
     def _commit(self, change: DocumentChange) -> None:
-        with self._locked(""), self._mutex, self._followed_above(change):
+        with self.one_commit(shared=False), self._locked(""), self._mutex, self._followed_above(change):
             self._commits.commit(change)
             self._consolidated.clear()
+
+    def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
+        """Return the chunks as they are under ``spec``. A store that transacts takes none beyond the shape that the
+        array's document has, so there a larger shape is put first: nobody sees it before the cells."""
+        if self.store.traits.transacts:
+            known = self.node(path)
+            if known.is_array and any(map(gt, spec.shape, known.shape)):
+                self.put(path, spec)
+        return super().chunks_as(path, spec)
 
     def _followed_above(self, change: DocumentChange) -> AbstractContextManager[None]:
         if self.enclosing is None:

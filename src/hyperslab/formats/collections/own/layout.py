@@ -92,7 +92,7 @@ class OwnLayout(Layout):
         except FormatError as error:
             raise error.locate(url=store.url, node=name, key=key) from error.__cause__
         opened = OwnCollectionStore(store, document, data, settings, found.stamp)
-        if where.moment is None:
+        if not isinstance(where.moment, datetime):  # the name of a version is that of a repository, whose store has it
             return opened
         try:
             return opened.at(where.moment)

@@ -1,0 +1,542 @@
+"""A version of a repository of icechunk as a store of keys, which is changed by commits.
+
+What is read is one snapshot: that of the version that the place means, or the newest of a branch when the store was
+opened or last written to. A :meth:`~RepositoryStore.transaction` begins at the newest snapshot of the branch, and its
+changes become one commit, or nothing. A write outside of any is a transaction of its own. icechunk's calls are
+awaited in zarr-python's event loop, those of many keys in one go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from hyperslab.errors import Conflict, FormatError, StorageError, Unsupported
+from hyperslab.stores import counting
+from hyperslab.stores.attempts import kept_waiting
+from hyperslab.stores.base import Buffer, ProcessStore, Stamp, StoreTraits
+from hyperslab.stores.building import sync_medium
+from hyperslab.stores.keys import below, check_key, check_prefix, split_names
+from hyperslab.stores.ranges import span
+from hyperslab.stores.repositories import (
+    RepositoryPlace,
+    find_branch,
+    find_snapshot,
+    library,
+    reason,
+    translate_errors,
+)
+from hyperslab.stores.requests import IN_FLIGHT
+
+if TYPE_CHECKING:
+    from icechunk import Session
+
+Result = TypeVar("Result")
+
+DOCUMENT = "zarr.json"
+# Keys of Zarr v3, which are all that a repository has: documents, and chunks by the default rule for their keys.
+_CHUNK = re.compile(r"(?:(?P<node>.+)/)?(?P<tail>c(?:/(?:0|[1-9][0-9]*))*)")
+# Bytes that are on their way to icechunk at once, where a writer has many chunks: each is copied for it.
+_BYTES_IN_FLIGHT = 64 << 20
+# Keys of which it is remembered that they have values: a bound on memory alone.
+_MOST_KNOWN = 100_000
+# Times that a commit is tried again because another writer was faster, where what they changed does not clash.
+_MOST_REBASES = 100
+# Names of nodes in a message that the store makes itself.
+_MOST_NAMES = 4
+
+
+def node_of_key(key: str) -> str | None:
+    """Return the node whose document or chunk has this key; None for a key that no repository has."""
+    if key == DOCUMENT:
+        return ""
+    if key.endswith(f"/{DOCUMENT}"):
+        return key[: -len(DOCUMENT) - 1]
+    chunk = _CHUNK.fullmatch(key)
+    return None if chunk is None else chunk["node"] or ""
+
+
+class _Turn:
+    """The transaction that runs in one store, and the blocks that are parts of it."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self.owner: int | None = None
+        """The thread that began it; None while none runs."""
+        self.is_shared = False
+        self._parts = 0
+
+    def take(self, shared: bool, timeout: float | None) -> bool:
+        """Begin one (True), or become a part of the one that runs (False): of one's own, or of one that is shared.
+        Any other is waited for; Conflict after ``timeout`` seconds (None: never)."""
+        me = threading.get_ident()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._changed:
+            while self.owner is not None and self.owner != me and not self.is_shared:
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    raise kept_waiting()
+                self._changed.wait(left)
+            if self.owner is not None:
+                self._parts += 1
+                return False
+            self.owner, self.is_shared = me, shared
+            return True
+
+    def leave(self) -> None:
+        """End a part."""
+        with self._changed:
+            self._parts -= 1
+            self._changed.notify_all()
+
+    def wait_for_parts(self) -> None:
+        """Wait for the parts of other threads."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._parts)
+
+    def end(self) -> None:
+        """Let the next one begin."""
+        with self._changed:
+            self.owner, self.is_shared = None, False
+            self._changed.notify_all()
+
+
+class RepositoryStore(ProcessStore):
+    """The keys of one version; of one that is open for writing of the branch that its place names."""
+
+    def __init__(self, place: RepositoryPlace, *, read_only: bool = False, create: bool = False) -> None:
+        super().__init__(place.name, read_only=read_only)
+        from zarr.core.buffer import default_buffer_prototype
+        from zarr.core.sync import sync
+
+        self._sync, self._prototype = sync, default_buffer_prototype()
+        self._place = place
+        self._repository = place.open(create=create)
+        self._branch = "" if read_only else find_branch(self._repository, place)
+        self._turn = _Turn()
+        self._chunk_locks = _ChunkLocks()
+        self._counter = count(1)
+        self._message: str | None = None
+        self._metadata: Mapping[str, Any] | None = None
+        self._begin()
+        # Each request suits a thread where they go over a network; files are read as fast by few.
+        concurrency = None if place.folder is not None else IN_FLIGHT
+        self.traits = StoreTraits(stamped=True, ranges=True, transacts=True, concurrency=concurrency)
+
+    def _begin(self, snapshot: str | None = None) -> None:
+        """Go to the newest snapshot of the branch, or to that of the version that is read."""
+        repository = self._repository
+        if self.read_only:
+            snapshot = snapshot or find_snapshot(repository, self._place)
+            with translate_errors(self._url):
+                self._use(repository.readonly_session(snapshot_id=snapshot))
+            return
+        with translate_errors(self._url):
+            self._use(repository.writable_session(self._branch))
+
+    def _use(self, session: Session) -> None:
+        self._session = session
+        self._store = session.store
+        self._snapshot = str(session.snapshot_id)
+        self.version = self._snapshot if self.read_only else None
+        try:
+            self._repository.lookup_snapshot(self._snapshot)
+        except library().IcechunkError as error:
+            message = f"the snapshot {self._snapshot} cannot be read: {reason(error)}"
+            remedy = "open another version (at=, hyperslab history), or restore the repository from a copy"
+            raise FormatError(message, url=self._url, remedy=remedy) from None
+        self._known: set[str] = set()
+        self._written: dict[str, int] = {}
+        """By key: which of all writes put or removed it since the session began."""
+        self._gone: set[str] = set()
+        """Nodes whose documents were removed since, and not put again."""
+
+    @property
+    def is_transacting(self) -> bool:
+        """Return True while a transaction runs that threads share."""
+        return self._turn.owner is not None and self._turn.is_shared
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def _run(self, work: Coroutine[Any, Any, Result], key: str | None = None, doing: str = "read") -> Result:
+        """Return the result of a coroutine, which zarr-python's loop awaits."""
+        try:
+            with translate_errors(self._url, key, doing=doing):
+                result: Result = self._sync(work)
+                return result
+        finally:
+            work.close()
+
+    async def _get(self, key: str, part: Any = None) -> bytes | None:
+        try:
+            found = await self._store.get(key, self._prototype, part)
+        except library().IcechunkError:
+            if await self._exists(key):
+                raise
+            found = None  # a chunk of a node that is not there, or of a group
+        if found is not None:
+            return bytes(found.to_bytes())
+        await self._exists(key)
+        return None
+
+    async def _exists(self, key: str) -> bool:
+        """Return False for a key without a value. Of a document that is missing because the snapshot cannot be read,
+        icechunk's other calls say that it is missing; this one fails."""
+        return bool(await self._store.exists(key))
+
+    def _note(self, values: Mapping[str, bytes | None]) -> None:
+        """Remember which keys have values."""
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        self._known.update(key for key, value in values.items() if value is not None)
+        if counting.traces:
+            counting.count(len(values), read=sum(len(value) for value in values.values() if value is not None))
+
+    def get(self, key: str) -> bytes | None:
+        """Return the whole value, or None."""
+        if node_of_key(check_key(key)) is None:
+            return None
+        value = self._run(self._get(key), key)
+        self._note({key: value})
+        return value
+
+    def get_many(self, keys: Sequence[str]) -> list[bytes | StorageError | None]:
+        """Return the values of the keys, all of them on their way at once; requests fail as a whole."""
+        wanted = list(dict.fromkeys(key for key in keys if node_of_key(check_key(key)) is not None))
+
+        async def fetch() -> list[bytes | None]:
+            return list(await asyncio.gather(*map(self._get, wanted)))
+
+        found = dict(zip(wanted, self._run(fetch(), wanted[0]), strict=True)) if wanted else {}
+        self._note(found)
+        return [found.get(key) for key in keys]
+
+    def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
+        """Return bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
+        if node_of_key(check_key(key)) is None:
+            return None
+        from zarr.abc.store import RangeByteRequest
+
+        async def fetch() -> list[bytes] | None:
+            size = await self._size(key)
+            if size is None:
+                return None
+            # Of an empty range, and of one from before the first byte, icechunk fails.
+            spans = [span(start, stop, size) for start, stop in ranges]
+            asked = {each for each in spans if each[0] < each[1]}
+            found = await asyncio.gather(*(self._get(key, RangeByteRequest(*each)) for each in asked))
+            values = dict(zip(asked, found, strict=True))
+            return [values.get(each) or b"" for each in spans]
+
+        parts = self._run(fetch(), key)
+        self._note({key: None if parts is None else b"".join(parts)})
+        return parts
+
+    async def _size(self, key: str) -> int | None:
+        try:
+            size = int(await self._store.getsize(key))
+        except (KeyError, library().IcechunkError):
+            if await self._exists(key):
+                raise
+            return None
+        # Of a chunk that was never written icechunk says the same as of an empty one.
+        return size if size or await self._exists(key) else None
+
+    def size(self, key: str) -> int | None:
+        """Return the bytes stored under the key, None when missing."""
+        return None if node_of_key(check_key(key)) is None else self._run(self._size(key), key)
+
+    def stamp(self, key: str) -> Stamp | None:
+        """Return the snapshot that the value is of, and which write changed it since; None when missing."""
+        if key not in self._known:
+            if node_of_key(check_key(key)) is None or not self._run(self._exists(key), key):
+                return None
+            self._known.add(key)
+        return self._snapshot, self._written.get(key, 0)
+
+    # -- names ------------------------------------------------------------------------------------------------------
+
+    def list(self, prefix: str = "") -> Iterator[str]:
+        """Yield every key below ``prefix/``, sorted."""
+        node, inner = self._node_above(check_prefix(prefix))
+        if node is None:
+            return iter(())
+        start = below(prefix)
+        keys = self._run(_collect(self._store.list_prefix(node)), prefix or None, "list")
+        return iter(sorted(key for key in keys if not inner or key.startswith(start)))
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
+        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
+        node, inner = self._node_above(check_prefix(prefix))
+        if node is None:
+            return [], []
+        if inner:
+            return split_names(self.list(prefix), prefix)
+        names = self._run(_collect(self._store.list_dir(prefix)), prefix or None, "list")
+        document = self.get(f"{below(prefix)}{DOCUMENT}") if not names or "c" in names else None
+        keys = [name for name in names if name == DOCUMENT or (name == "c" and _is_scalar(document))]
+        return sorted(keys), sorted({*names}.difference(keys))
+
+    def _node_above(self, prefix: str) -> tuple[str | None, bool]:
+        """Return the node at a prefix, or the array among whose chunks it is (then True); None where neither is."""
+        if not prefix or self.stamp(f"{prefix}/{DOCUMENT}") is not None:
+            return prefix, False
+        chunk = _CHUNK.fullmatch(prefix)
+        node = None if chunk is None else chunk["node"] or ""
+        if node is not None and self.stamp(f"{below(node)}{DOCUMENT}") is not None:
+            return node, True
+        return None, False
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
+        """Store the value, in the transaction that runs or in one of its own."""
+        self.put_many([(key, value)], durable=durable)
+
+    def put_many(self, pairs: Iterable[tuple[str, Buffer]], *, durable: bool = False) -> None:
+        """Store all values, many on their way at once."""
+        self._require_writable()
+        with self._own_transaction():
+            waiting: dict[str, bytes] = {}
+            nbytes = 0
+            for key, value in pairs:
+                self._require_key(check_key(key))
+                waiting[key] = bytes(value)
+                nbytes += len(waiting[key])
+                if nbytes > _BYTES_IN_FLIGHT or key.endswith(DOCUMENT):  # a node is there before what it holds
+                    self._put(waiting)
+                    waiting, nbytes = {}, 0
+            self._put(waiting)
+
+    def _put(self, values: Mapping[str, bytes]) -> None:
+        if not values:
+            return
+        buffer = self._prototype.buffer.from_bytes
+
+        async def store() -> None:
+            await asyncio.gather(*(self._store.set(key, buffer(value)) for key, value in values.items()))
+
+        self._run(store(), next(iter(values)), "write")
+        number = next(self._counter)
+        self._written.update(dict.fromkeys(values, number))
+        self._gone.difference_update(map(node_of_key, values))
+        self._known.update(values)
+        if counting.traces:
+            counting.count(len(values), written=sum(map(len, values.values())))
+
+    def _require_key(self, key: str) -> None:
+        if node_of_key(key) is None:
+            remedy = "use format zarr3, whose keys these are"
+            raise Unsupported("a repository holds the keys of Zarr v3 alone", url=self._url, key=key, remedy=remedy)
+
+    def delete(self, key: str, *, durable: bool = False) -> None:
+        """Remove the key; missing is fine."""
+        self._require_writable(check_key(key))
+        with self._own_transaction():
+            if self.stamp(key) is not None:
+                self._run(self._store.delete(key), key, "remove")
+                self._forget([key])
+
+    def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
+        """Remove every key that is ``prefix`` or stands below it; ``""`` removes all."""
+        self._require_writable(check_prefix(prefix))
+        with self._own_transaction():
+            gone = [*self.list(prefix), *([prefix] if prefix and self.stamp(prefix) is not None else [])]
+            node, inner = self._node_above(prefix)
+            if node is not None and not inner:
+                self._run(self._store.delete_dir(prefix), prefix or None, "remove")
+            else:
+                for key in gone:
+                    self._run(self._store.delete(key), key, "remove")
+            self._forget(gone)
+
+    def _forget(self, keys: Iterable[str]) -> None:
+        number = next(self._counter)
+        for key in keys:
+            self._known.discard(key)
+            self._written[key] = number
+            if key.endswith(DOCUMENT):
+                self._gone.add(node_of_key(key) or "")
+
+    # -- transactions -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _own_transaction(self) -> Iterator[None]:
+        """Run the block in the transaction that runs, be it of another thread: the threads of one write are such. Else
+        in one of its own."""
+        if self._turn.owner is not None:
+            yield
+            return
+        with self.transaction():
+            yield
+
+    @contextmanager
+    def transaction(self, timeout: float | None = None, *, shared: bool = False) -> Iterator[None]:
+        """Make one commit of what the block writes, if it ends well; else nothing of it is there.
+
+        One that is not ``shared`` holds a repository in the file system from its beginning, so that what it reads is
+        the newest; a shared one, which may take long, only to commit. Conflict names the nodes that another writer has
+        changed since it began.
+        """
+        self._require_writable()
+        try:
+            begins = self._turn.take(shared, timeout)
+        except Conflict as error:
+            raise error.locate(url=self._url) from None
+        if not begins:
+            try:
+                yield
+            finally:
+                self._turn.leave()
+            return
+        try:
+            with ExitStack() as stack:
+                if not shared:
+                    stack.enter_context(self._place.exclusive(timeout))
+                self._follow()
+                try:
+                    yield
+                    self._turn.wait_for_parts()
+                    if shared:
+                        stack.enter_context(self._place.exclusive(timeout))
+                    self._commit()
+                except BaseException:
+                    self._begin()
+                    raise
+        finally:
+            self._message = self._metadata = None
+            self._turn.end()
+
+    def describe_commit(self, message: str | None, metadata: Mapping[str, Any] | None = None) -> None:
+        """Say what the history is to tell of the transaction that runs: without a message, which nodes were written.
+        The first who says something is heard."""
+        self._message, self._metadata = self._message or message, self._metadata or metadata
+
+    def _follow(self) -> None:
+        """Go to the newest snapshot, where another writer has committed."""
+        with translate_errors(self._url):
+            tip = str(self._repository.lookup_branch(self._branch))
+        if tip != self._snapshot:
+            self._begin()
+
+    def _commit(self) -> None:
+        """Commit what was changed, on top of what others have committed meanwhile; Conflict where that clashes."""
+        message, metadata = self._message, self._metadata
+        with translate_errors(self._url, doing="commit"):
+            if not self._session.has_uncommitted_changes:
+                return
+            icechunk = library()
+            message = message or describe_changes(self._written, self._gone)
+            try:
+                self._commit_durably(message, metadata)
+            except icechunk.RebaseFailedError as error:
+                raise self._clash(error) from None
+        self._begin()
+
+    def _commit_durably(self, message: str, metadata: Mapping[str, Any] | None) -> None:
+        """Commit; in a file system so that no power cut takes it back.
+
+        There the snapshot is stored first, then brought to the medium with all that it leads to, and only then does the
+        branch lead to it: icechunk flushes nothing itself.
+        """
+        icechunk = library()
+        solver, session = icechunk.ConflictDetector(), self._session
+        more = None if metadata is None else dict(metadata)
+        folder = self._place.folder
+        if folder is None:
+            session.commit(message, more, rebase_with=solver, rebase_tries=_MOST_REBASES)
+            return
+        tip = self._repository.lookup_branch(self._branch)
+        if tip != session.snapshot_id:
+            session.rebase(solver)
+            tip = session.snapshot_id
+        snapshot = session.flush(message, more)
+        sync_medium(folder)
+        self._repository.reset_branch(self._branch, snapshot, from_snapshot_id=tip)
+        sync_medium(folder)
+
+    def _clash(self, error: Any) -> Conflict:
+        """Return the error for changes that clash with those of another writer, which names the nodes."""
+        nodes = sorted({str(each.path).strip("/") for each in error.conflicts})
+        names = ", ".join(f"/{name}" for name in nodes) or reason(error)
+        message = f"another writer has committed other changes of {names} since"
+        remedy = "nothing of this commit is there: repeat it on top of the other one"
+        return Conflict(message, url=self._url, node=nodes[0] if len(nodes) == 1 else None, remedy=remedy)
+
+    # -- locks ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def lock_chunks(self, folder: str, slots: Sequence[int], timeout: float | None) -> Iterator[None]:
+        """Hold chunks against other threads that write through this store; other writers are met when it commits."""
+        with self._chunk_locks.hold({(folder, slot) for slot in slots}, timeout):
+            yield
+
+
+class _ChunkLocks:
+    """Which chunks a thread of this process holds."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._held: set[tuple[str, int]] = set()
+
+    @contextmanager
+    def hold(self, wanted: set[tuple[str, int]], timeout: float | None) -> Iterator[None]:
+        """Hold them all at once, as soon as none is held; Conflict after ``timeout`` seconds."""
+        with self._changed:
+            if not self._changed.wait_for(partial(self._held.isdisjoint, wanted), timeout):
+                raise kept_waiting()
+            self._held |= wanted
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._held -= wanted
+                self._changed.notify_all()
+
+
+def _is_scalar(document: bytes | None) -> bool:
+    """Return True for the document of an array without dimensions, whose only chunk has no folder."""
+    found = {} if document is None else msgspec.json.decode(document)
+    return isinstance(found, dict) and found.get("shape") == []
+
+
+async def _collect(names: Any) -> list[str]:
+    return [name async for name in names]
+
+
+def describe_changes(keys: Iterable[str], gone: Collection[str] = ()) -> str:
+    """Return in words what was changed: the nodes that have documents or chunks of these keys, or those ``gone``."""
+    chunks: dict[str, int] = {}
+    documents: dict[str, None] = {}
+    for key in keys:
+        node = node_of_key(key) or ""
+        if node in gone:
+            continue
+        if key.endswith(DOCUMENT):
+            documents[node] = None
+        else:
+            chunks[node] = chunks.get(node, 0) + 1
+    if not chunks:
+        return f"change {_name_nodes(documents)}" if documents else f"remove {_name_nodes(sorted(gone))}"
+    if len(chunks) == 1:
+        ((node, number),) = chunks.items()
+        return f"write {_name_nodes([node])}, {number} chunk{'s' if number > 1 else ''}"
+    return f"write {_name_nodes(chunks)}"
+
+
+def _name_nodes(nodes: Iterable[str]) -> str:
+    names = [f"/{node}" for node in nodes]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
+
+
+__all__ = ["RepositoryStore", "describe_changes", "node_of_key"]

@@ -1,0 +1,595 @@
+"""Repositories of icechunk: where one is, which of its versions is meant, its history, tags and branches, what expires.
+
+A repository keeps snapshots of a Zarr v3 dataset. A branch is a name that moves to the newest of its snapshots, a tag
+one that stays. ``icechunk+file://``, ``icechunk+s3://``, ``icechunk+gs://`` and ``icechunk+az://`` name one. What lies
+under its keys, and how it is changed, is in :mod:`hyperslab.stores.icechunk`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+
+from hyperslab.errors import (
+    AlreadyExists,
+    Conflict,
+    FormatError,
+    HyperslabError,
+    Invalid,
+    MissingLibrary,
+    NotFound,
+    ReadOnly,
+    StorageError,
+)
+from hyperslab.stores import locks
+from hyperslab.stores.credentials import redact, redact_text
+from hyperslab.stores.forks import call_after_fork
+
+if TYPE_CHECKING:
+    from icechunk import Repository, Storage
+
+PREFIX = "icechunk+"
+"""What the schemes of repositories begin with; behind it is that of the place where the repository lies."""
+MAIN = "main"
+"""The branch that is meant where none is named. Every repository has it, and it is never removed."""
+
+Version = datetime | str
+"""A version: that of a time, or of the name of a tag, a branch or a snapshot."""
+
+# -- the library -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def library() -> Any:
+    """Return the module icechunk; MissingLibrary where it is not installed."""
+    if "icechunk" not in sys.modules:
+        # It warns on stderr, at each opening of a local repository, of what the lock in `exclusive` is for. It reads
+        # this variable once, when it is imported; who has set it, or imports it first, sees what they want to see.
+        os.environ.setdefault("ICECHUNK_LOG", "error")
+    try:
+        import icechunk
+    except ImportError:
+        remedy = "pip install 'hyperslab[icechunk]'"
+        raise MissingLibrary("a repository needs the library icechunk", remedy=remedy) from None
+    return icechunk
+
+
+class _IcechunkProcess:
+    """True if this one may use icechunk, whose threads do not follow into a forked child: it would never answer."""
+
+    used = False
+    orphaned = False
+
+    @classmethod
+    def forked(cls) -> None:
+        """Note in the child whether icechunk was used before."""
+        cls.orphaned = cls.used
+
+
+call_after_fork(_IcechunkProcess.forked)
+_SPAWN = "start processes by spawn or forkserver, and open the repository in each of them"
+
+
+@contextmanager
+def translate_errors(url: str, key: str | None = None, *, doing: str = "read") -> Iterator[None]:
+    """Raise what icechunk raises in the block as an error of ours; ``doing``: what failed, as a verb."""
+    if _IcechunkProcess.orphaned:
+        raise StorageError("this process was forked from one that used icechunk", url=url, remedy=_SPAWN)
+    _IcechunkProcess.used = True
+    icechunk = library()
+    try:
+        yield
+    except HyperslabError:
+        raise
+    except icechunk.ConflictError:
+        raise Conflict("another writer was faster", url=url, key=key, remedy="repeat the change") from None
+    except (icechunk.IcechunkError, OSError, ValueError, TypeError) as error:
+        remedy = "look at the disk or the network, and whether all of the repository is there"
+        raise StorageError(f"icechunk cannot {doing} this: {reason(error)}", url=url, key=key, remedy=remedy) from None
+    except Exception as error:
+        # What its threads panic with is of a class that it does not export.
+        if type(error).__name__ != "RustPanic":
+            raise
+        raise StorageError(f"icechunk gave up: {reason(error)}", url=url, key=key) from None
+
+
+def reason(error: BaseException) -> str:
+    """Return what icechunk says, in one line without its own place in its code, and without secrets."""
+    lines = (line.strip() for line in str(error).splitlines())
+    first = next(filter(None, lines), type(error).__name__)
+    return redact_text(first.removeprefix("x ").removeprefix("\u00d7 ").strip())
+
+
+# -- places ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryPlace:
+    """A repository's place: ``url`` as it was given, storage ``options``, and the ``version`` that is meant; None for
+    the branch ``main``."""
+
+    url: str
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
+    version: Version | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the URL without secrets."""
+        return redact(self.url)
+
+    @property
+    def folder(self) -> str | None:
+        """Return the path of a repository in the file system; None of one in a bucket. Invalid."""
+        scheme, _, rest = self.url.partition("://")
+        if scheme.lower() != f"{PREFIX}file":
+            return None
+        host, slash, path = rest.partition("/")
+        if host not in ("", "localhost"):
+            remedy = f"use {PREFIX}file:///path, with three slashes"
+            raise Invalid(f"{self.url!r} names another machine", remedy=remedy)
+        path = unquote(slash + path)
+        if not path.strip("/") or "\0" in path:
+            raise Invalid(f"{self.url!r} names no folder", remedy="give the folder of the repository")
+        return os.path.abspath(path)
+
+    def exists(self) -> bool:
+        """Return True if a repository is there."""
+        folder = self.folder
+        if folder is not None and not os.path.isdir(folder):  # without the library, and nothing is made
+            return False
+        with translate_errors(self.name):
+            try:
+                return bool(library().Repository.exists(self._storage()))
+            except library().IcechunkError:
+                if folder is None:  # the network may be what failed
+                    raise
+                return True  # a damaged one
+
+    def open(self, *, create: bool = False, containers: Mapping[str, Any] | None = None) -> Repository:
+        """Return the repository; NotFound where there is none, unless it is to be made (``create``).
+
+        ``containers``: the prefixes of URLs under which virtual chunks may be read, with the credentials of each, as
+        icechunk takes them (``authorize_virtual_chunk_access``); those that the storage option ``allow_external`` names
+        besides. FormatError for one that icechunk cannot read.
+        """
+        if not self.exists():
+            if not create:
+                remedy = "check the spelling, or make one: hyperslab convert SRC " + self.name
+                raise NotFound("there is no repository", url=self.name, remedy=remedy)
+            return self._create(containers)
+        icechunk = library()
+        storage = self._storage()
+        with translate_errors(self.name):
+            try:
+                config = icechunk.Repository.fetch_config(storage)
+                allowed = {**self._allowed(config), **(containers or {})}
+                opened: Repository = icechunk.Repository.open(storage, authorize_virtual_chunk_access=allowed or None)
+                return opened
+            except icechunk.IcechunkError as error:
+                remedy = "restore it from a copy, or install a newer icechunk"
+                message = f"the repository is damaged, or of a newer version: {reason(error)}"
+                raise FormatError(message, url=self.name, remedy=remedy) from None
+
+    def _create(self, containers: Mapping[str, Any] | None) -> Repository:
+        icechunk = library()
+        folder = self.folder
+        if folder is not None:
+            if os.path.isdir(folder) and os.listdir(folder):
+                remedy = "choose an empty place"
+                raise AlreadyExists("something else lies there", url=self.name, remedy=remedy)
+            os.makedirs(folder, exist_ok=True)
+        with self.exclusive(None), translate_errors(self.name, doing="make"):
+            # Of several writers that make it at once, those that come second open it.
+            is_made = icechunk.Repository.exists(self._storage())
+            make = icechunk.Repository.open if is_made else icechunk.Repository.create
+            made: Repository = make(self._storage(), authorize_virtual_chunk_access=containers)
+            return made
+
+    def _allowed(self, config: Any) -> dict[str, Any]:
+        """Return the places of virtual chunks that the repository names and the caller allows, without credentials."""
+        allowed = self.options.get("allow_external", ())
+        wanted = [allowed] if isinstance(allowed, str) else allowed
+        known = {} if config is None else config.virtual_chunk_containers or {}
+        if wanted is True:
+            return dict.fromkeys(known)
+        roots = [_container_url(str(root)) for root in wanted or ()]
+        return {prefix: None for prefix in known if any(_is_below(prefix, root) for root in roots)}
+
+    def exclusive(self, timeout: float | None) -> AbstractContextManager[None]:
+        """Hold a repository in the file system against other writers of ours; Conflict after ``timeout`` seconds.
+
+        icechunk's own commits are safe in a bucket, where a reference is changed by a conditional request. In a folder
+        they are not: of two that come at once the later one takes the place of the other (icechunk issue 804). The lock
+        is on the folder itself, so nothing is left in it.
+        """
+        folder = self.folder
+        return nullcontext() if folder is None else _hold(folder, self.name, timeout)
+
+    def _storage(self) -> Storage:
+        icechunk = library()
+        folder = self.folder
+        if folder is not None:
+            _take(self.options, (), self.name)
+            storage: Storage = icechunk.local_filesystem_storage(folder)
+            return storage
+        url = urlsplit(self.url)
+        bucket, prefix = url.netloc.rpartition("@")[2], unquote(url.path).strip("/")
+        if not bucket or not prefix:
+            raise Invalid("this names no place in a bucket", url=self.name, remedy="write the bucket and a path in it")
+        scheme = url.scheme.lower().removeprefix(PREFIX)
+        try:
+            return _STORAGES[scheme](icechunk, bucket, prefix, dict(self.options), self.name)
+        except (TypeError, ValueError) as error:
+            names = ", ".join(self.options) or "none"
+            message = f"the URL and the storage options ({names}) make no storage: {reason(error)}"
+            raise Invalid(message, url=self.name, remedy="see the how-to on versions") from None
+
+
+@contextmanager
+def _hold(folder: str, url: str, timeout: float | None) -> Iterator[None]:
+    try:
+        with locks.hold_folder(lambda: folder, timeout):
+            yield
+    except Conflict as error:
+        raise error.locate(url=url) from None
+
+
+def _container_url(place: str) -> str:
+    """Return a folder or URL that the caller allows as the URL that a repository names."""
+    return place if "://" in place else f"file://{os.path.abspath(place)}"
+
+
+def _is_below(prefix: str, root: str) -> bool:
+    return f"{prefix.rstrip('/')}/".startswith(f"{root.rstrip('/')}/")
+
+
+def _take(options: Mapping[str, Any], known: Sequence[str], url: str) -> dict[str, Any]:
+    """Return the options that are set, without ``allow_external``; Invalid for one that is not known."""
+    unknown = sorted(options.keys() - {*known, "allow_external"})
+    if unknown:
+        names = ", ".join(("allow_external", *known))
+        message = f"storage options that mean nothing here: {', '.join(unknown)}"
+        raise Invalid(message, url=url, remedy=f"there are {names}")
+    return {name: value for name, value in options.items() if name != "allow_external" and value is not None}
+
+
+def _open_s3(icechunk: Any, bucket: str, prefix: str, options: dict[str, Any], url: str) -> Storage:
+    """Return the storage of a bucket of S3; ``options`` by the names of obstore, s3fs and botocore."""
+    from hyperslab.stores.buckets import s3_options
+
+    allowed = options.pop("allow_external", ())
+    plain = s3_options(options)
+    client = dict(plain.pop("client_options", None) or {})
+    plain = {name.removeprefix("aws_"): value for name, value in plain.items()}
+    known = ("access_key_id", "secret_access_key", "session_token", "region", "endpoint", "skip_signature")
+    more = ("virtual_hosted_style_request", "request_payer")
+    plain = _take({**plain, "allow_external": allowed}, (*known, *more), url)
+    endpoint = plain.get("endpoint") or next(filter(None, map(os.environ.get, _S3_ENDPOINTS)), None)
+    with_keys = "access_key_id" in plain
+    is_anonymous = bool(plain.get("skip_signature"))
+    storage: Storage = icechunk.s3_storage(
+        bucket=bucket,
+        prefix=prefix,
+        region=plain.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
+        endpoint_url=endpoint,
+        allow_http=bool(client.get("allow_http")) or str(endpoint).startswith("http://"),
+        access_key_id=plain.get("access_key_id"),
+        secret_access_key=plain.get("secret_access_key"),
+        session_token=plain.get("session_token"),
+        anonymous=is_anonymous or None,
+        from_env=None if with_keys or is_anonymous else True,
+        # Servers of one's own have names of buckets in their paths, those of AWS in the name of the host.
+        force_path_style=not plain.get("virtual_hosted_style_request", endpoint is None),
+        requester_pays=bool(plain.get("request_payer")),
+    )
+    return storage
+
+
+_S3_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_GCS_OPTIONS = ("service_account_file", "service_account_key", "application_credentials", "bearer_token", "anonymous")
+_AZURE_OPTIONS = ("account", "access_key", "sas_token", "bearer_token")
+
+
+def _open_gcs(icechunk: Any, bucket: str, prefix: str, options: dict[str, Any], url: str) -> Storage:
+    given = _take(options, _GCS_OPTIONS, url)
+    storage: Storage = icechunk.gcs_storage(bucket=bucket, prefix=prefix, from_env=None if given else True, **given)
+    return storage
+
+
+def _open_azure(icechunk: Any, bucket: str, prefix: str, options: dict[str, Any], url: str) -> Storage:
+    given = _take(options, _AZURE_OPTIONS, url)
+    account = given.pop("account", None) or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
+    if account is None:
+        raise Invalid("which account of Azure is meant is not said", url=url, remedy="give the storage option account")
+    from_env = None if given else True
+    storage: Storage = icechunk.azure_storage(
+        account=account, container=bucket, prefix=prefix, from_env=from_env, **given
+    )
+    return storage
+
+
+_STORAGES: Mapping[str, Callable[..., Storage]] = {"s3": _open_s3, "gs": _open_gcs, "az": _open_azure}
+SCHEMES = tuple(PREFIX + scheme for scheme in ("file", *_STORAGES))
+"""The schemes of URLs of repositories."""
+
+
+# -- versions ----------------------------------------------------------------------------------------------------------
+
+
+def parse_version(at: str | date | np.datetime64) -> Version:
+    """Return a version as it was given: a time in UTC (UTC unless it says otherwise, a date is its midnight), or the
+    name of a tag, a branch or a snapshot, which is text that is no time. Invalid."""
+    value: object = at.astype("M8[us]").item() if isinstance(at, np.datetime64) else at
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            if not at:
+                raise Invalid("an empty text is no version", remedy=_VERSIONS) from None
+            return str(at)
+    if isinstance(value, datetime):
+        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC)
+    raise Invalid(f"{at!r} is no version", remedy=_VERSIONS)
+
+
+_VERSIONS = "give a time (2026-11-01T12:00, UTC), a tag, a branch or the id of a snapshot"
+
+
+def find_snapshot(repository: Repository, place: RepositoryPlace) -> str:
+    """Return the id of the snapshot that a place means. NotFound where there is none of this name, or none so old;
+    Invalid for a time that is to come, and for a name of both a tag and a branch."""
+    version, url = place.version, place.name
+    with translate_errors(url):
+        match version:
+            case None:
+                return str(repository.lookup_branch(MAIN))
+            case datetime():
+                return _find_snapshot_at(repository, version, url)
+        is_tag, is_branch = version in repository.list_tags(), version in repository.list_branches()
+        if is_tag and is_branch:
+            remedy = "give the id of the snapshot, which hyperslab history shows"
+            raise Invalid(f"{version!r} is a tag and a branch", url=url, remedy=remedy)
+        if is_tag:
+            return str(repository.lookup_tag(version))
+        if is_branch:
+            return str(repository.lookup_branch(version))
+        return _check_snapshot(repository, version, url)
+
+
+def _find_snapshot_at(repository: Repository, moment: datetime, url: str) -> str:
+    """Return the snapshot that was the newest one of ``main`` at a moment."""
+    if moment > datetime.now(UTC):
+        raise Invalid(f"{moment.isoformat()} is to come", url=url, remedy="give a time that is over")
+    oldest = None
+    for info in repository.ancestry(branch=MAIN):
+        if info.written_at <= moment:
+            return str(info.id)
+        oldest = info.written_at
+    first = "" if oldest is None else f": the oldest snapshot is of {oldest.isoformat(timespec='seconds')}"
+    remedy = "give a later time; what expired is gone"
+    raise NotFound(f"no snapshot is as old as {moment.isoformat()}{first}", url=url, remedy=remedy)
+
+
+def _check_snapshot(repository: Repository, version: str, url: str) -> str:
+    """Return the name if it is the id of a snapshot that is there. NotFound."""
+    try:
+        return str(repository.lookup_snapshot(version).id)
+    except library().IcechunkError:
+        names = ", ".join([*sorted(repository.list_tags()), *sorted(repository.list_branches())][:10])
+        remedy = f"there are {names}; hyperslab history shows the snapshots that have not expired"
+        message = f"there is no tag, branch or snapshot {version!r}"
+        raise NotFound(message, url=url, remedy=remedy) from None
+
+
+def find_branch(repository: Repository, place: RepositoryPlace) -> str:
+    """Return the branch that writes go to. ReadOnly where the place means a time, a tag or a snapshot; NotFound where
+    it means none."""
+    version, url = place.version, place.name
+    if version is None:
+        return MAIN
+    with translate_errors(url):
+        if isinstance(version, str) and version in repository.list_branches():
+            return version
+        found = find_snapshot(repository, place)
+    remedy = f"write to a branch: hyperslab branch {url} NAME --at {found} makes one"
+    raise ReadOnly("an older version is only read", url=url, remedy=remedy)
+
+
+# -- history -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One state of a repository: its ``id``, when it was committed (UTC), the ``message``, and the id of the one before
+    it (``parent``; None of the first). ``metadata``: what else the writer said. ``tags`` and ``branches`` that are this
+    snapshot."""
+
+    id: str
+    time: datetime
+    message: str
+    parent: str | None
+    metadata: Mapping[str, Any]
+    tags: tuple[str, ...] = ()
+    branches: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        names = ", ".join([*(f"tag {name}" for name in self.tags), *(f"branch {name}" for name in self.branches)])
+        return f"{self.id}  {self.time:%Y-%m-%dT%H:%M:%SZ}  {self.message}{f'  ({names})' if names else ''}"
+
+
+class History(tuple[Snapshot, ...]):
+    """The snapshots of a branch, the newest first; shown one a line."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "\n".join(map(str, self))
+
+
+def read_history(place: RepositoryPlace, limit: int | None = None) -> History:
+    """Return the snapshots that led to the version that a place means, the newest first, at most ``limit``."""
+    repository = place.open()
+    start = find_snapshot(repository, place)
+    with translate_errors(place.name):
+        tags = _names_by_snapshot(repository.list_tags(), repository.lookup_tag)
+        branches = _names_by_snapshot(repository.list_branches(), repository.lookup_branch)
+        found: list[Snapshot] = []
+        for info in repository.ancestry(snapshot_id=start):
+            if limit is not None and len(found) >= limit:
+                break
+            names = tuple(tags.get(info.id, ())), tuple(branches.get(info.id, ()))
+            found.append(Snapshot(info.id, info.written_at, info.message, info.parent_id, dict(info.metadata), *names))
+        return History(found)
+
+
+def _names_by_snapshot(names: set[str], look_up: Callable[[str], str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in sorted(names):
+        found.setdefault(look_up(name), []).append(name)
+    return found
+
+
+# -- tags and branches -------------------------------------------------------------------------------------------------
+
+
+def list_names(place: RepositoryPlace) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the tags and the branches of a repository, each with the id of its snapshot."""
+    repository = place.open()
+    with translate_errors(place.name):
+        tags = {name: str(repository.lookup_tag(name)) for name in sorted(repository.list_tags())}
+        branches = {name: str(repository.lookup_branch(name)) for name in sorted(repository.list_branches())}
+    return tags, branches
+
+
+def create_tag(place: RepositoryPlace, name: str) -> str:
+    """Give the version that a place means a tag; return the id of its snapshot. AlreadyExists for a name that a tag
+    has, or had: icechunk gives none twice."""
+    repository = _open_for_names(place, name)
+    snapshot = find_snapshot(repository, place)
+    with place.exclusive(None), translate_errors(place.name, doing="tag"):
+        if name in repository.list_tags():
+            _refuse_name("there is a tag", name, place, "choose another name, or remove that one (--delete)")
+        try:
+            repository.create_tag(name, snapshot)
+        except library().IcechunkError as error:
+            _refuse_name(f"icechunk makes no tag ({reason(error)})", name, place, "choose a name that no tag ever had")
+    return snapshot
+
+
+def create_branch(place: RepositoryPlace, name: str) -> str:
+    """Begin a branch with the version that a place means; return the id of its snapshot. AlreadyExists."""
+    repository = _open_for_names(place, name)
+    snapshot = find_snapshot(repository, place)
+    with place.exclusive(None), translate_errors(place.name, doing="branch"):
+        if name in repository.list_branches():
+            remedy = "choose another name, or remove that one (--delete)"
+            _refuse_name("there is a branch", name, place, remedy)
+        repository.create_branch(name, snapshot)
+    return snapshot
+
+
+def delete_tag(place: RepositoryPlace, name: str) -> None:
+    """Remove a tag, whose name is not given again; its snapshot stays. NotFound."""
+    repository = place.open()
+    with place.exclusive(None), translate_errors(place.name, doing="remove"):
+        if name not in repository.list_tags():
+            raise NotFound(f"there is no tag {name!r}", url=place.name, remedy="hyperslab tag lists them")
+        repository.delete_tag(name)
+
+
+def delete_branch(place: RepositoryPlace, name: str) -> None:
+    """Remove a branch; snapshots that no other branch and no tag leads to are gone with the next expiry. NotFound,
+    Invalid for ``main``."""
+    if name == MAIN:
+        raise Invalid(f"the branch {MAIN} stays", url=place.name, remedy="remove another one")
+    repository = place.open()
+    with place.exclusive(None), translate_errors(place.name, doing="remove"):
+        if name not in repository.list_branches():
+            raise NotFound(f"there is no branch {name!r}", url=place.name, remedy="hyperslab branch lists them")
+        repository.delete_branch(name)
+
+
+def _open_for_names(place: RepositoryPlace, name: str) -> Repository:
+    """Return the repository in which something gets a name; Invalid for what cannot be one."""
+    if not name or "/" in name or name != name.strip() or not name.isprintable():
+        remedy = "give a word without slashes, such as v1"
+        raise Invalid(f"{name!r} is no name of a tag or branch", url=place.name, remedy=remedy)
+    try:
+        datetime.fromisoformat(name)
+    except ValueError:
+        return place.open()
+    remedy = "choose a name that is no time: at= would take it for one"
+    raise Invalid(f"{name!r} is a time, and no name of a tag or branch", url=place.name, remedy=remedy)
+
+
+def _refuse_name(why: str, name: str, place: RepositoryPlace, remedy: str) -> NoReturn:
+    raise AlreadyExists(f"{why} {name!r}", url=place.name, remedy=remedy)
+
+
+def restore(place: RepositoryPlace, branch: str = MAIN) -> str:
+    """Make the version that a place means the newest one of a branch; return the id of its snapshot.
+
+    The branch is moved: snapshots that came after are in its history no more. A tag keeps them, if they are wanted yet.
+    """
+    repository = place.open()
+    snapshot = find_snapshot(repository, place)
+    with place.exclusive(None), translate_errors(place.name, doing="restore"):
+        if branch not in repository.list_branches():
+            raise NotFound(f"there is no branch {branch!r}", url=place.name, remedy="hyperslab branch lists them")
+        now = repository.lookup_branch(branch)
+        repository.reset_branch(branch, snapshot, from_snapshot_id=now)
+    return snapshot
+
+
+# -- expiry ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """What an expiry has removed: the ids of ``snapshots`` that are no more in a history, and the ``nbytes`` that are
+    free now."""
+
+    snapshots: tuple[str, ...]
+    nbytes: int
+
+
+def expire(place: RepositoryPlace, older_than: datetime, *, dry_run: bool = False) -> Expiry:
+    """Take snapshots that were committed before ``older_than`` out of history, and remove the chunks that none but
+    these hold. The newest snapshot of each branch stays, and so does what a tag names. ``dry_run``: only say which.
+
+    Nobody may be reading what is removed. Objects that were stored after ``older_than`` stay, since they may be those
+    of a writer who has not committed yet.
+    """
+    repository = place.open()
+    with place.exclusive(None), translate_errors(place.name, doing="expire"):
+        if dry_run:
+            return Expiry(tuple(_find_older(repository, older_than)), 0)
+        gone = sorted(repository.expire_snapshots(older_than))
+        summary = repository.garbage_collect(older_than)
+        return Expiry(tuple(gone), int(summary.bytes_deleted))
+
+
+def _find_older(repository: Repository, older_than: datetime) -> Iterator[str]:
+    """Yield the ids of snapshots that an expiry takes out of history: all so old but those that have a name and the
+    first one of all."""
+    tags = {repository.lookup_tag(name) for name in repository.list_tags()}
+    tips = {repository.lookup_branch(name) for name in repository.list_branches()}
+    seen: set[str] = set()
+    for start in sorted(tags | tips):
+        for info in repository.ancestry(snapshot_id=start):
+            if info.id in seen:
+                break
+            seen.add(info.id)
+            if info.written_at < older_than and info.id not in tags | tips and info.parent_id is not None:
+                yield str(info.id)
