@@ -75,7 +75,10 @@ def is_fresh(holding: OwnCollectionStore) -> bool:
 def stored_head(holding: OwnCollectionStore) -> manifests.Head:
     data = holding.store.get(f"{holding.keys.base}/manifests/current")
     index = index_of(holding)
-    return index._empty_head() if data is None else manifests.parse_head(data, index._form, index._defaults)
+    objects = index._objects
+    return (
+        manifests.Head(objects.form, "") if data is None else manifests.parse_head(data, objects.form, objects.defaults)
+    )
 
 
 def names(holding: OwnCollectionStore) -> set[str]:
@@ -210,7 +213,7 @@ def test_what_is_published_already_is_passed_over(memory: Location) -> None:
     holding.create(some(1, 10))
     for _ in range(2):
         index_of(holding).publish()
-    assert index_of(holding)._loaded[1] == stored_head(holding).number == 1
+    assert index_of(holding)._loaded(index_of(holding)._open())[1] == stored_head(holding).number == 1
     holding.clear()
     check(holding, index)
     holding.create(some(3, 20))
@@ -264,13 +267,13 @@ def test_a_reader_of_an_old_head_finds_the_new_one(memory: Location, monkeypatch
     writer, reader = opened(memory), opened(memory, writable=False)
     writer.create(some(40))
     writer.close()
-    index_of(reader)._read_head()  # and before it loads the manifests, these are gone
+    index_of(reader)._objects.read_head()  # and before it loads the manifests, these are gone
     monkeypatch.setattr(manifests, "RETIRED_SECONDS", -1.0)
     for each in some(60, 100):
         writer.create([each])
     writer.close()
-    assert not stored_head(reader).names & index_of(reader)._head.names
-    monkeypatch.setattr(index_of(reader), "_is_read", True)
+    assert not stored_head(reader).names & index_of(reader)._objects.head.names
+    monkeypatch.setattr(index_of(reader)._objects, "is_read", True)
     check(reader)
 
 

@@ -131,6 +131,20 @@ def test_arrays_that_are_being_made(holding: OwnCollectionStore) -> None:
     assert kinds(holding) == []
 
 
+def test_an_array_that_was_not_removed_to_the_end_while_others_are_made(holding: OwnCollectionStore) -> None:
+    """Its mark stays as long as it is left alone: without that its cells would be those of an array without its key."""
+    old = holding.record(first(holding))
+    double = replace(old, id="ff" + new_id()[2:])
+    holding.store.put(holding.keys.array_document(double.id), holding.documents.new_document(double))
+    holding.store.put(f"{holding.keys.array(double.id)}/c/0", b"cells")
+    holding.store.put(holding.keys.unsettled(double.id), b"")
+    with creation_marker(holding.store, holding.keys, 5, new_id()):
+        repair(holding)
+    repair(holding)
+    assert kinds(holding) == []
+    assert double.id not in ids(holding)
+
+
 @pytest.mark.sampled(0)
 def test_repairs_beside_a_creation_of_many_arrays(tmp_path: Path) -> None:
     holding = made(Location.of(tmp_path))

@@ -17,11 +17,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from hashlib import blake2b
 from typing import TypeVar
 from urllib.parse import quote
 from weakref import WeakSet
 
 from hyperslab.errors import Conflict, HyperslabError
+from hyperslab.stores.files import is_local
 from hyperslab.stores.forks import call_around_fork
 from hyperslab.stores.locks import hold_folder
 
@@ -133,8 +135,8 @@ class IndexFile(ABC):
         """Open a file; False where there is none, or it is damaged, of another form or a copy."""
         if not make and not os.path.exists(path):
             return False
-        self._connection = _connect(f"file:{quote(path)}?mode={'rwc' if make else 'rw'}")
         try:
+            self._connection = _connect(f"file:{quote(path)}?mode={'rwc' if make else 'rw'}")
             if make:
                 # Without a flush for each change: one that a power cut takes leaves the stamp of its part old.
                 self._connection.execute("PRAGMA journal_mode = WAL")
@@ -287,6 +289,23 @@ def is_damage(error: sqlite3.Error) -> bool:
     """Return True if a file is not, or is no more, one of ours; False if it cannot be used now."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)  # without one it is an error of this module
     return code & 0xFF in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def cache_folder(place: str) -> str:
+    """Return the folder of an index of what lies at a place, among the caches of this user. Whoever removes it loses
+    the time to fill it anew."""
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return f"{caches}/hyperslab/indexes/{blake2b(place.encode(), digest_size=16).hexdigest()}"
+
+
+def make_cache_folder(place: str) -> str | None:
+    """Return the path of the file there, with its folder made; None where there can be none."""
+    folder = cache_folder(place)
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError:
+        return None
+    return f"{folder}/{FILE}" if is_local(folder) else None
 
 
 # -- SQLite -----------------------------------------------------------------------------------------------------------

@@ -4,8 +4,10 @@ What the objects are says :mod:`.manifests`. Nobody trusts them more than the st
 collection counts as known while its stamp in the index is the present one of its generation. So a lost, damaged or
 older index only has more parts listed.
 
-A process loads the objects into a database in memory, when something is looked up first, and what was published since
-when parts have changed. What it finds anew lies beside that (``fresh``), as with a file that it may not write.
+A process loads the objects into a database, when something is looked up first, and what was published since when parts
+have changed. The database is in memory; of a large index it is a file among the caches of this user, the *copy*, which
+all processes of the user share: whoever comes to it first loads into it, and it tells which head it is of. What a
+process finds anew lies beside that (``fresh``), as with a file that it may not write.
 
 Writers and those who look and may write *publish*: they put another head in place of the one that they know, on the
 condition that it still is there. A writer publishes its changes when they are many or some seconds old, and when it is
@@ -16,20 +18,16 @@ some time after the last one that did.
 from __future__ import annotations
 
 import logging
-import random
-import secrets
+import os
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from hashlib import blake2b
-
-import msgspec
 
 from hyperslab.chunks.plan import batched
-from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError
+from hyperslab.errors import Conflict, HyperslabError
 from hyperslab.formats.collections.index_database import (
     UNSURE,
     IndexChange,
@@ -37,40 +35,23 @@ from hyperslab.formats.collections.index_database import (
     IndexPlace,
     PartNews,
     Row,
-    form_of,
     ids_within,
 )
-from hyperslab.formats.collections.index_file import transaction
-from hyperslab.formats.collections.manifests import (
-    HEAD_BYTES,
-    MANIFEST_BYTES,
-    RETIRED_SECONDS,
-    Draft,
-    Head,
-    ManifestRef,
-    Move,
-    RowChanges,
-    Run,
-    encode_head,
-    encode_manifest,
-    manifest_moment,
-    manifest_name,
-    merge,
-    parse_head,
-    parse_manifest,
-    parse_rows,
-    split_columns,
+from hyperslab.formats.collections.index_file import FILE, cache_folder, is_damage, make_cache_folder, transaction
+from hyperslab.formats.collections.manifests import RETIRED_SECONDS, Draft, Head, Move, RowChanges, parse_rows
+from hyperslab.formats.collections.published_index import (
+    CURRENT,
+    TRIES,
+    TRIES_AT_END,
+    ManifestLost,
+    PublishedIndex,
 )
-from hyperslab.formats.collections.ranks import encode_rank, ranker
 from hyperslab.model.schemas import AttributeSchema
-from hyperslab.stores.attempts import FIRST_PAUSE_SECONDS, beaten
 from hyperslab.stores.base import Stamp, Store
+from hyperslab.stores.files import remove_tree
 from hyperslab.stores.requests import each_request
 
 LOGGER = logging.getLogger("hyperslab.database")
-
-CURRENT = "current"
-"""The name of the head."""
 
 # Changes of parts after which they are published, and the seconds after which the next change is: a create takes seven
 # requests or so, and this one or two of each 64, or of each ten seconds. Buckets take a few swaps of one key a second.
@@ -82,10 +63,6 @@ _MOST = 1 << 14
 # Rows found anew that are published while there is more to find: what is in memory twice, and lost with a kill.
 _ROWS_PER_PUBLISH = 1 << 16
 
-# Times that a head is swapped, or read, while others are faster; then the changes wait for the next time. There is none
-# when a writer is closed, so that it tries for longer, with the pauses of ``attempts`` between: some three seconds.
-_TRIES, _TRIES_AT_END = 3, 9
-
 # Seconds for which nothing is published after a request has failed: it was repeated for some time already. And after
 # others were faster: they publish again in some seconds.
 _REST, _REST_OF_BEATEN = 30.0, 1.0
@@ -93,9 +70,11 @@ _REST, _REST_OF_BEATEN = 30.0, 1.0
 # Manifests that are fetched, and in memory, at once.
 _FETCHES = 8
 
+# Rows from which on there is a copy: fewer are loaded into memory in a tenth of a second, a million in 16.
+_COPIED_ROWS = 8192
 
-class _Lost(Exception):
-    """A manifest that the head names is missing or damaged."""
+# Seconds that a process waits for another one that loads into the copy: twice what a million rows took.
+_LOADING_SECONDS = 30.0
 
 
 class ManifestIndex(IndexDatabase):
@@ -108,64 +87,106 @@ class ManifestIndex(IndexDatabase):
     def __init__(
         self, attributes: Sequence[AttributeSchema], store: Store, folder: str, exists: Callable[[], bool]
     ) -> None:
-        self._store = store
-        self._folder = folder
-        self._exists = exists
+        self._objects = PublishedIndex(attributes, store, folder, exists)
         self._may_write = not store.read_only
+        self._has_copy = True
         super().__init__(attributes, writable=False)  # what is found goes beside what was loaded
-        self._form = self._form_here(attributes)
-        self._head = self._empty_head()
-        self._defaults = [
-            encode_rank(ranker(each)(each.unset_value)) if each.has_default else None for each in attributes
-        ]
+        self._form = self._objects.form
 
     def _begin(self) -> None:
         super()._begin()
         # Lock order: ``lock`` of the database, then that of the head; who has the latter never waits for the former.
         self._head_lock = threading.RLock()
-        self._head, self._is_read = self._empty_head(), False
-        self._stamp: Stamp | None = None
-        self._loaded: tuple[str, int, frozenset[str]] = ("", 0, frozenset())
-        self._fault = ""
+        self._objects.forget()
+        self._is_copy = False
         self._unusable: Stamp | None = None
-        self._begins_anew = False
         self._changes = threading.Lock()
         self._moves: list[Move] = []
         self._unconfirmed: set[str] = set()
         self._published, self._rest_until = time.monotonic(), 0.0
 
-    def _form_here(self, attributes: Sequence[AttributeSchema]) -> str:
-        """Return the form of an index of these attributes, which no copy has: that may be of two moments, with ETags
-        that are those of the original."""
-        place = f"{form_of(attributes)} {self._store.url.rstrip('/')}/{self._folder}"
-        return blake2b(place.encode(), digest_size=16).hexdigest()
-
-    def _empty_head(self) -> Head:
-        return Head(self._form, "")
-
-    def _key(self, name: str) -> str:
-        return f"{self._folder}/{name}"
-
-    # -- the database in memory ---------------------------------------------------------------------------------------
+    # -- the database -------------------------------------------------------------------------------------------------
 
     def _open(self) -> sqlite3.Connection:
+        if self._connection is None and self._has_copy and os.path.exists(path := self._copy_path()):
+            self._open_copy(path)
         connection = super()._open()
         self._is_file = True  # what was loaded takes no changes of those who look
         return connection
+
+    def _copy_path(self) -> str:
+        return f"{cache_folder(self._form)}/{FILE}"
+
+    def _open_copy(self, path: str) -> None:
+        """Open the copy; it is made, or made anew, where there is none that is sound."""
+        self._open_to_write(path)
+        self._is_copy = self._has_copy = self._connection is not None
+
+    def _open_for(self, head: Head) -> sqlite3.Connection:
+        """Return the connection to what a head is loaded into: the copy, where it is worth that and nothing was found
+        beside what is in memory."""
+        is_large = sum(run.rows for run in head.runs) >= _COPIED_ROWS
+        if is_large and self._has_copy and not self._is_copy and not self._has_fresh:
+            path = make_cache_folder(self._form)
+            if path is None:
+                self._has_copy = False
+            else:
+                self._close()
+                self._open_copy(path)
+        return self._open()
+
+    @contextmanager
+    def _change(self, connection: sqlite3.Connection, seconds: float = 0.0) -> Iterator[None]:
+        """Change what was loaded in one transaction, also within a snapshot, which begins anew behind it; wait so many
+        seconds for others who change the copy."""
+        within = self._is_copy and connection.in_transaction
+        if within:
+            connection.execute("COMMIT")
+        if self._is_copy:
+            connection.execute(f"PRAGMA busy_timeout = {round(1000 * seconds)}")
+        try:
+            with transaction(connection):
+                yield
+        finally:
+            if within and self._connection is connection:
+                connection.execute("BEGIN")
+                connection.execute("SELECT 1 FROM main.meta").fetchone()
+
+    def _make_tables(self, schema: str) -> None:
+        super()._make_tables(schema)
+        assert self._connection is not None
+        if schema == "main":
+            self._connection.execute("CREATE TABLE main.loaded(epoch TEXT, number INTEGER, names TEXT)")
+
+    def _loaded(self, connection: sqlite3.Connection) -> tuple[str, int, frozenset[str]]:
+        """Return the epoch and the number of the head that was loaded, and the names of its manifests."""
+        found = connection.execute("SELECT epoch, number, names FROM main.loaded").fetchone()
+        return ("", 0, frozenset()) if found is None else (found[0], found[1], frozenset(found[2].split()))
 
     def _present_version(self) -> None:
         return None
 
     def _close(self) -> None:
         super()._close()
-        self._loaded = ("", 0, frozenset())
+        self._is_copy = False
 
     def _leave_out(self, error: sqlite3.Error) -> None:
-        super()._leave_out(error)
-        self._give_up()
+        """Go on without a copy that failed, and remove one that is damaged; else without the objects."""
+        if not self._is_copy:
+            super()._leave_out(error)
+            self._give_up()
+            return
+        LOGGER.debug("the copy of the index is left out: %s", error)
+        self._close()
+        self._has_copy = False
+        if is_damage(error):
+            with suppress(OSError):
+                remove_tree(cache_folder(self._form))
 
     def before_fork(self) -> None:
-        """Leave the database as it is: it has no file whose locks a child could take for its own."""
+        """Let go of a copy, whose locks a child could take for its own; what is in memory stays."""
+        if self._is_copy:
+            self._close()
 
     def close(self) -> None:
         """Publish what is to be published, and let go of the database."""
@@ -177,7 +198,7 @@ class ManifestIndex(IndexDatabase):
     def reload(self) -> bool:
         """Load what was published since; return True if anything was. What this process has to publish goes first."""
         with self.lock, self._head_lock:
-            if self._begins_anew and self._unusable is None:
+            if self._objects.begins_anew and self._unusable is None:
                 return False
             if self._moves:
                 self.publish()
@@ -189,76 +210,77 @@ class ManifestIndex(IndexDatabase):
 
     def _reload(self) -> bool:
         lost: Stamp | None = None
-        for _ in range(_TRIES):
-            self._read_head()
-            if (self._head.epoch, self._head.number) == self._loaded[:2] or self._stamp == self._unusable is not None:
+        for _ in range(TRIES):
+            self._objects.read_head()
+            if self._objects.stamp == self._unusable is not None:
                 return False
             try:
-                self._load(self._head)
-                self._begins_anew = False
+                if self._loaded(self._open())[:2] == (self._objects.head.epoch, self._objects.head.number):
+                    return False
+                self._load(self._objects.head)
+                self._objects.begins_anew = False
                 return True
-            except _Lost:
+            except sqlite3.Error as error:
+                self._leave_out(error)
+            except ManifestLost:
                 # Removed since the head was read, which then is another one, or damaged.
-                if self._stamp == lost:
+                if self._objects.stamp == lost:
                     break
-                lost = self._stamp
+                lost = self._objects.stamp
         self._give_up()
         return False
 
     def _give_up(self) -> None:
         """Go on without the objects until there is another head; who may write makes it."""
-        self._unusable, self._begins_anew = self._stamp, self._may_write
-
-    def _read_head(self) -> None:
-        """Look at the head, unless it is the one that is known; one that is damaged is as good as none."""
-        key, unless = self._key(CURRENT), self._stamp if self._is_read else None
-        head = self._empty_head()
-        stamp: Stamp | None = None
-        try:
-            found = self._store.get_version(key, unless=unless, most=HEAD_BYTES)
-            if found is not None and found.data is None:
-                return
-            self._fault = ""
-            if found is not None:
-                stamp = found.stamp
-                head = parse_head(found.data, self._form, self._defaults)
-        except (CorruptChunk, FormatError) as error:
-            self._fault = error.message
-            LOGGER.debug("the index is left out: %s", error)
-            stamp = self._store.stamp(key) if stamp is None else stamp
-        self._head, self._stamp, self._is_read = head, stamp, True
+        if self._connection is not None:
+            self._forget_loaded(self._connection)
+        self._unusable, self._objects.begins_anew = self._objects.stamp, self._may_write
 
     def _load(self, head: Head) -> None:
-        """Take over a head, or what is new in it."""
-        epoch, number, names = self._loaded
+        """Take over a head, or what is new in it, unless another process did."""
+        connection = self._open_for(head)
+        with self._change(connection, _LOADING_SECONDS):
+            epoch, number, names = self._loaded(connection)
+            if (epoch, number) < (head.epoch, head.number) or epoch != head.epoch:
+                self._load_into(connection, head, epoch, number, names)
+
+    def _load_into(
+        self, connection: sqlite3.Connection, head: Head, epoch: str, number: int, names: frozenset[str]
+    ) -> None:
         new = [run for run in head.runs if not names.issuperset(ref.name for ref in run.manifests)]
         # The first run tells nothing of what is gone.
         whole = head.epoch != epoch or new[:1] == head.runs[:1] != []
         runs = head.runs if whole else [run for run in new if run.last > number]
-        connection = self._open()
-        with transaction(connection):
+        if whole:
+            self._clear(connection)
+            self._drop_indexes(connection)
+        try:
+            for refs in batched([ref for run in runs for ref in run.manifests], _FETCHES):
+                for delta in each_request([partial(self._objects.read_manifest, ref) for ref in refs]):
+                    self._apply(connection, delta)
+            for when, columns in head.tail:
+                if whole or when > number:
+                    self._apply(connection, parse_rows(columns, self._objects.defaults))
+        except BaseException:
+            self._clear(connection)
+            raise
+        finally:
             if whole:
-                self._clear(connection)
-                self._drop_indexes(connection)
-            try:
-                for refs in batched([ref for run in runs for ref in run.manifests], _FETCHES):
-                    for delta in each_request([partial(self._read_manifest, ref) for ref in refs]):
-                        self._apply(connection, delta)
-                for when, columns in head.tail:
-                    if whole or when > number:
-                        self._apply(connection, parse_rows(columns, self._defaults))
-            except BaseException:
-                self._clear(connection)
-                raise
-            finally:
-                if whole:
-                    self._make_indexes(connection, "main")
-            self._put_stamps(connection, head)
+                self._make_indexes(connection, "main")
+        self._put_stamps(connection, head)
 
     def _clear(self, connection: sqlite3.Connection) -> None:
-        for table in ("parts", "arrays", "pending"):
+        for table in ("parts", "arrays", "pending", "loaded"):
             connection.execute(f"DELETE FROM main.{table}")
-        self._loaded = ("", 0, frozenset())
+
+    def _forget_loaded(self, connection: sqlite3.Connection) -> None:
+        """Have nothing be loaded, for the other processes of a copy, too."""
+        try:
+            with self._change(connection, _LOADING_SECONDS):
+                self._clear(connection)
+        except sqlite3.Error as error:
+            if self._is_copy:
+                self._leave_out(error)
 
     def _apply(self, connection: sqlite3.Connection, delta: RowChanges) -> None:
         self._delete(connection, "main", delta.gone)
@@ -268,17 +290,9 @@ class ManifestIndex(IndexDatabase):
     def _put_stamps(self, connection: sqlite3.Connection, head: Head) -> None:
         connection.execute("DELETE FROM main.parts")
         connection.executemany("INSERT INTO main.parts VALUES (?, ?)", head.stamps.items())
-        self._loaded = (head.epoch, head.number, frozenset(head.names))
-
-    def _read_manifest(self, ref: ManifestRef) -> RowChanges:
-        most = min(ref.nbytes, MANIFEST_BYTES)
-        try:
-            found = self._store.get_version(self._key(ref.name), most=most)
-            if found is None:
-                raise _Lost
-            return parse_manifest(found.data, self._defaults)
-        except (CorruptChunk, FormatError) as error:
-            raise _Lost from error
+        connection.execute("DELETE FROM main.loaded")
+        loaded = (head.epoch, head.number, " ".join(sorted(head.names)))
+        connection.execute("INSERT INTO main.loaded VALUES (?, ?, ?)", loaded)
 
     # -- changes of writers -------------------------------------------------------------------------------------------
 
@@ -357,7 +371,7 @@ class ManifestIndex(IndexDatabase):
             return
         try:
             self._published = time.monotonic()
-            self._publish(_TRIES_AT_END if wait else _TRIES)
+            self._publish(TRIES_AT_END if wait else TRIES)
         except HyperslabError as error:
             LOGGER.debug("the index stays as it is: %s", error)
             rest = _REST_OF_BEATEN if isinstance(error, Conflict) else _REST
@@ -372,17 +386,27 @@ class ManifestIndex(IndexDatabase):
             found, settled = self._findings() if has_database else ([], set())
             if not moves and not found and not settled:
                 return
-            basis, draft = self._swap(moves, found, settled, tries)
+            basis, draft = self._objects.swap(moves, found, settled, tries)
             with self._changes:
                 published = set(map(id, moves))
                 self._moves = [each for each in self._moves if id(each) not in published]
-            if draft.is_changed and has_database and self._connection is not None and self._loaded[:2] == basis:
-                with transaction(self._connection):
-                    self._apply(self._connection, draft.new)
-                    self._put_stamps(self._connection, draft.head)
+            if draft.is_changed and has_database and self._connection is not None:
+                self._take_over(self._connection, basis, draft)
         finally:
             if has_database:
                 self.lock.release()
+
+    def _take_over(self, connection: sqlite3.Connection, basis: tuple[str, int], draft: Draft) -> None:
+        """Have what was published be loaded, if what it was made of is; a copy that another process changes at this
+        moment stays older."""
+        try:
+            with self._change(connection):
+                if self._loaded(connection)[:2] == basis:
+                    self._apply(connection, draft.new)
+                    self._put_stamps(connection, draft.head)
+        except sqlite3.OperationalError as error:
+            if not self._is_copy or is_damage(error):
+                raise
 
     def _complete_moves(self) -> list[Move]:
         """Return the changes whose arrays exist; forget those of creations that came to no end."""
@@ -417,80 +441,6 @@ class ManifestIndex(IndexDatabase):
         hidden = {id for (id,) in connection.execute(f"SELECT id FROM fresh.hides WHERE {where}", ends)}
         return RowChanges(rows, pending - self._confirmed, hidden - rows.keys())
 
-    def _swap(
-        self, moves: Sequence[Move], found: Sequence[Move], settled: set[str], tries: int
-    ) -> tuple[tuple[str, int], Draft]:
-        """Put a head with these changes in place of the present one. Return the epoch and number that the other one
-        had, and what was made of it. Conflict when others were faster again and again."""
-        made: set[str] = set()
-        for attempt in range(tries):
-            if attempt or not self._is_read:
-                _pause(attempt)
-                self._read_head()
-                self._remove(made - self._head.names)
-                made.clear()
-            if not self._head.epoch and not self._exists():  # also where its schema is another one by now
-                break
-            base = self._empty_head() if self._begins_anew else self._head
-            draft = self._draft(base, moves, found, settled)
-            if not draft.is_changed:
-                return (base.epoch, base.number), draft
-            over = draft.finish(time.time())
-            try:
-                if draft.has_full_tail():
-                    self._fold(draft, made)
-                stamp = self._store.put_if(self._key(CURRENT), encode_head(draft.head), self._stamp)
-            except Conflict:  # also where the answer to a swap was lost
-                continue
-            except _Lost:
-                self._begins_anew = attempt > 0
-                continue
-            self._head, self._stamp, self._is_read, self._begins_anew = draft.head, stamp, True, False
-            self._remove(over)
-            return (base.epoch, base.number), draft
-        self._is_read = False
-        raise beaten(self._store.url, self._key(CURRENT))
-
-    def _draft(self, base: Head, moves: Sequence[Move], found: Sequence[Move], settled: set[str]) -> Draft:
-        draft = Draft(base, self._defaults)
-        if not base.epoch:
-            draft.head.epoch = secrets.token_hex(16)
-            now = time.time()
-            draft.head.retired = [*self._head.retired, *((name, now) for name in self._head.names)]
-        for move in moves:
-            draft.add(move, waits=True)
-        for move in found:
-            draft.add(move, waits=False)
-        draft.settle(settled)
-        return draft
-
-    def _fold(self, draft: Draft, made: set[str]) -> None:
-        """Make a run of the tail, and of runs that are not much longer."""
-        newer, taken = draft.take_tail()
-        for run in taken[:-1]:
-            older = RowChanges()
-            for ref in run.manifests:
-                older.add(self._read_manifest(ref))
-            older.add(newer)
-            newer = older
-        longest = taken[-1].manifests if taken else []
-        refs, rows = list[ManifestRef](), 0
-        for delta in merge(map(self._read_manifest, longest), newer, is_first=not draft.head.runs):
-            for columns in split_columns(delta, len(self._attributes)):
-                name, data = manifest_name(secrets.token_hex(16)), encode_manifest(columns)
-                made.add(name)
-                self._store.put(self._key(name), data, durable=True)
-                refs.append(ManifestRef(name, len(data)))
-                rows += len(columns.ids) + len(columns.gone) + len(columns.settled)
-        draft.put_run(Run(rows, draft.head.number, refs), taken, time.time())
-        if not refs:  # nothing is left, which no run tells of
-            draft.head.epoch = secrets.token_hex(16)
-
-    def _remove(self, names: Collection[str]) -> None:
-        with suppress(HyperslabError):
-            for name in names:
-                self._store.delete(self._key(name))
-
     # -- care ---------------------------------------------------------------------------------------------------------
 
     def add_attribute(self, attribute: AttributeSchema) -> None:
@@ -498,61 +448,40 @@ class ManifestIndex(IndexDatabase):
         schema of before publishes nothing from then on. Where that fails the index is made anew."""
         with self.lock, self._head_lock, suppress(HyperslabError):
             self.publish()
-            form = self._form_here([*self._attributes, attribute])
-            for attempt in range(_TRIES_AT_END):
-                self._is_read = False
-                self._read_head()
-                head = msgspec.structs.replace(self._head, form=form, number=self._head.number + 1, waiting=[])
-                try:
-                    if head.epoch:
-                        self._store.put_if(self._key(CURRENT), encode_head(head), self._stamp)
-                    break
-                except Conflict:
-                    _pause(attempt)
+            self._objects.change_form([*self._attributes, attribute])
         super().close()
 
     def begin_anew(self) -> None:
         """Forget all; the next one that is published takes the place of what is stored."""
         with self.lock, self._head_lock:
+            self._forget_loaded(self._open())
             self._close()
-            self._is_read, self._begins_anew, self._unusable = False, self._may_write, None
+            self._objects.is_read, self._objects.begins_anew = False, self._may_write
+            self._unusable = None
             with self._changes:
                 self._moves, self._unconfirmed = [], set()
 
     def place(self) -> IndexPlace:
         """Return where the index is, with the bytes of all its objects."""
-        sizes = {name: size for name, _, size in self._store.entries(self._folder)}
+        objects = self._objects
+        sizes = {name: size for name, _, size in objects.store.entries(objects.folder)}
         with self._head_lock:
-            self._read_head()
-            return IndexPlace(
-                f"{self._store.url.rstrip('/')}/{self._key(CURRENT)}", sum(sizes.values()), self._head.stamps
-            )
+            objects.read_head()
+            url = f"{objects.store.url.rstrip('/')}/{objects.key(CURRENT)}"
+            return IndexPlace(url, sum(sizes.values()), objects.head.stamps)
 
     def find_fault(self) -> str:
         """Return what is wrong with the head; empty where nothing is, or there is none."""
         with self._head_lock:
-            self._is_read = False
-            self._read_head()
-            return self._fault
+            self._objects.read_head_anew()
+            return self._objects.fault
+
+    def find_leftovers(self) -> list[str]:
+        """Return the keys of manifests that no head names, and that nobody is about to name."""
+        with self._head_lock:
+            return self._objects.find_leftovers()
 
     def remove_leftovers(self) -> None:
         """Remove manifests that killed writers left."""
-        for key in self.leftovers():
-            self._store.delete(key)
-
-    def leftovers(self) -> list[str]:
-        """Return the keys of manifests that no head names, and that nobody is about to name."""
-        names = [name for name, _, _ in self._store.entries(self._folder)]
-        with self._head_lock:
-            self._is_read = False
-            self._read_head()
-            known = self._head.names.union(name for name, _ in self._head.retired)
-        oldest = time.time() - RETIRED_SECONDS
-        moments = {name: manifest_moment(name) for name in names if name not in known}
-        return [self._key(name) for name, moment in moments.items() if moment is not None and moment < oldest]
-
-
-def _pause(attempt: int) -> None:
-    """Wait before another attempt, at random, so that writers who met do not meet again; not before the first one."""
-    if attempt:
-        time.sleep(random.uniform(0, FIRST_PAUSE_SECONDS * 2**attempt))
+        for key in self.find_leftovers():
+            self._objects.store.delete(key)

@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from hashlib import blake2b
 from math import prod
 
 from hyperslab.chunks.settings import Settings
@@ -67,13 +66,13 @@ from hyperslab.formats.collections.deker.folder import (
 from hyperslab.formats.collections.deker.locks import lock_folder
 from hyperslab.formats.collections.deker.rules import RULES, CollectionSurvey, root_orphans
 from hyperslab.formats.collections.index_database import IndexDatabase
-from hyperslab.formats.collections.index_file import FILE
+from hyperslab.formats.collections.index_file import cache_folder, make_cache_folder
 from hyperslab.formats.metadata_json import records
 from hyperslab.formats.rules import Finding
 from hyperslab.model.schemas.arrays import Record, check_collection_name, check_id
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Stamp, Unversioned
-from hyperslab.stores.files import discard, is_local, read_error, remove_tree, write_errors
+from hyperslab.stores.files import discard, read_error, remove_tree, write_errors
 from hyperslab.stores.keys import temporary_name
 from hyperslab.stores.location import Location
 from hyperslab.stores.locks import hold_file, hold_folder
@@ -293,7 +292,7 @@ class DekerCollectionStore(StoredArrays, CollectionStore):
     def drop(self) -> None:
         """Remove the collection with its lock file; one that is gone is fine."""
         with suppress(OSError):
-            remove_tree(self._cache_folder())
+            remove_tree(cache_folder(self._place()))
         with self.folder.modify(), suppress(FileNotFoundError):
             if not os.path.lexists(self.folder.lock):
                 self._discard(self.folder.path)
@@ -327,19 +326,12 @@ class DekerCollectionStore(StoredArrays, CollectionStore):
         user, for nobody but the peer may put files into its folders."""
         if self.document.extra.get("index") != "stored":
             return None
-        folder = self._cache_folder()
-        try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-        except OSError:
-            return None
-        return IndexDatabase(self.document.schema.attributes, f"{folder}/{FILE}") if is_local(folder) else None
+        path = make_cache_folder(self._place())
+        return None if path is None else IndexDatabase(self.document.schema.attributes, path)
 
-    def _cache_folder(self) -> str:
-        """Return the folder of a user's index, by the place of the collection and its document."""
-        place = [os.path.realpath(self.folder.path), self.document.as_dict]
-        name = blake2b(json.dumps(place).encode(), digest_size=16).hexdigest()
-        caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        return f"{caches}/hyperslab/indexes/{name}"
+    def _place(self) -> str:
+        """Return what tells this collection from others of the user: its place and its document."""
+        return json.dumps([os.path.realpath(self.folder.path), self.document.as_dict])
 
     def generations(self) -> Mapping[str, Stamp]:
         """Return one part that is listed anew each time: the peer leaves no mark of its changes."""

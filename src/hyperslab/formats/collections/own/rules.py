@@ -15,8 +15,7 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.plan import batched
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Conflict, FormatError, HyperslabError, NodeNotFound, Problem, StorageError, Unsupported
-from hyperslab.formats.collections.manifest_index import CURRENT, ManifestIndex
-from hyperslab.formats.collections.manifests import is_manifest
+from hyperslab.formats.collections.index_rules import find_index_damage
 from hyperslab.formats.collections.own.batches import (
     creation_names,
     is_dead,
@@ -83,7 +82,8 @@ class CollectionDamage:
         yield from self._key_entries()
         yield from self._blank_documents()
         yield from self._leftovers(unsettled)
-        yield from self._index()
+        if (index := self._collection.manifests) is not None:
+            yield from find_index_damage(index, self._store, self._keys.folder(MANIFESTS), self._keys.name)
         yield from self._strays()
 
     # -- arrays -----------------------------------------------------------------------------------------------------
@@ -480,40 +480,23 @@ class CollectionDamage:
     def _settle(self, id: str) -> None:
         try:
             with self._collection.lock(id):
-                self._mark_settled(id)
+                if not self._is_uncommitted(id):
+                    self._mark_settled(id)
         except NodeNotFound:
             self._mark_settled(id)
+
+    def _is_uncommitted(self, id: str) -> bool:
+        """Return True for an array that no key leads to. Its mark stays until it is removed: nothing else tells one
+        with cells that was not removed to the end from one that has lost its key."""
+        try:
+            record = self._collection.parse_record(self._collection.read_document(id), id)
+            return self._has_key and not self._collection.is_committed(record)
+        except (FormatError, StorageError):
+            return False
 
     def _drop_prefix(self, id: str, key: str) -> None:
         if not is_id(id) or self._store.stamp(self._keys.array_document(id)) is None:
             self._store.delete_prefix(key)
-
-    def _index(self) -> Iterator[Finding]:
-        """Yield what is no part of an index of objects any more, or never was."""
-        index, name = self._collection.manifests, self._keys.name
-        if index is None:
-            return
-        key = f"{self._keys.folder(MANIFESTS)}/{CURRENT}"
-        if fault := index.find_fault():
-            act = partial(self._drop_head, index)
-            message = f"{fault}: queries go without the index"
-            yield found_at(name, "unusable-index", message, key, "remove it: who may write makes it anew", act, (key,))
-        for key in index.leftovers():
-            act, message = partial(self._drop_manifest, index, key), "a writer of the index died"
-            yield found_at(name, "leftover", message, key, "remove it", act, (key,))
-        files, folders = self._store.list_dir(self._keys.folder(MANIFESTS))
-        for each in sorted({*files, *folders} - {CURRENT}):
-            if not is_manifest(each):
-                key = f"{self._keys.folder(MANIFESTS)}/{each}"
-                yield found_at(name, "stray", "this is no part of an index", key)
-
-    def _drop_head(self, index: ManifestIndex) -> None:
-        if index.find_fault():
-            self._store.delete(f"{self._keys.folder(MANIFESTS)}/{CURRENT}")
-
-    def _drop_manifest(self, index: ManifestIndex, key: str) -> None:
-        if key in index.leftovers():
-            self._store.delete(key)
 
     def _strays(self) -> Iterator[Finding]:
         """Yield keys that belong to no collection, and unfinished writes."""
