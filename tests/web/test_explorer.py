@@ -17,10 +17,11 @@ import pytest
 
 import hyperslab as hs
 from format_variants import VARIANTS, Places, dataset, save
-from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema
+from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema, VArraySchema
+from hyperslab.errors import Conflict
 from hyperslab.model.dtypes import Enum
 from hyperslab.stores.location import Location
-from hyperslab.web import nodes, rows
+from hyperslab.web import nodes, places, rows
 from hyperslab.web.dataset_cache import DatasetCache
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def test_places_folders_and_datasets(client: httpx.Client, folder: Path) -> None
     wanted = {"dims": ["row", "column"], "shape": [2, 3], "dtype": "int64", "units": "m", "nbytes": 48}
     assert told["/one/x"] == {"path": "/one/x", "kind": "array", **wanted}
     assert client.get(found["zarr"] + "/zarr.json").status_code == 200
-    assert client.get(found["losses"]).json() == {"losses": []}
+    assert client.get(f"{found['zarr']}/losses").json() == {"losses": []}
     below = get(client, f"{place}/deeper/a.zarr/two")
     assert [node["path"] for node in below["nodes"]] == ["/two", "/two/inner", "/two/inner/row", "/two/inner/x"]
     assert client.get(f"/api/{place}/notes.txt").status_code == 404
@@ -99,6 +100,18 @@ def test_a_long_list_goes_on(client: httpx.Client, folder: Path, monkeypatch: py
     for gone in ("/three", "/one/y", "/one/x/deeper"):
         assert client.get(f"/api/{place}", params={"after": gone}).status_code == 400
     assert client.get(f"/api/{place}/one", params={"after": "/two/inner"}).status_code == 400
+
+
+def test_a_long_folder_is_not_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where most of its names are of nobody's concern."""
+    monkeypatch.setattr(places, "MOST_NAMES", 3)
+    for folder, names in {"few": "abc", "many": "abcd", "hidden": [f".{number}" for number in range(31)]}.items():
+        for name in names:
+            (tmp_path / folder / name).mkdir(parents=True)
+    with hs.serve(tmp_path, token="") as server, httpx.Client(base_url=server.address) as client:
+        found = {name: get(client, f"browse/{tmp_path.name}/{name}") for name in ("few", "many", "hidden")}
+    told = {name: (len(each["names"]), each["is_whole"]) for name, each in found.items()}
+    assert told == {"few": (3, True), "many": (3, False), "hidden": (0, False)}
 
 
 def test_a_list_of_one_level(client: httpx.Client, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,6 +241,19 @@ def test_a_collection_is_one_however_its_path_is_spelled(tmp_path: Path) -> None
         assert len(datasets.find_arrays(where, path, ["name=a"], None)[0]) == 1
     (found,) = datasets._open.values()
     assert list(found.collections) == ["weather"]
+    datasets.close()
+
+
+def test_rows_far_behind_the_first_end_with_their_client(tmp_path: Path) -> None:
+    """The ids of all arrays of a collection that lie before them are read, of which there may be millions."""
+    schema = VArraySchema([DimensionSchema("x", 3)], float, [AttributeSchema("name", str, True)], arrays_shape=[3])
+    with Client(f"file://{tmp_path}/store", durable=False) as store:
+        store.create_collection("weather", schema).create({"name": "a"})
+    datasets = DatasetCache(lambda where: True)
+    node = datasets.open_node(Location.of(tmp_path / "store"), "/weather")
+    assert rows.read_rows(*node, 10**17, 5, lambda: True)["rows"] == []
+    with pytest.raises(Conflict, match="nobody waits"):
+        rows.read_rows(*node, 10**17, 5, lambda: False)
     datasets.close()
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import h5py
 import numpy as np
 import pytest
 from chromium import MARKS, NEEDS_MATPLOTLIB, colors_of, counted_views, is_wrong, pixels_in, running_browser
@@ -31,7 +32,7 @@ from chromium import MARKS, NEEDS_MATPLOTLIB, colors_of, counted_views, is_wrong
 import hyperslab as hs
 from format_variants import Places, dataset, save
 from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema, Scale
-from hyperslab.web import nodes
+from hyperslab.web import nodes, places
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -241,6 +242,41 @@ def test_many_nodes_and_attributes(browser: Browser, tmp_path: Path) -> None:
         until(page, "document.querySelectorAll('#tree .row').length === 2501")
         item(page, "g2499").click()
         until(page, "document.getElementById('title').textContent === 'g2499'")
+
+
+def test_names_that_are_not_shown_are_told(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "MOST_NAMES", 3)
+    for name in "abcd":
+        (tmp_path / "many" / name).mkdir(parents=True)
+    with h5py.File(tmp_path / "many" / "a" / "file.h5", "w", track_order=True) as file:
+        file["x"] = np.arange(3.0)
+        file.create_dataset("refs", data=[file["x"].ref], dtype=h5py.ref_dtype)
+    with hs.serve(tmp_path / "many", token=TOKEN) as server, opened(browser, server) as page:
+        until(page, "document.getElementById('title').textContent === 'many'")
+        wait(page)
+        assert page.locator("#summary").inner_text() == "the first 3 names; there are more"
+        assert page.locator("#tree .cut").inner_text() == "these are the first 3 names"
+        show(page, server, "many/a/file.h5", node="/")
+        assert "not shown: /refs: the array of HDF5 references" in page.locator("#names").inner_text()
+
+
+def test_the_difference_of_numbers_of_any_size(page: Page, server: Any) -> None:
+    """Numbers of 32 bits less some of 64: none of them is infinite, and what is close together stays apart."""
+    script = """async () => {
+      const base = [...document.scripts].find((each) => each.src.endsWith("/app.js")).src.replace(/app\\.js$/, "");
+      const { Picture, subtract } = await import(`${base}picture.js`);
+      const axis = { dim: "x", size: 2, start: 0, stop: 2, step: 1, block: 1, count: 2, labels: null, values: null };
+      const picture = (factor) => new Picture({
+        head: { x: axis, y: null, layers: ["cells"], factor, offset: 0, gaps: [], units: null },
+        cells: Float32Array.of(1, 2),
+      });
+      return [subtract(picture(1), picture(2 ** 200)), subtract(picture(2 ** 200), picture(1))].map((found) => [
+        ...found.layer(),
+      ]);
+    }"""
+    wait(page)
+    large = [2.0**200, 2.0**201]
+    assert page.evaluate(script) == [[1 - large[0], 2 - large[1]], [large[0] - 1, large[1] - 2]]
 
 
 def test_a_server_that_is_gone_is_told(browser: Browser, folder: Path) -> None:
@@ -665,6 +701,22 @@ def test_code_of_a_group_shows_what_is_in_it(page: Page, server: Any) -> None:
     assert line.endswith("air.zarr/deep")
     found = CliRunner().invoke(main, shlex.split(line)[1:])
     assert found.exit_code == 0 and "cells" in found.stdout and "air" not in found.stdout.split(), found.output
+
+
+def test_a_name_like_an_option_is_no_option(browser: Browser, tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from hyperslab.cli import main
+
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("-owned.csv", data=np.arange(3), dims=("-x",))
+        root.create_group("-h").create_array("cells", data=np.arange(2))
+    with hs.serve(tmp_path / "a.zarr", token=TOKEN) as server, opened(browser, server) as page:
+        for node, wanted in (("/-owned.csv", ["0", "1", "2"]), ("/-h", ["cells"])):
+            show(page, server, "a.zarr", node=node)
+            line = page.get_by_test_id("command").inner_text()
+            found = CliRunner().invoke(main, shlex.split(line)[1:])
+            assert found.exit_code == 0 and set(wanted) <= set(found.stdout.split()), (line, found.output)
 
 
 def test_files_hold_what_is_shown(page: Page, server: Any, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
+from html import unescape
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -443,6 +445,31 @@ def test_the_command_serves_until_it_is_interrupted(folder: Path) -> None:
         child.send_signal(2)
         rest = child.communicate(timeout=20)
     assert (child.returncode, rest) == (0, ("", ""))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a script as the browser")
+def test_a_browser_is_started_without_the_token(folder: Path, tmp_path: Path) -> None:
+    """Every user of the machine can see with what words a program was started."""
+    program, seen = tmp_path / "browser", tmp_path / "seen"
+    program.write_text(f'#!/bin/sh\nprintf %s "$*" > {seen}.part\nmv {seen}.part {seen}\n')
+    program.chmod(0o700)
+    command = [sys.executable, "-m", "hyperslab", "serve", str(folder / "a.zarr"), "--json", "--open"]
+    environment = {**os.environ, "HYPERSLAB_TOKEN": "a&b<c", "BROWSER": f"{program} %s"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as child:
+        try:
+            while not seen.exists() and child.poll() is None:
+                time.sleep(0.05)
+            address = seen.read_text()
+            file = Path(address.removeprefix("file://"))
+            (url,) = re.findall(r"url=([^\"]*)", file.read_text())
+            modes = [oct(path.stat().st_mode)[-3:] for path in (file.parent,)]
+            found = httpx.get(unescape(url))
+        finally:
+            child.send_signal(2)
+            rest = child.communicate(timeout=20)
+    assert (address.startswith("file://"), "a&b" in address, "a%26b" in address, modes) == (True, False, False, ["700"])
+    assert (found.status_code, "set-cookie" in found.headers) == (303, True)
+    assert (child.returncode, rest[1], file.exists(), file.parent.exists()) == (0, "", False, False)
 
 
 # -- connections -------------------------------------------------------------------------------------------------------

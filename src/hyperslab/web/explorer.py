@@ -1,7 +1,7 @@
 """What the explorer in the browser asks for, under ``/api/``: JSON, and the cells of views as floats.
 
-All of it is read by threads of the pool, and bounded in bytes and time. Views are read by few threads at once, and no
-longer than their client waits.
+All of it is read by threads of the pool, and bounded in bytes and time. Views are read by few threads at once, and what
+takes long no longer than its client waits.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ from hyperslab.web.rows import (
 )
 from hyperslab.web.table_exports import export_arrays, export_columns, export_records
 from hyperslab.web.views import ViewQuery, choose_axes, pack_view, read_view, shown_units
+from hyperslab.web.waiting import StillWaiting
 
-Work = Callable[[list[str], Mapping[str, list[str]], Callable[[], bool]], Response]
+Work = Callable[[list[str], Mapping[str, list[str]], StillWaiting], Response]
 # Seconds between two looks whether the client of a view still waits.
 _LOOK_EVERY = 0.2
 # Rows, pixels along an axis, and bars, of who names no number.
@@ -102,7 +103,7 @@ class Explorer:
             query = parse_query(request)
             doing = partial(work, parts, query, lambda: not gone.is_set())
             if not is_view:
-                return await self._run(doing)
+                return await self._run_while_awaited(request, doing, gone)
             async with self._views:
                 if await request.is_disconnected():
                     gone.set()
@@ -146,7 +147,7 @@ class Explorer:
         found, path = self._open_node(parts, query)
         return self._datasets.open_array(found.view.where, path)
 
-    def _browse(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
+    def _browse(self, parts: list[str], query: Mapping[str, list[str]], is_waiting: StillWaiting) -> Response:
         """Return what lies there: places, names in a folder or database, or the nodes of a dataset."""
         if not parts:
             names = list(self._places)
@@ -161,14 +162,14 @@ class Explorer:
         nodes = list_nodes(self._datasets, found.view.where, group, single_value(query, "after"), depth)
         dataset = parts[: len(parts) - (len(found.key.split("/")) if found.key else 0)]
         zarr = link_to("zarr", *dataset)
-        facts = {"kind": "dataset", "path": "/".join(dataset), "zarr": zarr, "losses": f"{zarr}/losses", **nodes}
+        facts = {"kind": "dataset", "path": "/".join(dataset), "zarr": zarr, **nodes}
         return PlainJson(facts, headers=_HEADERS)
 
-    def _node(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
+    def _node(self, parts: list[str], query: Mapping[str, list[str]], is_waiting: StillWaiting) -> Response:
         found, path = self._open_node(parts, query)
         return PlainJson(node_facts(self._datasets, found.view.where, path), headers=_HEADERS)
 
-    def _rows(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
+    def _rows(self, parts: list[str], query: Mapping[str, list[str]], is_waiting: StillWaiting) -> Response:
         """Return rows of a node, of the arrays of a collection that are chosen, or of the objects of a database."""
         start = parse_number(single_value(query, "start") or "0", "start")
         count = min(parse_number(single_value(query, "count") or str(_ROWS), "count"), MOST_ROWS)
@@ -185,60 +186,61 @@ class Explorer:
             answer = {**read_found(arrays, start, count), "python": python}
         else:
             path = single_value(query, "node") or found.key
-            answer = read_rows(*self._datasets.open_node(found.view.where, path), start, count)
+            answer = read_rows(*self._datasets.open_node(found.view.where, path), start, count, is_waiting)
         return PlainJson({**answer, "conditions": conditions}, headers=_HEADERS)
 
-    def _cell(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
+    def _cell(self, parts: list[str], query: Mapping[str, list[str]], is_waiting: StillWaiting) -> Response:
         array = self._open_array(parts, query)
         text = single_value(query, "index") or ""
         index = tuple(parse_number(each, "index") for each in text.split(",", _MOST_CHOICES)) if text else ()
         return PlainJson(cell_facts(array, index), headers=_HEADERS)
 
-    def _view(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
+    def _view(self, parts: list[str], query: Mapping[str, list[str]], is_waiting: StillWaiting) -> Response:
         if parse_flag(query, "thumbnail"):
             found, path = self._open_node(parts, query)
             array = self._datasets.open_shown_array(found.view.where, path)
             wanted = replace(choose_axes(array, view_query(query)), quick=True)
         else:
             array, wanted = self._open_array(parts, query), view_query(query)
-        head, cells = read_places(array, wanted) if wanted.positions else read_view(array, wanted, goes_on)
+        head, cells = read_places(array, wanted) if wanted.positions else read_view(array, wanted, is_waiting)
         return Response(pack_view(head, cells), media_type="application/octet-stream", headers=_HEADERS)
 
-    def _export(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
+    def _export(self, parts: list[str], query: Mapping[str, list[str]], is_waiting: StillWaiting) -> Response:
         """Return a file of a part of an array, or of the rows that are shown of anything else."""
         wanted = export_query(query)
         found = find_place(self._places, parts)
         if isinstance(found, FoundDataset):
             session, path, spec = self._datasets.open_node(found.view.where, self._path_of(found, query))
             if isinstance(spec, ArraySpec):
-                file = export_part(Array(session, path, spec), wanted, goes_on)
+                file = export_part(Array(session, path, spec), wanted, is_waiting)
                 return Response(file.data, media_type=file.media_type, headers=file.headers)
         if wanted.format != "csv":
             raise Invalid("rows of another format than CSV", remedy="take csv, or name an array")
         if isinstance(found, FoundFolder):
             conditions, order = parse_conditions(query)
             objects = self._places[parts[0]].all_objects(parse_equalities(conditions), order)
-            file = export_records(objects, parts[-1], goes_on)
+            file = export_records(objects, parts[-1], is_waiting)
         else:
-            file = self._export_rows(found, Group(session, path), query, goes_on)
+            file = self._export_rows(found, Group(session, path), query, is_waiting)
         return Response(file.data, media_type=file.media_type, headers=file.headers)
 
     def _export_rows(
-        self, found: FoundDataset, group: Group, query: Mapping[str, list[str]], goes_on: Callable[[], bool]
+        self, found: FoundDataset, group: Group, query: Mapping[str, list[str]], is_waiting: StillWaiting
     ) -> ExportedFile:
         """Return the rows of a table or a collection, of which conditions choose some."""
         conditions, order = parse_conditions(query)
         if conditions or order:
             where, path = found.view.where, self._path_of(found, query)
             arrays, _ = self._datasets.find_arrays(where, path, conditions, order)
-            return export_arrays(records_of(arrays), group.name, goes_on)
+            return export_arrays(records_of(arrays), group.name, is_waiting)
         if is_collection(group._session, group.path):
-            return export_arrays(read_records(group._session, group.path), group.name, goes_on)
-        return export_columns(group, group.name, goes_on)
+            records = read_records(group._session, group.path, 0, is_waiting)
+            return export_arrays(records, group.name, is_waiting)
+        return export_columns(group, group.name, is_waiting)
 
-    def _histogram(self, parts: list[str], query: Mapping[str, list[str]], goes_on: Callable[[], bool]) -> Response:
+    def _histogram(self, parts: list[str], query: Mapping[str, list[str]], is_waiting: StillWaiting) -> Response:
         bins = parse_number(single_value(query, "bins") or str(_BINS), "bins")
-        facts = read_histogram(self._open_array(parts, query), view_query(query), bins, goes_on)
+        facts = read_histogram(self._open_array(parts, query), view_query(query), bins, is_waiting)
         return PlainJson(facts, headers=_HEADERS)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -11,11 +11,12 @@ from urllib.parse import quote
 
 from hyperslab.array import Array
 from hyperslab.conversion.labelled_part import LabelledPart, as_csv, as_npy, read_part, save_dataset
-from hyperslab.errors import Conflict, Invalid, MemoryLimit, StorageError, Unsupported
+from hyperslab.errors import Invalid, MemoryLimit, StorageError, Unsupported
 from hyperslab.group import Group
 from hyperslab.model.dims import axis_names
 from hyperslab.web.axes import ViewAxis, find_axis, parse_slice
 from hyperslab.web.bounded_values import cut_text
+from hyperslab.web.waiting import StillWaiting, raise_if_gone
 
 # Bytes of cells that a file holds, and chunks and their decoded bytes that are read for it: some seconds of one
 # processor.
@@ -56,7 +57,7 @@ class ExportedFile:
         return {"cache-control": "no-cache", "content-disposition": f"attachment; filename*=UTF-8''{quoted}"}
 
 
-def export_part(array: Array, query: ExportQuery, goes_on: Callable[[], bool]) -> ExportedFile:
+def export_part(array: Array, query: ExportQuery, is_waiting: StillWaiting) -> ExportedFile:
     """Return a part of an array as a file. Invalid, SelectionError; MemoryLimit for what is too large, Conflict once
     nobody waits for it."""
     if query.format not in _KINDS:
@@ -66,17 +67,11 @@ def export_part(array: Array, query: ExportQuery, goes_on: Callable[[], bool]) -
     with array._session.add_place_to_errors(array.path):
         key = _key_of(array, query)
         check_size(array, key, query.decoded, MOST_CSV_CELLS if query.format == "csv" else None)
-        check_goes_on(goes_on)
+        raise_if_gone(is_waiting)
         part = read_part(Group(array._session, ""), array, key, decoded=query.decoded)
-        check_goes_on(goes_on)
+        raise_if_gone(is_waiting)
         data = _render(part, query.format)
     return ExportedFile(data, media_type, f"{array.name or 'array'}{ending}")
-
-
-def check_goes_on(goes_on: Callable[[], bool]) -> None:
-    """Raise Conflict once nobody waits for a file."""
-    if not goes_on():
-        raise Conflict("nobody waits for the file any more")
 
 
 def _key_of(array: Array, query: ExportQuery) -> tuple[int | slice, ...]:

@@ -15,7 +15,6 @@ from hyperslab.errors import Invalid
 from hyperslab.model.cells import Values
 from hyperslab.web.views import (
     MOST_GAPS,
-    Reads,
     ReducedView,
     ViewQuery,
     axis_facts,
@@ -26,6 +25,7 @@ from hyperslab.web.views import (
     reduction_text,
     units_of,
 )
+from hyperslab.web.waiting import StillWaiting
 
 MOST_BINS = 4096
 # Whole numbers from which on no float lies between two of them, for an edge.
@@ -63,7 +63,7 @@ class _BinCounts:
         self.counts += np.histogram(finite, len(self.counts), ends)[0]
 
 
-def read_histogram(array: Array, query: ViewQuery, bins: int, goes_on: Reads) -> dict[str, object]:
+def read_histogram(array: Array, query: ViewQuery, bins: int, is_waiting: StillWaiting) -> dict[str, object]:
     """Return ``edges`` and ``counts`` of the cells of a view, how many are ``missing``, and the head of the view.
 
     Whole numbers of fewer values than ``bins`` have a bar each. Errors as for a view; Invalid for cells that are so far
@@ -76,7 +76,7 @@ def read_histogram(array: Array, query: ViewQuery, bins: int, goes_on: Reads) ->
     view = fit_view(replace(view, axes=whole))
     ends = _Extremes()
     cells = prod(len(axis.positions) for axis in view.axes)
-    gaps = read_boxes(view, ends.add, goes_on)
+    gaps = read_boxes(view, ends.add, is_waiting)
     rest, fill = 0, np.asarray([np.nan])
     if view.written is not None:  # the others are all the same
         rest = cells - sum(len(rows) * len(columns) for rows, columns in map(view.span_in, view.written))
@@ -86,7 +86,7 @@ def read_histogram(array: Array, query: ViewQuery, bins: int, goes_on: Reads) ->
     found.add(0, 0, fill)
     found.counts *= rest
     if ends.low <= ends.high:
-        gaps = max(gaps, read_boxes(view, found.add, goes_on), key=len)
+        gaps = max(gaps, read_boxes(view, found.add, is_waiting), key=len)
     return {
         "path": f"/{array.path}",
         "kind": "histogram",

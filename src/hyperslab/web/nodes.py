@@ -60,7 +60,7 @@ def list_nodes(
             break
         last = path
         found.append({"path": f"/{path}", **_facts_of(session, path, node)})
-    omitted = islice(session.reader.omitted(group), _MOST_OMITTED)
+    omitted = [public_text(str(problem)) for problem in islice(session.reader.omitted(group), _MOST_OMITTED + 1)]
     return {
         "url": session.url,
         "format": session.format.name,
@@ -69,7 +69,7 @@ def list_nodes(
         "nodes": found,
         "is_whole": is_whole,
         "next": None if is_whole else f"/{last}",
-        "not_shown": [public_text(str(problem)) for problem in omitted],
+        "not_shown": [*omitted[:_MOST_OMITTED], *(["and more"] if len(omitted) > _MOST_OMITTED else [])],
     }
 
 

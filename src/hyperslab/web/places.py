@@ -220,10 +220,12 @@ def _is_dataset(where: Location) -> bool:
 def _list_folder(path: str, root: str) -> FoundFolder:
     """Return the names in a folder that may be folders or datasets; links that lead out of the root are left out."""
     names: list[str] = []
+    is_whole = True
     with suppress(OSError), os.scandir(path) as entries:
         some = (entry for entry in islice(entries, 10 * MOST_NAMES) if _is_served_name(entry.name))
         names += [e.name for e in some if not e.is_symlink() or _is_within(os.path.realpath(e.path), root)]
-    return FoundFolder(sorted(names)[:MOST_NAMES], len(names) <= MOST_NAMES)
+        is_whole = len(names) <= MOST_NAMES and next(entries, None) is None
+    return FoundFolder(sorted(names)[:MOST_NAMES], is_whole)
 
 
 def _has_objects(where: Location) -> bool:

@@ -21,6 +21,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.web.axes import labels_of
 from hyperslab.web.bounded_values import cut_text, plain, public_text
 from hyperslab.web.views import shown_units
+from hyperslab.web.waiting import StillWaiting, while_waiting
 
 # Rows of one answer, its cells, and bytes as JSON, whichever is reached first.
 MOST_ROWS, _MOST_CELLS, _MOST_BYTES = 1000, 20_000, 4 << 20
@@ -100,12 +101,14 @@ def _bounded_cell(cell: Any) -> Any:
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def read_rows(session: OpenDataset, path: str, spec: GroupSpec | ArraySpec, start: int, count: int) -> dict[str, Any]:
+def read_rows(
+    session: OpenDataset, path: str, spec: GroupSpec | ArraySpec, start: int, count: int, is_waiting: StillWaiting
+) -> dict[str, Any]:
     """Return rows of a node from ``start`` on, at most ``count``: fewer where the answer would be too long, with
     ``next`` where they go on. A cell of which the beginning is shown is ``{"value": …, "cut": true}``.
 
     Invalid for what has no rows. Damage in one column leaves the others readable. ``more_columns``: how many there are
-    beyond those that are told.
+    beyond those that are told. Conflict once nobody waits for rows that lie far behind the first.
     """
     _require_count(count)
     with session.add_place_to_errors(path):
@@ -115,7 +118,7 @@ def read_rows(session: OpenDataset, path: str, spec: GroupSpec | ArraySpec, star
         if names is not None:
             return _rows_of_table(_open_columns(session, path, names), len(names), start, count)
         if is_collection(session, path):
-            return _records(session, path, start, count)
+            return _records(session, path, start, count, is_waiting)
         raise Invalid("a group without rows", remedy="name an array, a table or a collection")
 
 
@@ -206,16 +209,17 @@ def _column_facts(column: TableColumn) -> dict[str, object]:
     }
 
 
-def _records(session: OpenDataset, path: str, start: int, count: int) -> dict[str, Any]:
+def _records(session: OpenDataset, path: str, start: int, count: int, is_waiting: StillWaiting) -> dict[str, Any]:
     """Return the arrays of a collection, with their attributes; their number is not known before the last one."""
-    some = list(islice(read_records(session, path, start), count + 1))
+    some = list(islice(read_records(session, path, start, is_waiting), count + 1))
     total = None if len(some) > count else start + len(some)
     return _answer_of_arrays(some[:count], start, total)
 
 
-def read_records(session: OpenDataset, path: str, start: int = 0) -> Iterator[Record]:
-    """Yield what is told of the arrays of a collection from ``start`` on, with their attributes."""
-    for id in islice(session.reader.children(path), start, None):
+def read_records(session: OpenDataset, path: str, start: int, is_waiting: StillWaiting) -> Iterator[Record]:
+    """Yield what is told of the arrays of a collection from ``start`` on, with their attributes; Conflict once nobody
+    waits for them."""
+    for id in islice(while_waiting(session.reader.children(path), is_waiting), start, None):
         try:
             spec = session.array(f"{path}/{id}")
         except HyperslabError as error:

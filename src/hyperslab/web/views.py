@@ -23,13 +23,14 @@ from hyperslab.array.decoded import Decoded, value_units
 from hyperslab.array.flags import Flags, find_flags
 from hyperslab.chunks.grid import Axis, Coords
 from hyperslab.conversion.source_nodes import DAMAGE
-from hyperslab.errors import Conflict, HyperslabError, Invalid
+from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names
 from hyperslab.model.dtypes import describe, is_fixed
 from hyperslab.web.axes import AxisLabels, ViewAxis, find_axis, group_spans, labels_of, parse_slice
 from hyperslab.web.bounded_values import cut_text, public_text
 from hyperslab.web.reduction import BlockMeans
+from hyperslab.web.waiting import StillWaiting, raise_if_gone
 
 # Pixels along an axis, and in all: sums, counts and what is sent of so many take 40 MiB.
 MOST_PIXELS, MOST_CELLS = 4096, 1 << 20
@@ -60,8 +61,6 @@ _CLOSE = 2.0**-12
 # The largest number that is sent as it is, and the smallest one: floats of 32 bits make zeros of what is below 1e-45,
 # less exact ones below 1e-38, and infinities above 3e38.
 _SMALLEST, _LARGEST = 2.0**-100, 2.0**127
-Reads = Callable[[], bool]
-"""Returns True while somebody waits for the view."""
 Taker = Callable[[int, int, Values], None]
 """Takes cells that were read, with the numbers of the first one's row and column."""
 
@@ -188,7 +187,7 @@ def as_numbers(cells: Values) -> Values:
     return cells.astype("f4") if cells.dtype.kind == "V" else cells
 
 
-def read_view(array: Array, query: ViewQuery, goes_on: Reads) -> tuple[dict[str, Any], Values]:
+def read_view(array: Array, query: ViewQuery, is_waiting: StillWaiting) -> tuple[dict[str, Any], Values]:
     """Return the head of a view, and its layers as floats of 32 bits: layers by rows by columns.
 
     Damaged chunks are gaps, and so is what is not read in time. Invalid, SelectionError; MemoryLimit for chunks that
@@ -200,7 +199,7 @@ def read_view(array: Array, query: ViewQuery, goes_on: Reads) -> tuple[dict[str,
     has_envelope = is_line or query.envelope
     size = len(rows.positions), len(columns.positions)
     means = BlockMeans(size, (rows.block, columns.block), envelope=has_envelope, is_sparse=view.written is not None)
-    gaps = read_boxes(view, means.add, goes_on)
+    gaps = read_boxes(view, means.add, is_waiting)
     if view.written is not None:
         means.fill_rest(float(view.fill_number()[0]))
     layers = dict(means.layers())
@@ -416,7 +415,7 @@ def _boxes(view: ReducedView) -> Iterator[tuple[list[range], list[range]]]:
             yield row_group, column_group
 
 
-def read_boxes(view: ReducedView, take: Taker, goes_on: Reads) -> list[dict[str, object]]:
+def read_boxes(view: ReducedView, take: Taker, is_waiting: StillWaiting) -> list[dict[str, object]]:
     """Read all boxes, those with damage once more chunk by chunk; returns the gaps."""
     deadline = time.monotonic() + _SECONDS
     gaps: list[dict[str, object]] = []
@@ -429,8 +428,7 @@ def read_boxes(view: ReducedView, take: Taker, goes_on: Reads) -> list[dict[str,
 
     def read(rows: range, columns: range) -> HyperslabError | None:
         """Read a box; returns what is wrong with it."""
-        if not goes_on():
-            raise Conflict("nobody waits for the view any more")
+        raise_if_gone(is_waiting)
         if time.monotonic() > deadline:
             leave_out(rows, columns, "Timeout", f"this was not read within {_SECONDS:g} seconds")
             return None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import webbrowser
 from contextlib import suppress
+from html import escape
+from pathlib import Path
 
 import click
 
@@ -50,9 +53,26 @@ def serve_command(
         ) as server,
     ):
         _print(server, as_json=as_json)
-        if opens and not webbrowser.open(server.url):
-            print_remark("no browser could be started: open the address yourself")
-        server.wait()
+        if not opens:
+            server.wait()
+            return
+        with tempfile.TemporaryDirectory(prefix="hyperslab-") as folder:
+            if not webbrowser.open(write_redirect(folder, server.url)):
+                print_remark("no browser could be started: open the address yourself")
+            server.wait()
+
+
+def write_redirect(folder: str, url: str) -> str:
+    """Write a page into a folder of this user that leads on to ``url``, and return its address: what a browser is
+    started with every user of the machine can see, and the token is in ``url``."""
+    file = Path(folder, "open.html")
+    address = escape(url, quote=True)
+    lines = (
+        "<!doctype html><meta charset=utf-8><title>hyperslab</title><meta name=referrer content=no-referrer>",
+        f'<meta http-equiv=refresh content="0; url={address}"><a href="{address}">hyperslab</a>',
+    )
+    file.write_text("\n".join(lines), encoding="utf-8")
+    return file.as_uri()
 
 
 def _print(server: DataServer, *, as_json: bool) -> None:

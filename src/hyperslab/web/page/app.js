@@ -127,7 +127,8 @@ class App {
     this.tree.select(item);
     this.tree.unfold(item);
     const name = this.state.place.split("/").at(-1) || "Places";
-    this.#setHeading(name, `${formatCount(item.children.length)} ${item.children.length === 1 ? "name" : "names"}`, []);
+    const count = `${formatCount(item.children.length)} ${item.children.length === 1 ? "name" : "names"}`;
+    this.#setHeading(name, item.isCut ? `the first ${count}; there are more` : count, []);
     const isDatabase = item.kind === "database";
     this.dataset = this.state.place;
     this.folder = item;
@@ -201,7 +202,9 @@ class App {
     const answer = await fetchJson("browse", this.dataset, { node: path, depth: 1 }, this.abort.signal);
     const nodes = answer.nodes.filter((node) => node.path !== answer.group);
     const names = nodes.map((node) => [node.path.split("/").at(-1), summaryOf(node), this.linkTo(node.path)]);
-    return answer.next ? [...names, [null, `these are the first ${formatCount(nodes.length)}; the tree has the others`, null]] : names;
+    const remarks = answer.not_shown.map((text) => `not shown: ${text}`);
+    if (answer.next) remarks.unshift(`these are the first ${formatCount(nodes.length)}; the tree has the others`);
+    return [...names, ...remarks.map((text) => [null, text, null])];
   }
 
   /** @param {[string|null, string, string|null][]} names label, facts and address of each; a remark has facts alone */

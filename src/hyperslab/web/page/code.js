@@ -136,7 +136,7 @@ function isIdentifier(name) {
 /** @param {any} facts @param {Chosen[]} chosen @param {any} view */
 export function shellCommand(facts, chosen, view, rows = null) {
   const url = shellText(facts.link?.url ?? facts.url);
-  const path = (facts.link?.leads_to ?? facts.path).replace(/^\//, "");
+  const path = (facts.link?.leads_to ?? facts.path).replace(/^\/(?!-)/, ""); // what begins with - would be an option
   if (rows) return `hyperslab get ${url}${path ? ` ${shellText(path)}` : ""} -s row=${rows.start}..${rows.stop}`;
   if (facts.kind !== "array") return path ? treeCommand(facts.link?.url ?? facts.url, path) : `hyperslab info ${url}`;
   if (view?.field || chosen.some((each) => !/^[^\s=][^=]*$/.test(each.dim) || /\s$/.test(each.dim))) return null;
@@ -148,7 +148,7 @@ export function shellCommand(facts, chosen, view, rows = null) {
 
 /** Return the command that prints what lies below a group; null where an address names no node. @param {string} url @param {string} path */
 function treeCommand(url, path) {
-  return /^mongodb/.test(url) ? null : `hyperslab tree ${shellText(`${url.replace(/\/$/, "")}/${path}`)}`;
+  return /^mongodb/.test(url) ? null : `hyperslab tree ${shellText(`${url.replace(/\/$/, "")}/${path.replace(/^\//, "")}`)}`;
 }
 
 /** @param {any} facts @param {string|null} python the call that finds the arrays, null for all */
@@ -165,7 +165,9 @@ function collectionCode(facts, python) {
 function collectionCommand(facts, conditions, order) {
   if (conditions === null) return null;
   const words = [facts.url, facts.path.replace(/^\//, ""), ...conditions].map(shellText);
-  return `hyperslab db query ${words.join(" ")}${order ? ` --order ${shellText(order)}` : ""}`;
+  const options = order ? ` --order ${shellText(order)}` : "";
+  if (!words.some((word) => word.startsWith("-"))) return `hyperslab db query ${words.join(" ")}${options}`;
+  return `hyperslab db query${options} -- ${words.join(" ")}`; // what begins with - is no option behind the --
 }
 
 /** Return a text as Python writes it, what cannot be seen escaped. @param {string} text */

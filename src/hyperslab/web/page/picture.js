@@ -49,7 +49,7 @@ export function subtract(first, second) {
   }
   const [a, b] = [first.layer(), second.layer()];
   const shift = first.offset - second.offset;
-  const cells = new a.constructor(a.length);
+  const cells = new Float64Array(a.length); // one of the two may have numbers that 32 bits have not
   let [minimum, maximum] = [Infinity, -Infinity];
   for (let i = 0; i < a.length; i++) {
     const cell = a[i] - b[i] + shift;

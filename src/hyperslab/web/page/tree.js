@@ -1,7 +1,7 @@
 /** The tree of places, folders, datasets, groups and arrays: each level is fetched when it is unfolded. */
 
 import { fetchJson } from "./api.js";
-import { formatBytes, formatShape, make, say, visible } from "./texts.js";
+import { formatBytes, formatCount, formatShape, make, say, visible } from "./texts.js";
 
 /**
  * One item of the tree.
@@ -15,6 +15,7 @@ import { formatBytes, formatShape, make, say, visible } from "./texts.js";
  * @property {Item|null} parent
  * @property {Item[]|null} children null before they were fetched
  * @property {string|null} next behind which node the list of children goes on
+ * @property {boolean} isCut of a folder the first names alone are known
  * @property {Promise<void>|null} fetching
  * @property {boolean} isOpen
  * @property {HTMLElement} element
@@ -157,6 +158,7 @@ export class Tree {
         : answer.names.map((name) => newItem("name", name, joinPath(item.place, name), null, item, {}));
       item.children.push(...found.filter((child) => !known.has(child.label)));
       item.next = answer.next ?? null;
+      item.isCut = !isDataset && !answer.is_whole;
       this.#draw(item);
     } finally {
       item.row?.removeAttribute("aria-busy");
@@ -190,6 +192,10 @@ export class Tree {
       const more = elementOf(newItem("more", "more …", item.place, null, item, {}), level);
       more.classList.add("more");
       added.append(more);
+    }
+    if (item.isCut && !item.list.querySelector(":scope > .cut")) {
+      const text = `these are the first ${formatCount(item.children.length)} names`;
+      added.append(make("li", { role: "none", class: "cut muted" }, text));
     }
     item.list.append(added);
     if (!item.children.length && item !== this.root) item.row.removeAttribute("aria-expanded");
@@ -304,7 +310,7 @@ function itemOf(element) {
 
 /** @returns {Item} */
 function newItem(kind, label, place, node, parent, facts) {
-  return { kind, label, place, node, facts, parent, children: null, next: null, fetching: null, isOpen: false };
+  return { kind, label, place, node, facts, parent, children: null, next: null, isCut: false, fetching: null, isOpen: false };
 }
 
 /** Return the item of a node right below a dataset or group; null for itself. @param {Item} parent @param {any} node */
