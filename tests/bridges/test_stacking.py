@@ -226,7 +226,8 @@ def test_values_become_columns():
     assert as_cells([1, 2]).dtype == "i8" and as_cells([1, 2.5]).dtype == "f8"
     assert as_cells([1j, None]).dtype == "c16"
     assert as_cells([2**80, 1]).tolist() == [str(2**80), "1"]
-    assert as_cells(["a", None, "a\0"]).tolist() == ["a", "", "a\0"]
+    assert as_cells(["a", None, "a\0"]).tolist() == ["a", None, "a\0"]
+    assert as_cells([None, None]).tolist() == [None, None]
     far = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
     assert as_cells([far, None])[0] == np.datetime64("9999-12-31T23:59:59.999999") and np.isnat(
         as_cells([far, None])[1]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import hyperslab as hs
 from hyperslab.database import (
     ArraySchema,
     AttributeSchema,
@@ -124,3 +125,24 @@ def test_many_arrays_are_one_dataset(client, layout):
     assert found["many"].dims == ("dt", "y")
     assert found["many"].values.tolist() == [[2.0, 12.0], [0.0, 10.0]]
     assert found.y.values.tolist() == [0.0, 0.5]
+
+
+def test_attributes_that_are_not_set_are_missing(client, layout, tmp_path):
+    attributes = [AttributeSchema("day", int, True), AttributeSchema("note", str, False)]
+    attributes += [AttributeSchema(f"a{number}", kind, False) for number, kind in enumerate((int, float, tuple))]
+    collection = client.create_collection(
+        "some", ArraySchema([DimensionSchema("x", 2)], float, attributes), layout=layout
+    )
+    collection.create({"day": 1}, {"note": "", "a0": 1, "a1": 1.5, "a2": (1, 2)})
+    collection.create({"day": 2}, {"note": "b"})
+    collection.create({"day": 3})
+    found = collection.to_xarray(stack="day")
+    frame = found.to_dataframe().reset_index().drop_duplicates("day").set_index("day")
+    assert frame.note[1] == "" and frame.note[2] == "b"
+    assert frame.isna()[["note", "a0", "a1", "a2"]].values.tolist() == [[False] * 4, [False, *[True] * 3], [True] * 4]
+    grid = collection.to_xarray(stack=("note", "day"))
+    assert grid.sizes == {"note": 3, "day": 3, "x": 2}
+    assert grid.note.values[:2].tolist() == ["", "b"] and grid.note.isnull().values.tolist() == [False, False, True]
+    for end in ("zarr", "nc"):  # of text no file tells what is missing
+        hs.save(tmp_path / f"a.{end}", found)
+        assert hs.open(tmp_path / f"a.{end}")["note"][:].tolist() == ["", "b", ""]

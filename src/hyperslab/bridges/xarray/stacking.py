@@ -221,8 +221,9 @@ def stacked(stack: Stack, chunks: Any = None) -> xr.Dataset:
 
     The attribute ``along`` is the coordinate of the new first dimension, in the order of the arrays; all other
     attributes are coordinates along it: times as datetime64 (UTC), numbers, text, tuples as text. Unset ones read as
-    NaN, NaT or "". Scales, labels and common times are the coordinates of their dimensions. Several attributes make as
-    many dimensions, each in the order of its values; where no array has the values, cells are NaN, NaT or ``absent``.
+    NaN, NaT or None, as pandas has them. Scales, labels and common times are the coordinates of their dimensions.
+    Several attributes make as many dimensions, each in the order of its values; where no array has the values, cells
+    are NaN, NaT or ``absent``.
 
     A time dimension ``t`` that begins at an attribute's value in each array gets what forecasts have: the times since
     the beginning as its coordinate (timedelta64), and a coordinate ``t_time`` over both dimensions that says which time
@@ -264,7 +265,7 @@ def _layout(stack: Stack, along: tuple[str, ...]) -> _Layout:
         others = {name: cells for name, cells in columns.items() if name != along[0]}
         begun = {each: ((dim,), columns[name]) for each, name in starts.items()}
         return _Layout(stack.name, stack.arrays, {dim: columns[along[0]]}, others, begun, None)
-    found = [np.unique(columns[name], return_inverse=True) for name in along]
+    found = [_distinct(columns[name]) for name in along]
     coordinates = {name: values for name, (values, _) in zip(along, found, strict=True)}
     lengths = tuple(map(len, coordinates.values()))
     places = np.ravel_multi_index(tuple(codes for _, codes in found), lengths)
@@ -365,7 +366,7 @@ def _free(name: str, taken: set[Any]) -> str:
 
 
 def as_cells(values: Sequence[Any]) -> np.ndarray:
-    """Return values of one attribute as an array that xarray can index and save; unset ones as NaN, NaT or ""."""
+    """Return values of one attribute as an array that xarray can index and save; unset ones as NaN, NaT or None."""
     kinds = {type(value) for value in values} - {type(None)}
     if kinds == {datetime}:
         unset = np.iinfo("i8").min  # NaT
@@ -376,5 +377,14 @@ def as_cells(values: Sequence[Any]) -> np.ndarray:
         if cells.dtype != object:  # as whole numbers beyond 64 bits would be
             return cells
     texts = np.empty(len(values), object)
-    texts[:] = ["" if value is None else str(value) for value in values]
+    texts[:] = [None if value is None else str(value) for value in values]
     return texts
+
+
+def _distinct(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values in order, unset ones last, and for each cell the position of its value."""
+    if cells.dtype != object:
+        return np.unique(cells, return_inverse=True)
+    values = sorted({each for each in cells if each is not None}) + [None] * any(each is None for each in cells)
+    places = {value: place for place, value in enumerate(values)}
+    return as_cells(values), np.array([places[each] for each in cells], np.intp)
