@@ -2,5 +2,6 @@
 
 from hyperslab.bridges.mongo.database import XarrayMongoDB, XarrayMongoDBAsyncIO
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
+from hyperslab.model.conditions import AnyOf, Like, Not, Prefix
 
-__all__ = ["DocumentNotFoundError", "XarrayMongoDB", "XarrayMongoDBAsyncIO"]
+__all__ = ["AnyOf", "DocumentNotFoundError", "Like", "Not", "Prefix", "XarrayMongoDB", "XarrayMongoDBAsyncIO"]

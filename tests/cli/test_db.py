@@ -103,11 +103,32 @@ def test_list_what_is_asked_for(db: Database[Any], url: str, arguments: list[str
     assert names(url, *arguments) == expected
 
 
-@pytest.mark.parametrize("said", ["year>=2020", "year<=2020", "year!=2020", "station^=K", 'station:={"$gt": ""}'])
-def test_a_condition_is_no_attribute(url: str, said: str) -> None:
-    answer = run("list", url, "--attr", said)
-    assert answer.exit_code == 2
-    assert "objects are compared alone" in answer.output
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (["year>=2020"], ["air"]),
+        (["year<=2019"], []),
+        (["year!=2020"], ["temperature"]),
+        (["station^=K", "flag~=[0-9]"], ["air"]),
+        (["station=LRW or station=KEF and year>=2000"], ["air"]),
+        (["station=KEF or station=null", "year=2020"], None),
+        (["year=2020", "year=2021"], ["air"]),
+        (["station:=null"], ["temperature"]),
+        (["station=null"], ["temperature"]),
+        (["station!=null"], ["air"]),
+    ],
+)
+def test_conditions_upon_attributes(db: Database[Any], url: str, said: list[str], expected: list[str] | None) -> None:
+    words = [word for text in said for word in ("--attr", text)]
+    if expected is None:
+        assert (run("list", url, *words).exit_code, "one --attr" in run("list", url, *words).stderr) == (2, True)
+    else:
+        assert names(url, *words) == expected
+
+
+def test_a_query_of_the_server_is_no_value(url: str) -> None:
+    answer = run("list", url, "--attr", 'station:={"$gt": ""}')
+    assert (answer.exit_code, "query of MongoDB" in answer.output) == (2, True)
 
 
 def test_list_by_date(db: Database[Any], url: str) -> None:
@@ -217,8 +238,8 @@ def test_gc(db: Database[Any], url: str) -> None:
         (["gc", "{url}#air"], 2, "#"),
         (["gc", "{url}", "--age", "-1"], 2, "at least 0"),
         (["list", "{url}", "--since", "soon"], 2, "2024-01-31"),
-        (["list", "{url}", "--attr", "a=1", "--attr", "a=2"], 2, "twice"),
-        (["list", "{url}", "--attr", "station"], 2, "NAME=TEXT"),
+        (["list", "{url}", "--attr", "a>=1", "--attr", "a>=2"], 2, "two conditions"),
+        (["list", "{url}", "--attr", "station"], 2, "no condition"),
         (["list", "{url}", "--dim", "x=many"], 2, "--dim time"),
         (["list", "mongodb://127.0.0.1:9"], 2, "database"),
         (["list", "mongodb://127.0.0.1:9/a.b"], 2, "choose another name"),

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema
-from hyperslab.database.typed_conditions import parse_conditions, parse_equalities, split_conditions
+from hyperslab.database.typed_conditions import parse_conditions
 from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.model.conditions import split_conditions
 
 
 @pytest.mark.parametrize(
@@ -80,14 +81,3 @@ def test_unequal_patterns_and_alternatives(tmp_path: Path) -> None:
         for texts in (["name~=a", "name~=b"], ["depth!=1", "depth>=1"], ["depth~=1"]):
             with pytest.raises(HyperslabError):
                 names(*texts)
-
-
-def test_equalities() -> None:
-    assert parse_equalities(["name=run 1 and 2", " source =a=b", "empty="]) == {
-        "name": "run 1 and 2",
-        "source": "a=b",
-        "empty": "",
-    }
-    for texts in (["depth>=2"], ["name^=r"], ["name:=1"], ["name"], ["=x"], ["name=a", "name=b"]):
-        with pytest.raises(Invalid, match="NAME=TEXT"):
-            parse_equalities(texts)

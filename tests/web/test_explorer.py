@@ -475,7 +475,9 @@ def test_objects_of_a_database(mongo: Mongo) -> None:
         assert "air" in row["variables"]
         assert get(client, f"rows/{place}", where="name=two & <b>")["total"] == 1
         assert get(client, f"rows/{place}", where=["name=two & <b>", "source=none"])["total"] == 0
-        for wrong in ({"where": "name"}, {"filter": "depth>=2"}, {"order": "nothing"}):
+        assert get(client, f"rows/{place}", filter="name^=two and depth!=2 and source=null")["total"] == 1
+        assert get(client, f"rows/{place}", filter="depth>=2 or source~=n*")["total"] == 0
+        for wrong in ({"where": "name"}, {"filter": "name=a or depth=1"}, {"order": "nothing"}):
             assert client.get(f"/api/rows/{place}", params=wrong).json()["error"]["class"] == "Invalid"
         for name in ("one and three", "zoo"):
             save("mongo", f"{database}#{quote(name)}", dataset("mongo"))

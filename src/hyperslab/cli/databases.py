@@ -11,42 +11,41 @@ from typing import Any
 import click
 
 from hyperslab.array.plain_values import to_json_value
-from hyperslab.cli.arguments import parse_options, storage_option
+from hyperslab.cli.arguments import storage_option
 from hyperslab.cli.exit_codes import verbosity_options
 from hyperslab.cli.output import format_columns, json_option, print_json, print_remark
 from hyperslab.database import Array, AttributeSchema, Client, Collection
 from hyperslab.database.dimensions import labels_text
 from hyperslab.database.index import AttributeIndexState
-from hyperslab.database.typed_conditions import is_condition, parse_conditions
+from hyperslab.database.typed_conditions import parse_conditions
 from hyperslab.errors import CollectionNotFound, HyperslabError, Invalid, NodeNotFound, Problem, Unsupported
 from hyperslab.formats import SCHEMES
 from hyperslab.integrity.report import as_line
 from hyperslab.model.amounts import size_text
-from hyperslab.model.guessing import meant, values_of_text
+from hyperslab.model.conditions import OR, Where, is_condition, parse_texts, split_conditions
+from hyperslab.model.guessing import meant
 from hyperslab.model.schemas.attributes import type_name, value_to_json
 from hyperslab.stores.location import Location
 
 # Variables of an object that its row names.
 _SHOWN = 6
-_OPERATORS = ("<", ">", "!", "^", "~")
-"""What stands before the ``=`` of a condition, as ``db query`` has them of collections."""
-_COMPARED = "write NAME=TEXT or NAME:=JSON; XarrayMongoDB.find takes ranges, as slice(low, high)"
 
 
-def _attributes(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> dict[str, object]:
-    """Parse ``NAME=TEXT``, which also means the number that the text spells, or ``NAME:=JSON``."""
-    found: dict[str, Any] = {}
-    for text in texts:
-        for name, value in (parse_options([text], "an attribute") or {}).items():
-            if name in found:
-                raise Invalid(f"--attr {name} is given twice", remedy="give it once")
-            is_json = text.partition("=")[0].endswith(":")
-            # an operator of MongoDB, such as {"$gt": 5}
-            is_query = isinstance(value, dict) and any(key.startswith("$") for key in value)
-            if name.endswith(_OPERATORS) or is_query:
-                raise Invalid(f"--attr {text!r} is no NAME=VALUE: objects are compared alone", remedy=_COMPARED)
-            found[name] = value if is_json else values_of_text(str(value))
-    return found
+def _attributes(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> list[str]:
+    """Return conditions upon attributes of objects, those of all texts, with ``or`` between some of one text. Invalid
+    where several texts have alternatives."""
+    several = [split_conditions(text) or [text] for text in texts]
+    if len(several) > 1 and any(OR in some for some in several):
+        remedy = "write one --attr 'A=1 and B=2 or A=3'"
+        raise Invalid(f"--attr with {OR!r} beside another --attr", remedy=remedy)
+    return [condition for some in several for condition in some]
+
+
+def parse_attributes(conditions: Sequence[str]) -> Where:
+    """Return what conditions ask of objects' attributes; Invalid."""
+    from hyperslab.formats.mongo.search import parse_value
+
+    return parse_texts(conditions, parse_value)
 
 
 def _dimensions(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> dict[str, int | None]:
@@ -81,9 +80,9 @@ attribute_option: Callable[[Any], Any] = click.option(
     "--attr",
     "attrs",
     multiple=True,
-    metavar="NAME=VALUE",
+    metavar="CONDITION",
     callback=_attributes,
-    help="Only objects with this attribute: NAME=TEXT or NAME:=JSON; repeatable.",
+    help="Only objects whose attributes meet this, as db query has it: NAME=VALUE, NAME>=VALUE, …; repeatable.",
 )
 dimension_option: Callable[[Any], Any] = click.option(
     "--dim",
@@ -180,6 +179,7 @@ class DatabaseObjects:
         """Return the objects that are asked for."""
         from hyperslab.formats.mongo.search import find_objects
 
+        wanted["attrs"] = parse_attributes(wanted["attrs"])
         wanted["names"] = wanted.pop("names", None) or None
         try:
             return find_objects(self.meta, **wanted)
@@ -272,6 +272,7 @@ class DatabaseObjects:
         """Remove objects by age and number, and yield what was known of each: ``ObjectInfo``. Invalid."""
         from hyperslab.formats.mongo.retention import expire_objects
 
+        how["attrs"] = parse_attributes(how["attrs"])
         how["names"] = how.pop("names", None) or None
         try:
             return expire_objects(self.meta, self.chunks, **how)

@@ -3,9 +3,9 @@
 from hyperslab.database.arrays import Array, Subset, VArray, VSubset
 from hyperslab.database.client import Client
 from hyperslab.database.collection import Collection
-from hyperslab.database.conditions import Like, Not, Prefix
 from hyperslab.database.dimensions import Dimension, TimeDimension
 from hyperslab.database.queries import FilteredManager
+from hyperslab.model.conditions import AnyOf, Like, Not, Prefix
 from hyperslab.model.schemas import (
     ArraySchema,
     AttributeSchema,
@@ -19,6 +19,7 @@ from hyperslab.model.schemas import (
 )
 
 __all__ = [
+    "AnyOf",
     "Array",
     "ArraySchema",
     "AttributeSchema",

@@ -6,7 +6,6 @@ Values are compared by their ranks (:mod:`hyperslab.formats.collections.ranks`).
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,41 +18,12 @@ import numpy as np
 from hyperslab.errors import SchemaError
 from hyperslab.formats.collections.ranks import KNOWN, NAN, Rank, ranker
 from hyperslab.model.amounts import is_whole_number
+from hyperslab.model.conditions import AnyOf, Like, Not, Prefix
 from hyperslab.model.guessing import meant
 from hyperslab.model.schemas import AnyArraySchema, AttributeSchema, Record
 from hyperslab.model.schemas.arrays import canonical_value, check_sought
 
 _LAST = 0x10FFFF  # the last code point
-
-
-@dataclass(frozen=True, slots=True)
-class Prefix:
-    """The beginning of a text: ``collection.query(station=Prefix("A"))``."""
-
-    text: str
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.text, str):
-            raise SchemaError(f"a prefix of {self.text!r}", remedy="give text")
-
-
-@dataclass(frozen=True, slots=True)
-class Like:
-    """Text that matches a pattern: ``collection.query(station=Like("K?F*"))``. ``*`` stands for any characters, ``?``
-    for one, ``[a-c]`` for one of these, ``[!a-c]`` for one that is none of them; case matters."""
-
-    pattern: str
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.pattern, str):
-            raise SchemaError(f"a pattern {self.pattern!r}", remedy="give text")
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    """The opposite of a condition, of unset values too: ``collection.query(station=Not("KEF"), level=Not(None))``."""
-
-    wanted: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +96,9 @@ class Query:
         return not self.alternatives or any(found)
 
 
-Where = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
-"""Conditions by name of attribute; several such mappings, of which one must hold."""
-
-
 def parse(
     schema: AnyArraySchema,
-    where: Where,
+    where: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None,
     conditions: Mapping[str, Any],
     order: str | None = None,
     limit: int | None = None,
@@ -141,7 +107,7 @@ def parse(
     would do.
 
     A value means equality, ``(low, high)`` or a slice a range with both ends in it (None: no end; where the attribute
-    is a tuple a tuple is a value), a list, set or NumPy array any of its members, :class:`Prefix` a beginning,
+    is a tuple a tuple is a value), a list, set, AnyOf or NumPy array any of its members, :class:`Prefix` a beginning,
     :class:`Like` a pattern, :class:`Not` the opposite of any of these; None means unset. ``where`` may be a list of
     mappings: all conditions of one of them must hold, and those of ``conditions`` besides. Times may be datetimes,
     dates, ISO texts or datetime64. ``order``: an attribute, ``"-name"`` from its largest value down; unset ones and NaN
@@ -195,9 +161,7 @@ def _parse_condition(attribute: AttributeSchema, wanted: object) -> Condition:
         case Prefix(text=text):
             return _beginning(attribute, text)
         case Like(pattern=pattern):
-            start = re.match(r"[^*?\[]*", pattern)
-            found = _beginning(attribute, "" if start is None else start[0])
-            return replace(found, pattern=pattern)
+            return replace(_beginning(attribute, wanted.begin), pattern=pattern)
         case slice():
             if wanted.step is not None:
                 raise _query_error(attribute, f"a range with a step, {wanted!r}", "leave the step out")
@@ -207,6 +171,8 @@ def _parse_condition(attribute: AttributeSchema, wanted: object) -> Condition:
                 remedy = "a tuple is a range (low, high); give a list for any of several values"
                 raise _query_error(attribute, f"a tuple of {len(wanted)}", remedy)
             return _range(attribute, *wanted)
+        case AnyOf(values=values):
+            return _membership(attribute, values)
         case list() | set() | frozenset() | range() | np.ndarray():
             return _membership(attribute, wanted)
         case _:

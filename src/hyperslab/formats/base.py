@@ -222,13 +222,14 @@ class Reader(ABC):
         return None
 
     def describe_datasets(
-        self, start: int, count: int, wanted: Mapping[str, str], order: str | None = None
+        self, start: int, count: int, conditions: Sequence[str], order: str | None = None
     ) -> Sequence[Mapping[str, object]]:
         """Return what is known of the datasets that :meth:`some_names` names, without opening them, from ``start`` on,
         each with its ``name`` and ``attributes``.
 
-        ``wanted``: what attributes are, or are spelled as; ``name`` is that of the dataset. ``order``: by what they are
-        sorted, the largest first with ``-`` before it. Invalid for an order that the format has not.
+        ``conditions`` upon attributes, as :func:`hyperslab.model.conditions.parse_texts` parses them; ``name`` is that
+        of the dataset. ``order``: by what they are sorted, the largest first with ``-`` before it. Invalid for an order
+        that the format has not.
         """
         return ()
 

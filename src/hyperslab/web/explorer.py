@@ -21,9 +21,9 @@ from starlette.routing import Route
 
 from hyperslab.array import Array
 from hyperslab.array.flags import find_flags
-from hyperslab.database.typed_conditions import parse_equalities, split_conditions
 from hyperslab.errors import HyperslabError, Invalid, SelectionError
 from hyperslab.group import Group
+from hyperslab.model.conditions import split_conditions
 from hyperslab.model.dims import axis_names
 from hyperslab.model.spec import ArraySpec
 from hyperslab.web.answers import PlainJson, error_answer
@@ -176,10 +176,8 @@ class Explorer:
         conditions, order = parse_conditions(query)
         found = find_place(self._places, parts)
         if isinstance(found, FoundFolder):
-            wanted = parse_equalities(conditions)
-            answer = read_objects(
-                self._places[parts[0]].describe_objects(start, count + 1, wanted, order), start, count
-            )
+            objects = self._places[parts[0]].describe_objects(start, count + 1, conditions, order)
+            answer = read_objects(objects, start, count)
         elif conditions or order:
             path = single_value(query, "node") or found.key
             arrays, python = self._datasets.find_arrays(found.view.where, path, conditions, order)
@@ -218,7 +216,7 @@ class Explorer:
             raise Invalid("rows of another format than CSV", remedy="take csv, or name an array")
         if isinstance(found, FoundFolder):
             conditions, order = parse_conditions(query)
-            objects = self._places[parts[0]].all_objects(parse_equalities(conditions), order)
+            objects = self._places[parts[0]].all_objects(conditions, order)
             file = export_records(objects, parts[-1], is_waiting)
         else:
             file = self._export_rows(found, Group(session, path), query, is_waiting)

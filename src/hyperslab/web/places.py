@@ -82,19 +82,19 @@ class ServedPlace:
         return None
 
     def describe_objects(
-        self, start: int, count: int, wanted: Mapping[str, str], order: str | None
+        self, start: int, count: int, conditions: Sequence[str], order: str | None
     ) -> Sequence[Mapping[str, object]]:
         """Return what is known of the objects of a database, as :meth:`.Reader.describe_datasets` does. Invalid for
         another place."""
         if self.where.scheme not in SCHEMES:
             raise Invalid("a folder without rows", url=self.where.url, remedy="browse it")
         with closing(open_session(self.where, "r", None, Settings(cache_bytes=0), {})) as session:
-            return session.reader.describe_datasets(start, count, wanted, order)
+            return session.reader.describe_datasets(start, count, conditions, order)
 
-    def all_objects(self, wanted: Mapping[str, str], order: str | None) -> Iterator[Mapping[str, object]]:
+    def all_objects(self, conditions: Sequence[str], order: str | None) -> Iterator[Mapping[str, object]]:
         """Yield what :meth:`describe_objects` tells of all objects; few are in memory at a time."""
         start = 0
-        while some := self.describe_objects(start, _OBJECTS_AT_ONCE, wanted, order):
+        while some := self.describe_objects(start, _OBJECTS_AT_ONCE, conditions, order):
             yield from some
             start += len(some)
 

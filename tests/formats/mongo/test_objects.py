@@ -18,6 +18,7 @@ from hyperslab.formats.mongo import objects, search
 from hyperslab.formats.mongo.chunk_documents import DerivedIds
 from hyperslab.formats.mongo.completeness import is_complete
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
+from hyperslab.model.conditions import AnyOf, Like, Not, Prefix
 from servers.mongo import Mongo
 
 
@@ -58,7 +59,8 @@ def test_found_by_dimensions_variables_and_names(full: Database[Any]) -> None:
     basic, odd = golden.case("ds_basic")._id, golden.case("names_odd")._id
     assert basic in ids(full, dims={"x": 7, "y": None})
     assert ids(full, dims={"x": slice(7, 8), "y": {4, 5}}, names="scalar") == ids(full, dims=["y"], names=["scalar"])
-    assert basic not in ids(full, dims={"x": slice(0, 7)})
+    assert basic not in ids(full, dims={"x": slice(0, 6)})
+    assert basic in ids(full, dims={"x": slice(0, 7)})
     for name in ("a.b", "$c", "", "é ✓"):
         assert ids(full, names=name) == [odd]
     assert ids(full, names=["a.b", "no"]) == []
@@ -119,26 +121,84 @@ def test_one_item_of_a_list_is_not_the_list(db: Database[Any]) -> None:
     several, _ = put(db, attrs={"k": ["a", 1]}), put(db, attrs={"k": "b"})
     assert ids(db, {"k": "a"}) == []
     assert ids(db, {"k": ("a", 1)}) == [several]
-    assert ids(db, {"k": slice("a", "b")}) == []
+    assert ids(db, {"k": slice("a", "aa")}) == []
 
 
 def test_truths_are_no_numbers(db: Database[Any]) -> None:
     truth, one, real = put(db, attrs={"k": True, "a.b": True}), put(db, attrs={"k": 1}), put(db, attrs={"k": 1.0})
     assert (ids(db, {"k": True}), ids(db, {"k": 1}), ids(db, {"a.b": 1})) == ([truth], [one, real], [])
     assert ids(db, {"k": np.int64(1)}) == [one, real]
-    assert ids(db, {"k": slice(0, 2)}) == [one, real]
+    assert ids(db, {"k": slice(0, 1)}) == [one, real]
 
 
 def test_ranges(db: Database[Any]) -> None:
     values = [1, 2.5, "b", datetime(2020, 1, 2), None]
     made = [put(db, attrs={"k": value, "a.b": value}) for value in values]
     for name in ("k", "a.b"):
-        assert ids(db, {name: slice(1, 2.5)}) == made[:1]
+        assert ids(db, {name: slice(1, 2.5)}) == made[:2]
+        assert ids(db, {name: slice(1, 2.4)}) == made[:1]
         assert ids(db, {name: slice(1, None)}) == made[:2]
         assert ids(db, {name: slice(None, "c")}) == [made[2]]
         assert ids(db, {name: slice(datetime(2020, 1, 1), None)}) == [made[3]]
-        assert ids(db, {name: slice(datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2))}) == []
+        assert ids(db, {name: slice(datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, 23))}) == []
         assert ids(db, {name: np.datetime64("2020-01-02")}) == [made[3]]
+
+
+@pytest.mark.parametrize("name", ["k", "a.b"])
+def test_the_conditions_of_collections(db: Database[Any], name: str) -> None:
+    """Opposites, beginnings, patterns, choices and alternatives: what the server finds is what a look at all finds."""
+    values = [
+        "KEF",
+        "KEX",
+        "",
+        "ke",
+        "K.F",
+        "a\0b",
+        1,
+        2.5,
+        None,
+        True,
+        ["KEF"],
+        [1, 2],
+        {"KEF": 1},
+        datetime(2020, 1, 2),
+    ]
+    made = [put(db, attrs={name: value}) for value in values]
+    bare = put(db, attrs={"other": 1})
+
+    def found(wanted: Any) -> list[Any]:
+        several = wanted if isinstance(wanted, list) else [wanted]
+        got = ids(db, [{name: each} for each in several])
+        assert [*ids(db, [{name: each} for each in several], limit=3)] == got[:3]
+        return [values[made.index(each)] if each != bare else "bare" for each in got]
+
+    everything = [*values, "bare"]
+    assert found(Prefix("K")) == ["KEF", "KEX", "K.F"] and found(Prefix("K.")) == ["K.F"]
+    assert found(Prefix("a\0")) == ["a\0b"] and found(Prefix("")) == [each for each in values if isinstance(each, str)]
+    assert found(Like("K?F")) == ["KEF", "K.F"] and found(Like("*E[!F]")) == ["KEX"] and found(Like("KEF")) == ["KEF"]
+    assert found(Not("KEF")) == everything[1:]
+    assert found(Not({"KEF", 1})) == [each for each in everything[1:] if each is True or each != 1]
+    assert found(Not(Prefix("K"))) == [each for each in everything if not (isinstance(each, str) and each[:1] == "K")]
+    assert found(Not(Not(Like("K*")))) == ["KEF", "KEX", "K.F"]
+    assert found(Not(slice(1, 2))) == [each for each in everything if each is True or each != 1]
+    assert found(None) == [None, "bare"] and found(Not(None)) == [each for each in values if each is not None]
+    assert found(AnyOf([[1, 2], "ke"])) == ["ke", [1, 2]] and found(set()) == [] and found(Not(set())) == everything
+    assert found(["KEF", slice(2, None)]) == ["KEF", 2.5] and found([Prefix("KE"), None]) == [
+        "KEF",
+        "KEX",
+        None,
+        "bare",
+    ]
+    assert ids(db, [{name: "KEF"}, {"other": 1}]) == [made[0], bare]
+    assert ids(db, [{name: "KEF", "other": None}, {"other": slice(1, 1)}], limit=5) == [made[0], bare]
+    assert ids(db, [{name: "KEF"}, {}]) == [*made, bare]
+    assert ids(db, {name: "KEF", "other": Not(None)}) == []
+
+
+def test_names_meet_conditions(db: Database[Any]) -> None:
+    made = [put(db, name) for name in ("run-1", "run-2", "other")]
+    assert ids(db, name=Prefix("run")) == made[:2] and ids(db, name=Not("run-1")) == made[1:]
+    assert ids(db, name=Like("*2")) == [made[1]]
 
 
 @pytest.mark.parametrize(
@@ -146,6 +206,8 @@ def test_ranges(db: Database[Any]) -> None:
     [
         {"attrs": {"k": slice(1, 2, 3)}},
         {"attrs": {"k": slice(None)}},
+        {"attrs": []},
+        {"attrs": [{"k": 1}, "k"]},
         {"attrs": {"k": 1 << 64}},
         {"attrs": {"k": object()}},
         {"attrs": {"k": {1: 2}}},

@@ -225,9 +225,9 @@ class XarrayMongoDB:
 
     # -- what lies there ------------------------------------------------------------------------------------------
 
-    def find(self, attrs: Document | None = None, **criteria: Any) -> Iterator[search.ObjectInfo]:
-        """The objects with these attributes; by ``dims``, ``names`` of variables, ``name``, ``since`` and ``until``
-        too: see :func:`hyperslab.formats.mongo.search.find_objects`."""
+    def find(self, attrs: Document | Sequence[Document] | None = None, **criteria: Any) -> Iterator[search.ObjectInfo]:
+        """Yield the objects with these attributes, or with those of one of several mappings; by ``dims``, ``names`` of
+        variables, ``name``, ``since`` and ``until`` too: see :func:`hyperslab.formats.mongo.search.find_objects`."""
         origin = self._origin()
         try:
             return search.find_objects(origin.open().meta, attrs, **criteria)

@@ -104,7 +104,7 @@ def _objects(url: str, storage: dict[str, object] | None) -> Iterator[DatabaseOb
 @click.option("--newest", is_flag=True, help="The newest first; else the oldest.")
 def list_objects(
     url: str,
-    attrs: dict[str, Any],
+    attrs: list[str],
     dims: dict[str, Any],
     newest: bool,
     storage_option: dict[str, object] | None,

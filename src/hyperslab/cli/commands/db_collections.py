@@ -22,8 +22,9 @@ from hyperslab.cli.databases import (
 )
 from hyperslab.cli.output import echo_rows, format_columns, print_json, print_remark
 from hyperslab.database import AttributeSchema
-from hyperslab.database.typed_conditions import is_condition, parse_conditions, parse_value
+from hyperslab.database.typed_conditions import parse_conditions, parse_value
 from hyperslab.errors import Invalid
+from hyperslab.model.conditions import is_condition
 from hyperslab.model.schemas.attributes import type_of
 
 
@@ -108,8 +109,8 @@ def query(
 ) -> None:
     """The arrays of COLLECTION whose attributes meet all CONDITIONs, one a line.
 
-    ATTR=VALUE (given several times: any of them), ATTR>=VALUE, ATTR<=VALUE, ATTR^=BEGINNING of a text, ATTR:=JSON
-    (null: not set).
+    ATTR=VALUE (given several times: any of them), ATTR!=VALUE, ATTR>=VALUE, ATTR<=VALUE, ATTR^=BEGINNING of a text,
+    ATTR~=PATTERN, ATTR:=JSON (null: not set); or between two of them.
     """
     _show_arrays(
         url, collection, conditions, storage_option, as_json, name_of_verb="query", at=at, order=order, limit=limit

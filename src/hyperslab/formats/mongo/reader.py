@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -34,7 +34,7 @@ from hyperslab.formats.mongo.to_spec import (
     variable_extension,
 )
 from hyperslab.formats.rules import Finding
-from hyperslab.model.guessing import values_of_text
+from hyperslab.model.conditions import OR, parse_texts
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 
@@ -267,15 +267,20 @@ class CollectionReader(Reader):
             return [str(found.name or found.id) for found in search.find_objects(self._pair.meta, limit=most)]
 
     def describe_datasets(
-        self, start: int, count: int, wanted: Mapping[str, str], order: str | None = None
+        self, start: int, count: int, conditions: Sequence[str], order: str | None = None
     ) -> list[dict[str, object]]:
-        """Return what is known of the objects whose attributes, or ``name``, are as wanted; the oldest first."""
-        attrs = {name: values_of_text(text) for name, text in wanted.items() if name != "name"}
+        """Return what is known of the objects whose attributes, and ``name``, meet conditions; the oldest first."""
+        wanted = parse_texts(conditions, search.parse_value)
+        several = wanted if isinstance(wanted, list) else [dict(wanted)]
+        if len(several) > 1 and any("name" in some for some in several):
+            remedy = "leave the name out, or ask twice"
+            raise Invalid(f"a name beside {OR!r}", url=self.url, remedy=remedy)
+        name = several[0].pop("name", None)
         with storage_errors(self.url):
             found = search.find_objects(
                 self._pair.meta,
-                attrs,
-                name=wanted.get("name"),
+                several,
+                name=name,
                 order=search.parse_order(order or "created"),
                 skip=start,
                 limit=count,

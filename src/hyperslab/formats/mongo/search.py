@@ -1,17 +1,19 @@
 """Objects found by attributes, dimensions, variables, name and age; what is known of each without reading it.
 
-The server only ever compares: a value of a user stands behind ``$eq``, ``$in``, ``$gte`` or ``$lt``, so that
-it is never taken for an operator; a name of a user is part of a path only when it is a plain word. What the server
-finds may be more than what is wanted (a list matches when one of its items does); :class:`Criteria` leaves out the
-rest.
+The server only ever compares: a value of a user stands behind ``$eq``, ``$in``, ``$gte`` or ``$lte``, or escaped
+behind ``$regex``, so that it is never taken for an operator; a name of a user is part of a path only when it is a plain
+word. What the server finds may be more than what is wanted (a list matches when one of its items does);
+:class:`Criteria` leaves out the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
 from itertools import islice, pairwise
 from math import prod
 from typing import Any, Literal
@@ -37,34 +39,49 @@ from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.indexes import BINARY, is_plain_word
 from hyperslab.formats.mongo.objects import find_replaced, replacement_chain
 from hyperslab.formats.mongo.server import server_time
+from hyperslab.model.conditions import AnyOf, Like, Not, Prefix, ValueKind, json_value
+from hyperslab.model.guessing import values_of_text
 
 _RANGED = ((int, float), (str,), (datetime,), (bytes,))
 
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """One condition upon a value: equal to ``values`` (any of them), or ``low <= value < high``, None for no bound."""
+    """One condition upon a value: equal to ``values`` (any of them); from ``low`` to ``high``, both included, None for
+    no bound; or text that matches the ``pattern`` of ``fnmatch`` and begins with ``begin``. ``negated``: the opposite.
+    What is not there counts as None."""
 
     values: tuple[Any, ...] = ()
     low: Any = None
     high: Any = None
+    begin: str | None = None
+    pattern: str | None = None
+    negated: bool = False
 
     @classmethod
     def of(cls, wanted: object, what: str) -> Criterion:
-        """Return the criterion for a value: a slice is a range, a set a choice. Invalid for what no
-        document can hold.
+        """Return the criterion for a value: a slice is a range, a set or AnyOf a choice, as :mod:`.model.conditions`
+        has the rest; a list is a value. Invalid for what no document can hold.
         """
-        if isinstance(wanted, slice):
-            if wanted.step is not None:
-                raise Invalid(f"{what}: a range with a step", remedy="give slice(low, high)")
-            low, high = (
-                None if bound is None else bson_round_trip(bound, what) for bound in (wanted.start, wanted.stop)
-            )
-            if low is None and high is None:
+        match wanted:
+            case Not(wanted=inner):
+                found = cls.of(inner, what)
+                return replace(found, negated=not found.negated)
+            case Prefix(text=text):
+                return cls(begin=bson_round_trip(text, what))
+            case Like(pattern=pattern):
+                return cls(begin=bson_round_trip(wanted.begin, what), pattern=pattern)
+            case AnyOf(values=values):
+                return cls(tuple(bson_round_trip(each, what) for each in values))
+            case set() | frozenset():
+                return cls(tuple(bson_round_trip(each, what) for each in wanted))
+            case slice(start=None, stop=None, step=None):
                 raise Invalid(f"{what}: a range without bounds", remedy="give slice(low, high)")
-            return cls((), low, high)
-        if isinstance(wanted, set | frozenset):
-            return cls(tuple(bson_round_trip(each, what) for each in wanted))
+            case slice(start=start, stop=stop, step=None):
+                low, high = (None if end is None else bson_round_trip(end, what) for end in (start, stop))
+                return cls((), low, high)
+            case slice():
+                raise Invalid(f"{what}: a range with a step", remedy="give slice(low, high)")
         return cls((bson_round_trip(wanted, what),))
 
     @property
@@ -75,21 +92,42 @@ class Criterion:
     @property
     def is_exact(self) -> bool:
         """Return True if the server finds by :meth:`query` exactly what fulfils it."""
+        if self.begin is not None:
+            return self.pattern is None and "\0" not in self.begin
         # None is equal to what is not there, too, a list to one that has it as an item; of others only these are sure.
         values = [each for each in (self.low, self.high) if each is not None] if self.is_range else self.values
         return all(isinstance(each, bool | int | float | str | datetime | ObjectId) for each in values)
 
-    def query(self) -> MutableDocument:
-        """Return the condition that the server compares a field with."""
+    def query(self, query_of: Callable[[MutableDocument], MutableDocument]) -> MutableDocument | None:
+        """Return the query of a field, which finds all that fulfils it and maybe more; None for all objects.
+
+        ``query_of`` returns the query for what the server compares the field with.
+        """
+        if self.negated:
+            return {"$nor": [query_of(self._comparison())]} if self.is_exact else None
+        # What is not there is not found by what the server compares it with.
+        return None if self.holds(None) else query_of(self._comparison())
+
+    def _comparison(self) -> MutableDocument:
+        """Return what the server compares a field with, whether negated or not."""
         # The server takes a list for each of its items.
         no_list = {"$not": {"$type": "array"}} if self.is_exact else {}
+        if self.begin is not None:
+            # NUL ends a pattern there. What stands behind the beginning is looked at here alone.
+            return {"$regex": f"^{re.escape(self.begin.partition(chr(0))[0])}"} | no_list
         if not self.is_range:
             return ({"$eq": self.values[0]} if len(self.values) == 1 else {"$in": list(self.values)}) | no_list
-        bounds = {"$gte": self.low, "$lt": self.high}
+        bounds = {"$gte": self.low, "$lte": self.high}
         return {operator: bound for operator, bound in bounds.items() if bound is not None} | no_list
 
     def holds(self, value: Any) -> bool:
         """Return True if it holds for a value."""
+        return self._fits(value) is not self.negated
+
+    def _fits(self, value: Any) -> bool:
+        if self.begin is not None:
+            is_begun = isinstance(value, str) and value.startswith(self.begin)
+            return is_begun and (self.pattern is None or fnmatchcase(value, self.pattern))
         if not self.is_range:
             return any(equal_in_bson(value, wanted) for wanted in self.values)
         bounds: list[Any] = [bound for bound in (self.low, self.high) if bound is not None]
@@ -97,7 +135,7 @@ class Criterion:
         kinds = next((kinds for kinds in _RANGED if isinstance(value, kinds)), ())
         if any(isinstance(each, bool) or not isinstance(each, kinds) for each in (value, *bounds)):
             return False
-        return (self.low is None or self.low <= value) and (self.high is None or value < self.high)
+        return (self.low is None or self.low <= value) and (self.high is None or value <= self.high)
 
 
 def bson_round_trip(value: object, what: str) -> Any:
@@ -126,9 +164,10 @@ def equal_in_bson(one: object, other: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """All conditions upon an object. ``dims``: sizes by name, None for any size."""
+    """All conditions upon an object. ``alternatives``: conditions upon attributes by name, one set of which must hold,
+    where there are some; ``dims``: sizes by name, None for any size."""
 
-    attrs: Mapping[str, Criterion]
+    alternatives: tuple[Mapping[str, Criterion], ...]
     dims: Mapping[str, Criterion | None]
     variables: tuple[str, ...] = ()
     name: Criterion | None = None
@@ -146,14 +185,10 @@ class Criteria:
         until: object = None,
     ) -> Criteria:
         """Return the criteria of a call of ``find``. Invalid."""
-        if attrs is not None and not isinstance(attrs, Mapping):
-            raise WrongType(f"attrs are a {type(attrs).__name__}", remedy="give a mapping of names to values")
-        values: Mapping[Any, Any] = attrs or {}
         sizes = dims if isinstance(dims, Mapping) else dict.fromkeys(_checked_names(dims, "dims"))
-        _checked_names([*values], "attrs")
         _checked_names([*sizes], "dims")
         return cls(
-            {key: Criterion.of(value, f"attribute {key!r}") for key, value in values.items()},
+            _parse_alternatives(attrs),
             {dim: None if size is None else Criterion.of(size, f"size of {dim!r}") for dim, size in sizes.items()},
             _checked_names(names, "names"),
             None if name is None else Criterion.of(name, "name"),
@@ -164,39 +199,97 @@ class Criteria:
     @property
     def is_exact(self) -> bool:
         """Return True if the server finds by :meth:`query` and :meth:`row_query` exactly what fulfils them."""
-        compared = [*self.attrs.values(), *([self.name] if self.name else [])]
-        return not self.dims and all(criterion.is_exact for criterion in compared)
+        compared = [criterion for some in self.alternatives for criterion in some.values()]
+        compared += [self.name] if self.name else []
+        # Two queries of alternatives, one of rows and one of documents, find those of which either half holds.
+        is_one = len(self.alternatives) < 2 or all(is_plain_word(key) for some in self.alternatives for key in some)
+        return not self.dims and is_one and all(criterion.is_exact for criterion in compared)
 
     def query(self) -> MutableDocument:
         """Return the query on documents as they are stored; it finds all that is wanted, and maybe more."""
-        wanted: list[MutableDocument] = [
-            {f"attrs.{key}": criterion.query()} for key, criterion in self.attrs.items() if is_plain_word(key)
-        ]
-        wanted += [{"name": self.name.query()}] if self.name else []
+
+        def query_of(key: str, criterion: Criterion) -> MutableDocument | None:
+            if not is_plain_word(key):
+                return None
+            return criterion.query(lambda comparison: {f"attrs.{key}": comparison})
+
+        wanted = self._query_of_alternatives(query_of)
+        name = None if self.name is None else self.name.query(lambda comparison: {"name": comparison})
+        wanted += [name] if name else []
         wanted += [{"_id": {"$gte": self.since}}] if self.since else []
         wanted += [{"_id": {"$lt": self.until}}] if self.until else []
         return {"$and": wanted} if wanted else {}
 
     def row_query(self) -> MutableDocument:
         """Return the query on rows (:data:`INFO_PROJECTION`), where names are values."""
-        wanted: list[MutableDocument] = [
-            {"attrs": {"$elemMatch": {"k": {"$eq": key}, "v": criterion.query()}}}
-            for key, criterion in self.attrs.items()
-            if not is_plain_word(key)
-        ]
+
+        def query_of(key: str, criterion: Criterion) -> MutableDocument | None:
+            if is_plain_word(key):
+                return None
+            return criterion.query(lambda comparison: {"attrs": {"$elemMatch": {"k": {"$eq": key}, "v": comparison}}})
+
+        wanted = self._query_of_alternatives(query_of)
         wanted += [{"variables.dims": {"$eq": dim}} for dim in self.dims]
         wanted += [{"variables.k": {"$eq": variable}} for variable in self.variables]
         return {"$and": wanted} if wanted else {}
 
+    def _query_of_alternatives(
+        self, query_of: Callable[[str, Criterion], MutableDocument | None]
+    ) -> list[MutableDocument]:
+        """Return the queries of which all must hold: that of the alternatives, unless one of them says nothing."""
+        found: list[MutableDocument] = []
+        for some in self.alternatives:
+            queries = [query for key, criterion in some.items() if (query := query_of(key, criterion)) is not None]
+            if not queries:
+                return []
+            found.append({"$and": queries})
+        return [{"$or": found}] if found else []
+
     def hold(self, info: ObjectInfo) -> bool:
         """Return True if an object fulfils all of them."""
         attrs, dims = info.attrs, info.dims
+        found = (all(criterion.holds(attrs.get(key)) for key, criterion in some.items()) for some in self.alternatives)
         return (
             (self.name is None or self.name.holds(info.name))
-            and all(key in attrs and criterion.holds(attrs[key]) for key, criterion in self.attrs.items())
+            and (not self.alternatives or any(found))
             and all(dim in dims and (size is None or size.holds(dims[dim])) for dim, size in self.dims.items())
             and set(self.variables) <= set(info.variables)
         )
+
+
+def _parse_alternatives(attrs: object) -> tuple[Mapping[str, Criterion], ...]:
+    """Return the conditions upon attributes; none where nothing is asked. WrongType, Invalid."""
+    several = attrs if isinstance(attrs, list) else [] if attrs is None else [attrs]
+    if attrs == []:
+        raise Invalid("a search for one of no conditions", remedy="give one mapping of conditions at least")
+    found: list[Mapping[str, Criterion]] = []
+    for some in several:
+        if not isinstance(some, Mapping):
+            remedy = "give a mapping of names to values, or several in a list, of which one must hold"
+            raise WrongType(f"attrs are a {type(some).__name__}", remedy=remedy)
+        _checked_names([*some], "attrs")
+        found.append({key: Criterion.of(value, f"attribute {key!r}") for key, value in some.items()})
+    return () if {} in found else tuple(found)
+
+
+def parse_value(name: str, text: str, kind: ValueKind) -> object:
+    """Return what a text means as a value of an attribute, whose type nobody says: itself, or the number that it
+    spells, either of which an object may have, or that it has none (``null``); as the end of a range the number.
+    Invalid."""
+    if kind == "json":
+        try:
+            value = json_value(text)
+        except (ValueError, RecursionError):
+            raise Invalid(f"{text!r} for the attribute {name!r} is no JSON", remedy="quote text in it") from None
+        # An operator of MongoDB, such as {"$gt": 5}, is compared as any value: nobody means that.
+        if isinstance(value, dict) and any(key.startswith("$") for key in value):
+            remedy = f"write {name}>=5, {name}!=5 and so on"
+            raise Invalid(f"{text!r} for the attribute {name!r} is a query of MongoDB", remedy=remedy)
+        return value
+    values = values_of_text(text)
+    if kind == "bound":
+        return next((value for value in values if not isinstance(value, str)), text)
+    return AnyOf((*sorted(values, key=str), *([None] if text == "null" else [])))
 
 
 def _checked_names(names: object, what: str) -> tuple[str, ...]:
@@ -357,9 +450,11 @@ def find_objects(
     """Yield the objects that have these attributes, dimensions, variables and name, and were made in ``[since,
     until)``.
 
-    A value of ``attrs``, ``dims`` or ``name`` is what must be equal; a ``slice(low, high)`` a range that does not
-    include ``high``; a set a choice. ``dims`` may be names alone. A mapping is compared, and is no query. What is
-    still being made, or was replaced, is not found; ``versions``: what is kept of the latter is. Invalid.
+    A value of ``attrs``, ``dims`` or ``name`` is what must be equal, a list too; a ``slice(low, high)`` a range with
+    both ends in it; a set, or AnyOf, a choice; ``Prefix``, ``Like`` and ``Not`` are those of collections. What an
+    object has not is None. ``attrs`` may be a list of mappings, of which one must hold; ``dims`` may be names alone. A
+    mapping as a value is compared, and is no query. What is still being made, or was replaced, is not found;
+    ``versions``: what is kept of the latter is. Invalid.
     """
     sort = _ORDERS[parse_order(order)]
     wanted = Criteria.of(attrs, dims, names, name, since, until)
