@@ -35,6 +35,10 @@ def test_every_picture_is_shown() -> None:
     assert shown == {path.resolve() for path in (DOCS / "images").iterdir()}
 
 
+def test_pictures_are_small() -> None:
+    assert sum(path.stat().st_size for path in (DOCS / "images").iterdir()) < 2_800_000
+
+
 FORMATS = {"zarr" if name.startswith("zarr") else name for name, info in list_formats().items() if info.writable}
 
 

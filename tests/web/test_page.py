@@ -1,8 +1,4 @@
-"""The explorer in Chromium: what it shows of trees, attributes and cells, by mouse and keys, against NumPy.
-
-``python tests/web/test_page.py FOLDER`` takes pictures of it at several widths, light and dark, and with ``docs`` for
-FOLDER those in docs/images.
-"""
+"""The explorer in Chromium: what it shows of trees, attributes and cells, by mouse and keys, against NumPy."""
 
 from __future__ import annotations
 
@@ -14,12 +10,9 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -31,7 +24,7 @@ from chromium import MARKS, NEEDS_MATPLOTLIB, colors_of, counted_views, is_wrong
 
 import hyperslab as hs
 from format_variants import Places, dataset, save
-from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema, Scale
+from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema
 from hyperslab.web import nodes, places
 
 if TYPE_CHECKING:
@@ -888,95 +881,3 @@ def test_the_first_load_is_small(browser: Browser, server: Any) -> None:
     page.wait_for_timeout(500)
     context.close()
     assert len(sizes) > 10 and sum(sizes) < 300 << 10
-
-
-def take_pictures(target: Path) -> None:
-    """Pictures of several pages at three widths, light and dark."""
-    target.mkdir(exist_ok=True)
-    pages = {
-        "places": ("", {}),
-        "dataset": ("data/air.zarr", {}),
-        "array": ("data/air.zarr", {"node": "/air", "rows": 0}),
-        "table": ("data/lab.nwb.zarr", {"node": "/units"}),
-        "collection": ("store", {"node": "/weather"}),
-        "strange": ("data/strange.zarr", {"node": "/x"}),
-        "error": ("data/broken.zarr", {}),
-    }
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / "data"
-        folder.mkdir()
-        make_data(folder)
-        make_collection(folder.parent)
-        with hs.serve(folder, folder.parent / "store", token=TOKEN) as server, running_browser() as browser:
-            for width, dark in product((400, 1280, 2560), (False, True)):
-                with opened(browser, server, width=width, dark=dark) as page:
-                    for name, (where, query) in pages.items():
-                        show(page, server, where, **query)
-                        page.wait_for_timeout(700)
-                        page.screenshot(path=target / f"{name}-{width}-{'dark' if dark else 'light'}.png")
-
-
-def make_years(folder: Path) -> None:
-    """A collection of the years of the real data, each a grid with its warmest cell."""
-    attributes = [AttributeSchema("year", int, primary=True), AttributeSchema("warmest", float, primary=False)]
-    with hs.open(folder / "america.nc") as root, Client(f"file://{folder}/years", durable=False) as store:
-        air = root["air_temperature"]
-        dims = [
-            DimensionSchema("latitude", 37, scale=Scale(15.0, 1.25)),
-            DimensionSchema("longitude", 49, scale=Scale(225.0, 1.875)),
-        ]
-        years = store.create_collection("air_temperature", ArraySchema(dims, np.float32, attributes))
-        for position in range(0, 240, 5):
-            cells = air[position]
-            made = years.create({"year": 1860 + position}, {"warmest": round(float(cells.max()), 2)})
-            made[...].update(cells)
-
-
-def take_pictures_for_docs(target: Path) -> None:
-    """Pictures of real data (iris-sample-data) and of an NWB file (pynwb)."""
-    from datetime import UTC, datetime
-
-    from iris_sample_data import path as samples
-    from pynwb import NWBFile
-
-    from hyperslab.hdmf import HyperslabIO
-
-    random = np.random.default_rng(7)
-    folder = Path(tempfile.gettempdir()) / "data"  # which pages show
-    folder.mkdir()
-    try:
-        shutil.copy(Path(samples) / "A1B_north_america.nc", folder / "america.nc")
-        made = NWBFile("units of one session", "lab", datetime(2024, 5, 2, tzinfo=UTC))
-        made.add_unit_column("quality", "how well the unit is isolated")
-        for number in range(40):
-            spikes = np.round(np.sort(random.uniform(0, 60, random.integers(2, 9))), 3)
-            made.add_unit(spike_times=spikes, quality=("good", "fair", "poor")[number % 3])
-        with HyperslabIO(folder / "session.nwb.zarr", "w") as io:
-            io.write(made)
-        make_years(folder)
-        with (
-            hs.serve(folder / "america.nc", folder / "session.nwb.zarr", folder / "years", token=TOKEN) as server,
-            running_browser() as browser,
-        ):
-            for name, where, query, size in (
-                ("light", "america.nc", {"node": "/air_temperature"}, (1180, 800)),
-                ("dark", "session.nwb.zarr", {"node": "/units"}, (1180, 800)),
-                ("collection", "years", {"node": "/air_temperature", "order": "-warmest"}, (1180, 800)),
-                ("narrow", "america.nc", {"node": "/air_temperature"}, (400, 800)),
-                ("wide", "america.nc", {"node": "/air_temperature"}, (2560, 1240)),
-            ):
-                width, height = size
-                with opened(browser, server, width=width, dark=name in ("dark", "wide")) as page:
-                    show(page, server, where, **query)
-                    page.set_viewport_size({"width": width, "height": height})
-                    page.wait_for_timeout(1500)
-                    page.screenshot(path=target / f"explorer-{name}.png")
-    finally:
-        shutil.rmtree(folder)
-
-
-if __name__ == "__main__":
-    if sys.argv[1:] == ["docs"]:
-        take_pictures_for_docs(ROOT / "docs" / "images")
-    else:
-        take_pictures(Path(sys.argv[1]))

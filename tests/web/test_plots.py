@@ -1,13 +1,9 @@
-"""Plots of the explorer in Chromium: drawn pixels, values under the pointer, sliders, zoom and files against NumPy.
-
-``python tests/web/test_plots.py FOLDER`` takes pictures of them at several widths, light and dark.
-"""
+"""Plots of the explorer in Chromium: drawn pixels, values under the pointer, sliders, zoom and files against NumPy."""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -693,42 +689,3 @@ def test_a_view_of_a_stranger_is_taken_with_care(page: Page, server: Any) -> Non
     page.goto(f"{server.address}/#/data/maps.zarr?node=/t2m&view={quote(json.dumps({'pane': {'node': '/nowhere'}}))}")
     wait(page, "error")
     assert "NodeNotFound" in page.get_by_test_id("gaps").inner_text()
-
-
-def take_pictures(folder: Path, shown: dict[str, tuple[Path, str, dict[str, Any] | None]]) -> None:
-    """Take pictures of plots: by name the dataset, the node and the view."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with hs.serve(*{place for place, _, _ in shown.values()}, token="") as server, running_browser() as browser:
-        for width, dark in ((1280, False), (1280, True), (400, False), (2560, False)):
-            context = browser.new_context(
-                viewport={"width": width, "height": 1440 if width > 2000 else 900},
-                color_scheme="dark" if dark else "light",
-            )
-            page = context.new_page()
-            for name, (place, node, view) in shown.items():
-                told = f"&view={quote(json.dumps(view))}" if view else ""
-                page.goto(f"{server.address}/#/{quote(place.name)}?node={node}{told}")
-                page.wait_for_selector('[data-testid="plot"]:is([data-state="done"], [data-state="error"])')
-                page.wait_for_timeout(400)
-                page.screenshot(path=folder / f"{name}-{width}{'-dark' if dark else ''}.png")
-            context.close()
-
-
-if __name__ == "__main__":
-    made = Path(sys.argv[1]) / "data"
-    if not made.exists():
-        made.mkdir(parents=True)
-        make_data(made)
-    take_pictures(
-        Path(sys.argv[1]) / "pictures",
-        {
-            "map": (made / "maps.zarr", "/t2m", None),
-            "plane": (made / "big.zarr", "/plane", None),
-            "line": (made / "big.zarr", "/line", None),
-            "traces": (made / "lab.nwb.zarr", "/acquisition/probe/data", None),
-            "histogram": (made / "maps.zarr", "/t2m", {"kind": "histogram"}),
-            "difference": (made / "maps.zarr", "/t2m", {"pane": {"node": "/other", "operation": "difference"}}),
-            "damaged": (made / "damaged.zarr", "/x", None),
-            "huge": (made / "huge.zarr", "/cells", None),
-        },
-    )

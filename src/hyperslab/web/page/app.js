@@ -264,6 +264,7 @@ class App {
     );
     byId("crumbs").replaceChildren(make("ol", {}, ...items));
     byId("crumbs").scrollLeft = byId("crumbs").scrollWidth; // where there is no room for all, the last ones are seen
+    byId("crumbs").classList.toggle("cut", byId("crumbs").scrollLeft > 0);
   }
 
   /** Show or hide the tree on a narrow screen. @param {boolean} isShown */

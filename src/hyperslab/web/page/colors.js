@@ -134,10 +134,14 @@ export class Legend {
       const [from, to] = [Math.round((step * width) / steps), Math.round(((step + 1) * width) / steps)];
       pen.rect(x + from, y, to - from, 10, { fill: colorAt(this.name, (step + 0.5) / steps) });
     }
-    const most = Math.max(Math.floor(width / 60), 3);
+    const most = Math.max(Math.floor(width / 60), 4);
+    let free = -Infinity;
     for (const { at, text } of niceTicks(low, high, most)) {
       const place = x + ((at - low) / (high - low)) * width;
       pen.path([place, y + 10, place, y + 14], { stroke: theme.muted });
+      const half = pen.measure(text, 11) / 2;
+      if (place - half < free) continue;
+      free = place + half + 6;
       pen.text(place, y + 16, text, { anchor: "center", baseline: "top", size: 11, color: theme.fg });
     }
     const room = this.room - x - width - 12;

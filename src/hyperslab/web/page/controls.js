@@ -135,7 +135,7 @@ export class Controls {
   }
 
   makeLimits() {
-    const row = this.makeGroup([]);
+    const row = this.makeGroup(["Limits "]);
     const boxes = ["Lowest value", "Highest value"].map((name) => {
       const box = Object.assign(document.createElement("input"), { type: "number", step: "any", className: "plot-number" });
       box.setAttribute("aria-label", name);

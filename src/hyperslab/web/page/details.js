@@ -1,5 +1,6 @@
 /** One node in full: how it is stored, its dimensions with their coordinates, its links and attributes. */
 
+import { formatNumber } from "./scale.js";
 import { formatBytes, formatCount, formatShape, make, makeButton, visible } from "./texts.js";
 
 // Letters and lines of an attribute that are shown before "more" is pressed.
@@ -82,7 +83,7 @@ function sizeText({ nbytes, nbytes_stored: stored }) {
 /** @param {any} facts @param {(node: string) => string} linkTo */
 function dimensionTable(facts, linkTo) {
   const rows = facts.coordinates.map((dimension) => {
-    const ends = dimension.ends.map(valueText);
+    const ends = dimension.ends.map((end) => (typeof end === "number" ? formatNumber(end) : valueText(end)));
     return make(
       "tr",
       {},
@@ -90,7 +91,7 @@ function dimensionTable(facts, linkTo) {
       make("td", { class: "number" }, formatCount(dimension.size)),
       make("td", {}, dimension.problem ? visible(dimension.problem) : visible(ends.join(" … "))),
       make("td", {}, visible([dimension.units, dimension.calendar].filter(Boolean).join(", "))),
-      make("td", {}, dimension.coordinate && make("a", { href: linkTo(dimension.coordinate) }, visible(dimension.coordinate))),
+      make("td", { class: "path" }, dimension.coordinate && make("a", { href: linkTo(dimension.coordinate) }, visible(dimension.coordinate))),
     );
   });
   const head = ["Name", "Size", "Labels", "Units", "Coordinate"].map((name) => make("th", { scope: "col" }, name));

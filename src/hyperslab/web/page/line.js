@@ -1,7 +1,7 @@
 // Lines: cells along one dimension, drawn by uPlot on the screen (zoom, pointer, selection). In files and thumbnails the
 // pen draws them, for uPlot draws on a canvas of its own alone and writes no SVG.
 
-import { Projection, boxOf, drawFrame, drawGaps, drawX, drawY, fitRange } from "./drawing.js";
+import { Projection, boxOf, drawFrame, drawGaps, drawX, drawY, fitRange, fitText } from "./drawing.js";
 import { BaseFrame, ZOOM } from "./frame.js";
 import { CanvasPen, FONT } from "./pen.js";
 import { measureOf, niceTicks, titleOf } from "./scale.js";
@@ -114,6 +114,7 @@ export class LineDrawing {
     pen.clip(box.left, box.top, box.width, box.height);
     const areas = least ? bands(places, least, greatest, projection) : [];
     for (const area of areas) pen.path(area, { fill: theme.accent, opacity: 0.25 });
+    for (const row of least ? [least, greatest] : []) pen.path(points(row), { stroke: theme.accent, opacity: 0.5 });
     pen.path(points(mean), { stroke: theme.accent, width: 1.5 });
     pen.unclip();
     drawGaps(pen, theme, this.gapProjection(box), this.picture.head.gaps);
@@ -176,12 +177,14 @@ export class LineFrame extends BaseFrame {
     const style = { stroke: theme.fg, grid: { stroke: theme.line, width: 1 }, ticks: { stroke: theme.muted, width: 1, size: 4 } };
     const font = { font: `11px ${FONT}`, labelFont: `12px ${FONT}`, labelSize: 18, gap: 3 };
     const fixedTicks = (list) => ({ splits: () => list.map(({ at }) => at), values: () => list.map(({ text }) => text) });
+    const words = (title, room) => fitText(pen, visible(title), room, 12);
     const axes = [
-      { ...style, ...font, ...fixedTicks(ticks), label: visible(drawing.picture.x.title), size: 24 },
-      { ...style, ...font, ...fixedTicks(heights), label: visible(drawing.title()), size: Math.ceil(widest) + 10 },
+      { ...style, ...font, ...fixedTicks(ticks), label: words(drawing.picture.x.title, size.width - widest - 50), size: 24 },
+      { ...style, ...font, ...fixedTicks(heights), label: words(drawing.title(), size.height - 60), size: Math.ceil(widest) + 10 },
     ];
     const line = { stroke: theme.accent, width: 1.5, spanGaps: false };
-    const edge = { stroke: "transparent", width: 0, points: { show: false } };
+    // Of a block that is no wider than a pixel the edges are all that is seen: without them no spike would be.
+    const edge = { stroke: `color-mix(in srgb, ${theme.accent} 50%, transparent)`, width: 1, points: { show: false } };
     return {
       ...size,
       legend: { show: false },

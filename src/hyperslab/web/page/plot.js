@@ -31,7 +31,8 @@ const AROUND = 10 + 36 + 42;
 const COLORED = ["image", "map"];
 const PARTS = ["controls", "panes", "readout", "reduction", "gaps", "sliders"];
 
-const styleIsThere = new Promise((resolve) => {
+// The module is there once its sheet is: what is shown lies where it stays.
+await new Promise((resolve) => {
   const link = Object.assign(document.createElement("link"), { rel: "stylesheet" });
   link.href = new URL("./plot.css", import.meta.url).href;
   link.addEventListener("load", resolve);
@@ -123,6 +124,7 @@ export class Plot {
     }
     Object.assign(this, { details, settings });
     this.showSettings();
+    if (!isSame) this.makePanes(); // with their height, so that nothing below moves when the cells come
     this.load(0);
   }
 
@@ -258,7 +260,6 @@ export class Plot {
 
   async fetchAll(signal) {
     const { settings } = this;
-    await styleIsThere;
     if (settings.kind === "line") await loadLines();
     if (signal.aborted) return;
     this.makePanes();

@@ -37,8 +37,8 @@ export class MapDrawing {
     pen.unclip();
     drawFrame(pen, theme, box);
     const columns = niceTicks(...window.x, Math.max(Math.floor(box.width / 60), 2), DEGREES);
-    drawX(pen, theme, box, columns.map(({ at, text }) => ({ at: projection.x(at), text })), "longitude (degrees east)");
-    drawY(pen, theme, box, rows.map(({ at, text }) => ({ at: projection.y(at), text })), "latitude (degrees north)");
+    drawX(pen, theme, box, columns.map(({ at, text }) => ({ at: projection.x(at), text })), "longitude (°E)");
+    drawY(pen, theme, box, rows.map(({ at, text }) => ({ at: projection.y(at), text })), "latitude (°N)");
     legend.paint(pen, theme, box);
     return projection;
   }

@@ -274,10 +274,11 @@ export class Table {
     const whole = shortFloats(isPart ? cell.value : cell, head.dtype);
     const value = beginningOf(whole);
     const isCut = isPart || value !== whole;
+    const isId = this.shown.facts.kind === "collection" && head.name === "id";
     const isNumber = typeof value === "number" || (value === null && /^(u?int|float)/.test(head.dtype ?? ""));
     return make(
       "td",
-      { class: isNumber ? "number" : null },
+      { class: isNumber ? "number" : isId ? "id" : null, title: isId ? visible(valueText(value)) : null },
       ...this.#parts(value, head),
       isCut ? make("span", { class: "muted", title: "this is the beginning" }, " …") : null,
     );
