@@ -270,6 +270,12 @@ def test_cells_of_curved_grids_have_degrees(tmp_path: Path) -> None:
         assert found.text.splitlines() == lines
         found = export(client, node="/t", format="csv", at=["y:0", "x:1"])
         assert found.text.splitlines() == ["time,t", "0,1", "1,5"]
+        path = tmp_path / "part.nc"
+        path.write_bytes(export(client, node="/t", format="netcdf", at="time:1", range="x:1:2").content)
+    with hs.open(path) as root:
+        assert (root["lat"].dims, root["lon"].dims) == (("y", "x"), ("x", "y"))
+        assert (root["lat"][...].tolist(), root["lon"][...].tolist()) == ([[51.0], [61.0]], [[2.0, 4.0]])
+        assert (root["lat"].units, root["t"].attrs["coordinates"]) == ("degrees_north", "lat lon")
 
 
 def test_rows_of_structures_have_a_column_for_each_field(tmp_path: Path) -> None:

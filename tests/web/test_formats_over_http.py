@@ -114,6 +114,20 @@ def test_equal_chunks_are_sent_as_they_are_stored(served: Any, name: str, monkey
     assert (part.status_code, part.content, decoded) == (206, stored[3:9], [])
 
 
+def test_dimensions_of_netcdf_need_no_attribute_more(tmp_path: Path) -> None:
+    """Where an array has them; xarray cannot write a mapping among the attributes on to netCDF."""
+    with hs.create(tmp_path / "a.nc") as root:
+        root.create_array("t", data=np.zeros((2, 3)), dims=("y", "x"))
+        root.create_dimension("bare", 4)
+        root.create_group("deep").create_array("u", data=np.zeros(3), dims=("x",))
+    with hs.create(tmp_path / "b.nc") as root:
+        root.create_array("t", data=np.zeros((2, 3)), dims=("y", "x"))
+    with hs.serve(tmp_path, token="") as server:
+        (url,) = server.zarr_urls.values()
+        attributes = [httpx.get(f"{url}/{name}.nc/zarr.json").json()["attributes"] for name in "ab"]
+    assert attributes == [{"_hyperslab": {"version": 1, "dims": {"bare": {"size": 4}}}}, {}]
+
+
 def test_losses_are_those_of_convert(tmp_path: Path) -> None:
     source, target = tmp_path / "a.zarr", tmp_path / "b.zarr"
     with hs.create(source, "hdmf") as root:

@@ -696,6 +696,15 @@ def test_code_of_a_group_shows_what_is_in_it(page: Page, server: Any) -> None:
     assert found.exit_code == 0 and "cells" in found.stdout and "air" not in found.stdout.split(), found.output
 
 
+def test_code_of_a_group_is_not_that_of_the_table_before(page: Page, server: Any) -> None:
+    for place, node in (("data/lab.nwb.zarr", "/units"), ("store", "/weather")):
+        show(page, server, place, node=node)
+        page.get_by_test_id("table").locator("tbody tr").first.wait_for()
+        show(page, server, "data/air.zarr", node="/deep")
+        assert page.get_by_test_id("python").inner_text().endswith('print(root["deep"].tree())')
+        assert page.get_by_test_id("command").inner_text().startswith("hyperslab tree ")
+
+
 def test_a_name_like_an_option_is_no_option(browser: Browser, tmp_path: Path) -> None:
     from click.testing import CliRunner
 

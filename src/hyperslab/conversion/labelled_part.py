@@ -77,24 +77,31 @@ class LabelledPart:
 
     @cached_property
     def auxiliary(self) -> dict[str, Values]:
-        """Labels of cells along other dimensions than their own, as those of a curved grid, in the shape of the
-        values, by the name of their coordinate; those that cannot be read are left out."""
-        found: dict[str, Values] = {}
+        """The labels of :attr:`auxiliary_parts` in the shape of the values, by the name of their coordinate."""
+        found = {}
+        for name, part in self.auxiliary_parts.items():
+            axes = sorted(range(len(part.dims)), key=lambda axis: self.dims.index(part.dims[axis]))
+            shape = [size if dim in part.dims else 1 for dim, size in zip(self.dims, self.values.shape, strict=True)]
+            found[name] = np.broadcast_to(part.values.transpose(axes).reshape(shape), self.values.shape)
+        return found
+
+    @cached_property
+    def auxiliary_parts(self) -> dict[str, LabelledPart]:
+        """The parts, of the same cells, of coordinates along other dimensions than their own, as those of a curved
+        grid, by their names; those that cannot be read are left out."""
+        found: dict[str, LabelledPart] = {}
         if isinstance(self.root, Array) and not self.root.path:
             return found
         keys = dict(zip(self.array.dims, self.key, strict=False))
         sizes = dict(zip(self.array.dims, self.array.shape, strict=True))
         for coordinate in find_auxiliary_coordinates(self.array):
             with suppress(HyperslabError):
-                view = coordinate.decoded()
-                kept = [dim for dim in view.dims if dim in self.dims]
-                is_like = None not in view.dims and len(set(view.dims)) == view.ndim
-                if not is_like or not kept or view.shape != tuple(sizes.get(dim) for dim in view.dims):
-                    continue
-                cells = np.asarray(view.isel({str(dim): keys[dim] for dim in view.dims}))
-                cells = cells.transpose(sorted(range(len(kept)), key=lambda axis: self.dims.index(str(kept[axis]))))
-                shape = [size if dim in kept else 1 for dim, size in zip(self.dims, self.values.shape, strict=True)]
-                found[coordinate.name] = np.broadcast_to(cells.reshape(shape), self.values.shape)
+                dims = coordinate.decoded().dims
+                is_like = None not in dims and len(set(dims)) == len(dims) and set(dims) & set(self.dims)
+                if is_like and coordinate.shape[: len(dims)] == tuple(sizes.get(dim) for dim in dims):
+                    letters = [slice(None)] * (coordinate.ndim - len(dims))
+                    key = (*(keys[dim] for dim in dims), *letters)
+                    found[coordinate.name] = read_part(self.root, coordinate, key, decoded=True)
         return found
 
     @property
@@ -271,20 +278,21 @@ def save_dataset(part: LabelledPart, url: str) -> None:
     if part.cells.dtype.hasobject and part.cells.dtype.kind != "T":
         raise Invalid("cells of this type are not written by get", remedy="use convert -s, which keeps their type")
     name = part.array.name or "value"
-    written = {name, *part.coordinates}
+    others = {each: found for each, found in part.auxiliary_parts.items() if each not in {name, *part.coordinates}}
+    written = {name, *part.coordinates, *others}
     with api.create(url) as root:
-        for dim, found in part.coordinates.items():
+        for dim, axis in part.coordinates.items():
             if dim == name:  # a coordinate is its own labels
                 continue
-            attrs = _without_others(with_missing(found.array._session, found.array.spec), written)
-            root.create_array(dim, data=_plain_text(found.cells), dims=(dim,) if found.cells.ndim else (), attrs=attrs)
-        attrs = _without_others(part.attrs, written)
-        cells = _plain_text(part.cells)
-        if root._session.format.traits.netcdf_attributes:  # which has neither truth values, nor mappings in attributes
-            if cells.dtype.kind == "b":
-                cells, attrs = cells.astype("i1"), attrs | {"dtype": "bool"}
-            attrs = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in attrs.items()}
-        root.create_array(name, data=cells, dims=part.dims, attrs=attrs)
+            attrs = _without_others(with_missing(axis.array._session, axis.array.spec), written)
+            root.create_array(dim, data=_plain_text(axis.cells), dims=(dim,) if axis.cells.ndim else (), attrs=attrs)
+        for each, found in {**others, name: part}.items():
+            attrs, cells = _without_others(found.attrs, written), _plain_text(found.cells)
+            if root._session.format.traits.netcdf_attributes:  # neither truth values, nor mappings in attributes
+                if cells.dtype.kind == "b":
+                    cells, attrs = cells.astype("i1"), attrs | {"dtype": "bool"}
+                attrs = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in attrs.items()}
+            root.create_array(each, data=cells, dims=found.dims, attrs=attrs)
 
 
 def _plain_text(cells: Values) -> Values:

@@ -40,7 +40,8 @@ from hyperslab.errors import Conflict, HyperslabError, NodeNotFound, Replaced, U
 from hyperslab.formats.base import Reader
 from hyperslab.formats.zarr.chunks import coords_of_key
 from hyperslab.formats.zarr3 import FORMAT
-from hyperslab.model.spec import ArraySpec
+from hyperslab.model.paths import split
+from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Stamp, Store, Unversioned
 from hyperslab.stores.location import Location
 from hyperslab.stores.memory import MemoryStore
@@ -268,7 +269,7 @@ class OpenState:
             items = [replace(item, node=references.map_node(item.node)) for item in items]
         source = add_columns(session, columns)
         plan = dry_run(source, items, AS_IN_SOURCE, FORMAT, nowhere, allow_loss=True, references=references)
-        nodes = [_store_alike(node) for node in plan.nodes]
+        nodes = drop_plain_dimensions([_store_alike(node) for node in plan.nodes])
         self.documents = render_documents(FORMAT, nodes, {"consolidated": True})
         damaged = (Loss(each.node, each.kind, each.message) for each in damage.problems)
         self.losses: Sequence[Loss] = (*plan.losses, *damaged)
@@ -352,6 +353,24 @@ def _store_alike(plan: TargetNode) -> TargetNode:
     """Return an array whose chunks are those of the source where they can be: a copy alone gets checksums."""
     source, node = plan.source.node, plan.node
     return replace(plan, node=spec_as_stored(source, node)) if source.is_array and node.is_array else plan
+
+
+def drop_plain_dimensions(nodes: Sequence[TargetNode]) -> list[TargetNode]:
+    """Return the nodes, of whose groups none declares a dimension that Zarr tells by an array of this length in it:
+    what stands in the attribute ``_hyperslab`` of a group, xarray cannot write on to netCDF."""
+    lengths: dict[str, set[tuple[str | None, int]]] = {}
+    for each in nodes:
+        if isinstance(each.node, ArraySpec):
+            group = split(each.source.path)[0]
+            lengths.setdefault(group, set()).update(zip(each.node.dims, each.node.shape, strict=True))
+    found = []
+    for each in nodes:
+        if isinstance(each.node, GroupSpec):
+            known = lengths.get(each.source.path, set())
+            dims = tuple(dim for dim in each.node.dims if dim.unlimited or (dim.name, dim.size) not in known)
+            each = replace(each, node=each.node.evolve(dims=dims))
+        found.append(each)
+    return found
 
 
 def _close(reader: Reader, linked: LinkedDatasets) -> None:

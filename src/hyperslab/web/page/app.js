@@ -183,9 +183,10 @@ class App {
   /** @param {object|null} view the state of the plot */
   #showCode(view) {
     const { filter, order } = this.state;
-    const conditions = filter === null ? [] : this.table.conditions;
-    const query = { conditions, order, python: this.facts?.kind === "collection" ? this.table.query : null };
-    const rows = this.facts?.kind === "group" ? this.table.range : null;
+    const table = this.table.shown?.facts === this.facts ? this.table : null; // that of the node before has other rows
+    const conditions = filter === null ? [] : (table?.conditions ?? null);
+    const query = { conditions, order, python: this.facts?.kind === "collection" ? (table?.query ?? null) : null };
+    const rows = this.facts?.kind === "group" ? (table?.range ?? null) : null;
     showCode(byId("code"), { place: this.dataset, facts: this.facts, view, rows, ...query });
   }
 
