@@ -376,6 +376,44 @@ def test_what_plays_keeps_its_scale(page: Page, server: Any) -> None:
     assert is_near(np.nanmin(T2M[:, 3]), np.nanmax(T2M[:, 3]))
 
 
+def test_an_address_holds_the_scale_of_what_was_played(page: Page, server: Any) -> None:
+    ends = float(np.nanmin(T2M)), float(np.nanmax(T2M))
+    show(page, server, "maps.zarr", "/t2m", {"coast": False})
+    page.get_by_test_id("play-time").click()
+    until(page, "document.querySelector('[data-testid=plot-played]').textContent === 'of 4 frames'")
+    page.get_by_test_id("play-time").click()
+    wait(page)
+    page.wait_for_timeout(400)  # an address is written so often and no more
+    address = page.evaluate("location.href")
+    page.goto("about:blank")
+    page.goto(address)
+    wait(page)
+    found = [float(page.get_by_test_id(f"plot-{end}").input_value()) for end in ("lowest", "highest")]
+    assert np.allclose(found, ends, rtol=1e-5)
+
+
+def test_a_line_goes_through_the_cell_that_was_clicked_at(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/t2m", {"at": {"time": 2}, "coast": False})
+    left, top = place_of(box_of(page), 7.5, 4.5)
+    page.get_by_test_id("pane-0").click(position={"x": float(left), "y": float(top)})
+    page.get_by_test_id("plot-kind").select_option("line")
+    wait(page)
+    until(page, "decodeURIComponent(location.hash).includes('\"lon\":7')")
+    names: dict[str, Any] = {}
+    exec(page.get_by_test_id("python").inner_text(), names)
+    np.testing.assert_array_equal(names["cells"], T2M[:, 4, 7])
+
+
+def test_where_no_cell_lies_none_is_told(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/curved", {"coast": False})
+    point(page, 0, 50)
+    page.wait_for_selector('[data-testid="readout"][data-index]')
+    box = box_of(page)
+    page.get_by_test_id("pane-0").hover(position={"x": box["left"] + 4.0, "y": box["top"] + 4.0})
+    page.wait_for_selector('[data-testid="readout"]:not([data-index])')
+    assert page.get_by_test_id("readout-value").inner_text() == ""
+
+
 def test_complex_numbers_are_drawn_part_by_part(page: Page, server: Any) -> None:
     show(page, server, "maps.zarr", "/waves")
     at = np.arange(6) + 0.5, np.arange(5) + 0.5

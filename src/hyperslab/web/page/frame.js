@@ -13,11 +13,12 @@ const SLACK = 4;
 export class BaseFrame {
   /**
    * @param {HTMLElement} element
-   * @param {{label: string, onWindow: (window: any) => void, onPoint: (position: any) => void, theme: () => any}} options
+   * @param {{label: string, onWindow: (window: any) => void, onPoint: (position: any, isInside: boolean) => void,
+   *   onChoose: (position: any) => void, theme: () => any}} options
    * @param {Record<string, number[]>} arrows what keys move: right and down
    */
-  constructor(element, { label, onWindow, onPoint, theme }, arrows) {
-    Object.assign(this, { element, onWindow, onPoint, theme, arrows });
+  constructor(element, { label, onWindow, onPoint, onChoose, theme }, arrows) {
+    Object.assign(this, { element, onWindow, onPoint, onChoose, theme, arrows });
     element.classList.add("plot-frame");
     element.tabIndex = 0;
     element.setAttribute("role", "application");
@@ -44,9 +45,10 @@ export class BaseFrame {
     this.placeMark();
   }
 
-  point(position) {
+  /** Tell of a position; of none, also where the pointer is within the picture, but at no cell (`isInside`). */
+  point(position, isInside = false) {
     this.setMark(position);
-    this.onPoint(position);
+    this.onPoint(position, isInside);
   }
 
   onKey(event) {
@@ -57,6 +59,7 @@ export class BaseFrame {
     else if (event.key === "+" || event.key === "=") this.zoomBy(1 / ZOOM);
     else if (event.key === "-" || event.key === "_") this.zoomBy(ZOOM);
     else if (event.key === "0" || event.key === "Home") this.showAll();
+    else if (event.key === "Enter" && this.at) this.onChoose(this.at);
     else if (event.key === "Escape") this.point(null);
     else return;
     event.preventDefault();
@@ -140,7 +143,7 @@ export class Frame extends BaseFrame {
     const { drag, projection } = this;
     if (!drag) {
       const point = projection?.back(x, y);
-      this.point(point ? this.drawing.positionAt(point, { x, y }) : null);
+      this.point(point ? this.drawing.positionAt(point, { x, y }) : null, Boolean(point));
       return;
     }
     if (!drag.moved && Math.hypot(x - drag.x, y - drag.y) < SLACK) return;
@@ -159,7 +162,8 @@ export class Frame extends BaseFrame {
     if (drag?.moved) this.onWindow(this.drawing.window);
     else if (drag) {
       const point = this.projection.back(drag.x, drag.y);
-      this.point(point ? this.drawing.positionAt(point, drag) : null);
+      this.point(point ? this.drawing.positionAt(point, drag) : null, Boolean(point));
+      if (this.at) this.onChoose(this.at);
     }
     if (this.element.hasPointerCapture(event.pointerId)) this.element.releasePointerCapture(event.pointerId);
   }

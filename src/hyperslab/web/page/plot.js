@@ -100,7 +100,8 @@ export class Plot {
 
   /** Return the state of the plot, for an address. */
   get view() {
-    return this.settings ? viewOf(this.details, this.settings) : null;
+    if (!this.settings) return null;
+    return viewOf(this.details, { ...this.settings, limits: this.settings.limits ?? this.playedLimits() });
   }
 
   /** Return the same with the positions of the cells that a part of a map shows, once it is known where they lie. */
@@ -197,9 +198,29 @@ export class Plot {
     this.change(changes, REST.window);
   }
 
-  /** Tell of what is under the pointer of one pane, and mark it in all. */
-  onPoint(pane, position) {
+  /** Return the limits that all that was played has in common, null where nothing was: an address has to hold them. */
+  playedLimits() {
+    const { kind, colors } = this.settings;
+    if (!this.played || !this.pictures) return null;
+    const ends = { ...commonHead(this.pictures, COLORED.includes(kind)), ...this.played.ends[0] };
+    if (COLORED.includes(kind)) return ends.flags ? null : limitsOf(ends, null, colors === "difference");
+    return kind === "line" ? this.lineLimits(ends) : null;
+  }
+
+  /** Keep the cell that was clicked at: a plot along other dimensions is one at its position. */
+  onChoose(position) {
+    const { settings } = this;
+    if (settings.kind === "histogram") return;
+    settings.at = { ...settings.at, [settings.x]: position.x, ...(settings.y === null ? {} : { [settings.y]: position.y }) };
+  }
+
+  /** Tell of what is under the pointer of one pane, and mark it in all; of no cell nothing. */
+  onPoint(pane, position, isInside) {
     for (const each of this.panes) if (each !== pane) each.frame.setMark(position);
+    if (!position && isInside) {
+      this.pointed = null;
+      this.readout.clear();
+    }
     if (!position) return;
     this.pointed = { pane, position };
     this.tellCell(false);
@@ -370,6 +391,7 @@ export class Plot {
     this.showGaps(heads.flatMap((head) => head.gaps), heads.reduce((sum, head) => sum + head.gap_count, 0));
     if (heads[0].at) this.sliders.setLabels(heads[0].at);
     if (this.pointed) this.tellCell(true);
+    if (this.played) this.onChange(this.view);
     if (isCoarse) this.element.dataset.state = "coarse";
   }
 
@@ -501,7 +523,8 @@ export class Plot {
     pane.frame = new Kind(stage, {
       label: `Plot of ${title}`,
       onWindow: (window) => this.onWindow(window),
-      onPoint: (position) => this.onPoint(pane, position),
+      onPoint: (position, isInside) => this.onPoint(pane, position, isInside),
+      onChoose: (position) => this.onChoose(position),
       theme: () => (this.theme ??= themeOf(this.element)),
     });
     return pane;

@@ -30,7 +30,7 @@ export class Readout {
   clear() {
     this.stop();
     this.value.textContent = "";
-    this.labels.textContent = "Point at a cell for its value.";
+    this.labels.textContent = "Point at a cell for its value; click at it for a plot along other dimensions there.";
     this.shown.textContent = "";
     delete this.element.dataset.index;
   }
