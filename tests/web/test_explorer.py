@@ -68,7 +68,7 @@ def get(client: httpx.Client, path: str, **query: Any) -> Any:
 def test_places_folders_and_datasets(client: httpx.Client, folder: Path) -> None:
     assert get(client, "browse") == {"kind": "places", "names": [folder.name], "is_whole": True}
     place = f"browse/{quote(folder.name)}"
-    assert get(client, place)["names"] == ["deeper", "notes.txt"]
+    assert get(client, place)["names"] == ["deeper"]
     found = get(client, f"{place}/deeper/a.zarr")
     assert (found["kind"], found["format"], found["is_whole"], found["next"]) == ("dataset", "zarr3", True, None)
     told = {node["path"]: node for node in found["nodes"]}

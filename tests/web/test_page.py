@@ -632,6 +632,9 @@ def test_code_gives_what_is_shown(page: Page, server: Any) -> None:
     options = {"client_options": {"default_headers": server.headers}}
     with hs.open(zarr, storage_options=options) as root:
         np.testing.assert_array_equal(root["air"][2, 1:4], AIR[2, 1:4])
+    code = page.get_by_test_id("xarray").inner_text()
+    assert json.dumps(zarr) in code and TOKEN not in code
+    compile(code, "xarray", "exec")
 
 
 def test_code_of_a_view_that_makes_no_sense_gives_what_is_drawn(page: Page, server: Any) -> None:

@@ -640,6 +640,9 @@ def test_code_reads_the_cells_that_are_shown(page: Page, server: Any) -> None:
     show(page, server, "maps.zarr", "/t2m", {"at": {"time": 2}, "pane": pane})
     exec(page.get_by_test_id("python").inner_text(), names)
     np.testing.assert_array_equal(names["difference"], T2M[2] - OTHER[2])
+    first, second = page.get_by_test_id("command").inner_text().splitlines()
+    assert second == first.replace(" t2m ", " other ") != first
+    assert page.get_by_test_id("download-note").inner_text() == "18 x 36 cells of /t2m"
 
 
 def test_limits_that_are_none_are_marked(page: Page, server: Any) -> None:

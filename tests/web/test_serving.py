@@ -428,6 +428,16 @@ def test_what_cannot_be_served(tmp_path: Path) -> None:
         hs.serve(tmp_path, port=int(server.address.rpartition(":")[2]))
 
 
+def test_a_file_that_is_no_dataset_is_not_served(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no dataset")
+    with pytest.raises(hs.errors.Invalid, match=r"no dataset.*notes\.txt"):
+        hs.serve(tmp_path / "notes.txt")
+    with h5py.File(tmp_path / "broken.nc", "w") as file:
+        file["x"] = np.arange(1000.0)
+    (tmp_path / "broken.nc").write_bytes((tmp_path / "broken.nc").read_bytes()[:900])
+    hs.serve(tmp_path / "broken.nc").close()  # what is wrong with it is told to who looks
+
+
 # -- the command -------------------------------------------------------------------------------------------------------
 
 

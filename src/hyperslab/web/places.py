@@ -30,6 +30,8 @@ from hyperslab.web.zarr_view import EncodedChunks, ZarrView
 _MOST_OPEN = 64
 # Names of a folder that are shown.
 MOST_NAMES = 1000
+# Seconds for which files of a folder are looked into, 0.6 ms each; of those behind them all are listed.
+_LIST_SECONDS = 2.0
 # Objects of a database that are described by one query.
 _OBJECTS_AT_ONCE = 1000
 # Seconds after which it is looked again where a name in a folder leads.
@@ -218,12 +220,17 @@ def _is_dataset(where: Location) -> bool:
 
 
 def _list_folder(path: str, root: str) -> FoundFolder:
-    """Return the names in a folder that may be folders or datasets; links that lead out of the root are left out."""
+    """Return the names of the folders and datasets in a folder; links that lead out of the root are left out, and files
+    that are no dataset."""
     names: list[str] = []
     is_whole = True
     with suppress(OSError), os.scandir(path) as entries:
         some = (entry for entry in islice(entries, 10 * MOST_NAMES) if _is_served_name(entry.name))
-        names += [e.name for e in some if not e.is_symlink() or _is_within(os.path.realpath(e.path), root)]
+        inside = (e for e in some if not e.is_symlink() or _is_within(os.path.realpath(e.path), root))
+        deadline = time.monotonic() + _LIST_SECONDS
+        names += [
+            e.name for e in inside if e.is_dir() or time.monotonic() > deadline or _is_dataset(Location.of(e.path))
+        ]
         is_whole = len(names) <= MOST_NAMES and next(entries, None) is None
     return FoundFolder(sorted(names)[:MOST_NAMES], is_whole)
 
@@ -245,13 +252,13 @@ def _names_of(where: Location) -> list[str] | None:
 
 def name_places(locations: Sequence[Location], chunks: EncodedChunks) -> dict[str, ServedPlace]:
     """Return the places by name: the last part of each URL, with a number where two have the same. NotFound where
-    nothing is, Invalid without any."""
+    nothing is, Invalid without any, and for a file that is no dataset."""
     if not locations:
         raise Invalid("there is nothing to serve", remedy="give a path or URL")
     places: dict[str, ServedPlace] = {}
     for where in locations:
-        if where.scheme == "file":
-            probe_place(where)  # NotFound
+        if where.scheme == "file" and probe_place(where).is_file and not _is_dataset(where):  # NotFound
+            raise Invalid("this file is no dataset", url=where.url, remedy="give a dataset, or a folder of datasets")
         stem = as_name(where.name.strip(". ")) or "dataset"
         name, number = stem, 1
         while name in places:

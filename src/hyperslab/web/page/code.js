@@ -29,11 +29,32 @@ export function showCode(element, { place, facts, view, rows = null, conditions 
   const isCollection = facts.kind === "collection";
   const parts = [make("h2", {}, "As code")];
   parts.push(codeBlock("Python", isCollection ? collectionCode(facts, python) : pythonCode(facts, chosen, view, rows)));
-  const command = isCollection ? collectionCommand(facts, conditions, order) : shellCommand(facts, chosen, view, rows);
+  let command = isCollection ? collectionCommand(facts, conditions, order) : shellCommand(facts, chosen, view, rows);
+  const second = facts.kind === "array" ? secondArray(facts, view) : null;
+  if (command && second) command += `\n${shellCommand(second, chosen, view)}`;
   if (command) parts.push(codeBlock("Command", command));
   if (facts.kind === "array") parts.push(downloadBar(place, facts, chosen, view));
-  parts.push(codeBlock("Zarr", zarrUrl(place)));
+  parts.push(codeBlock("Zarr", zarrUrl(place)), codeBlock("xarray", xarrayCode(place)));
   element.replaceChildren(...parts);
+}
+
+/** Return the array that a plot compares with; null where it compares none. @param {any} facts @param {any} view */
+function secondArray(facts, view) {
+  const isElsewhere = facts.link && facts.link.url !== facts.url;
+  if (!view?.pane || isElsewhere || facts.main === facts.path || ["traces", "histogram"].includes(view.kind)) return null;
+  return { ...facts, link: null, path: view.pane.node };
+}
+
+/** Return how xarray reads a dataset by the server. @param {string} place */
+function xarrayCode(place) {
+  const headers = '{"Authorization": "Bearer TOKEN"}  # TOKEN: that of the address that hyperslab serve prints';
+  return [
+    "import xarray as xr",
+    "",
+    `headers = ${headers}`,
+    `url = ${pythonText(zarrUrl(place))}`,
+    'dataset = xr.open_dataset(url, engine="zarr", storage_options={"client_kwargs": {"headers": headers}})',
+  ].join("\n");
 }
 
 /** @param {string} title @param {string} text */
@@ -90,7 +111,7 @@ export function pythonCode(facts, chosen, view, rows = null) {
   const part = view && isComplex(facts) ? PART_CODE[view.part ?? "magnitude"] : (cells) => cells;
   if (part === PART_CODE.phase) lines.unshift("import numpy as np");
   lines.push(`cells = ${part(`array${read}`)}`);
-  if (view?.pane && !isAlone && !["traces", "histogram"].includes(view.kind)) {
+  if (secondArray(facts, view) && !isAlone) {
     lines.push(`others = ${part(`root[${pythonText(view.pane.node.replace(/^\//, ""))}]${read}`)}`);
     if (view.pane.operation === "difference") lines.push("difference = cells - others");
   }
@@ -197,7 +218,7 @@ function escapeUnseen(text) {
 
 /** @param {string} place @param {any} facts @param {Chosen[]} chosen @param {any} view */
 function downloadBar(place, facts, chosen, view) {
-  const note = make("span", { class: "muted", role: "status", "data-testid": "download-note" }, sizeText(chosen));
+  const note = make("span", { class: "muted", role: "status", "data-testid": "download-note" }, noteText(facts, chosen, view));
   const query = {
     node: facts.path,
     decoded: isDecoded(facts, view) ? 1 : 0,
@@ -213,6 +234,11 @@ function downloadBar(place, facts, chosen, view) {
     return button;
   });
   return make("div", { class: "bar", role: "group", "aria-label": "Download" }, make("h3", {}, "Download"), ...buttons, note);
+}
+
+/** @param {any} facts @param {Chosen[]} chosen @param {any} view */
+function noteText(facts, chosen, view) {
+  return secondArray(facts, view) ? `${sizeText(chosen)} of ${facts.path}` : sizeText(chosen);
 }
 
 /** @param {Chosen[]} chosen */
