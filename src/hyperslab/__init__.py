@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hyperslab.api import commit, create, history, join, list_formats, open, open_array, open_group
     from hyperslab.array import Array
     from hyperslab.bridges import zarr_store
-    from hyperslab.conversion import ConversionReport, Loss, Progress, convert, gather, save, shard
+    from hyperslab.conversion import ConversionReport, Loss, Progress, convert, gather, save, shard, virtual
     from hyperslab.conversion.frames import read_frame, write_frame
     from hyperslab.errors import HyperslabError, Problem
     from hyperslab.formats.nczarr.adopt import adopt
@@ -55,6 +55,7 @@ __all__ = [
     "shard",
     "stores",
     "trace",
+    "virtual",
     "write_frame",
     "zarr_store",
 ]
@@ -88,6 +89,7 @@ _HOMES = {
     "serve": "web.server",
     "shard": "conversion",
     "trace": "stores.counting",
+    "virtual": "conversion",
     "write_frame": "conversion.frames",
     "zarr_store": "bridges",
 }

@@ -18,6 +18,7 @@ import numpy as np
 
 from hyperslab.chunks.engine import StoredFiles
 from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.locations import ChunkLocations
 from hyperslab.errors import Unsupported
 from hyperslab.model.coo import Coo
 from hyperslab.model.spec import ArraySpec
@@ -253,6 +254,11 @@ class ChunkSource(ChunkReader):
         written or not; None where it is no value of its own."""
         return None
 
+    def locations(self) -> ChunkLocations | None:
+        """Return where the stored bytes of all chunks lie, and what decodes them; None where they are no bytes of a
+        file that others can read. Their chunks may be other ones than those of ``grid``."""
+        return None
+
     def of_field(self, name: str) -> tuple[ArraySpec, ChunkSource] | None:
         """Return the array as if its cells had this field alone, with chunks that read nothing else; None where the
         fields of a cell are stored together."""
@@ -390,6 +396,9 @@ class WrappedSource(ChunkSource):
 
     def stored_value(self, outer: Coords) -> tuple[Store, str] | None:
         return self.source.stored_value(outer)
+
+    def locations(self) -> ChunkLocations | None:
+        return self.source.locations()
 
     def of_field(self, name: str) -> tuple[ArraySpec, ChunkSource] | None:
         return self.source.of_field(name)

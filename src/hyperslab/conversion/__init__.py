@@ -11,6 +11,7 @@ adapt            chunks, codecs, labels, names and attributes in the target's ow
 staging          where the target is built; journal: what a resumed conversion knows
 copy             cells, box by box; distributed: by the workers of a cluster; verify: both sides compared
 report           what was done
+virtual_dataset  references to chunks where they lie, in place of copies; reference_files: how they are stored
 labelled_part    a selected part with its labels: CSV, JSON, .npy, a dataset of its own
 append, memory_objects, blaze_shards: appending, ``save``, ``shard`` and ``gather``; frames: data frames of pandas
 """
@@ -22,5 +23,18 @@ from hyperslab.conversion.memory_objects import save
 from hyperslab.conversion.pipeline import convert
 from hyperslab.conversion.report import ConversionReport, Verification
 from hyperslab.conversion.selection import Select
+from hyperslab.conversion.virtual_dataset import VirtualReport, virtual
 
-__all__ = ["ConversionReport", "Loss", "Progress", "Select", "Verification", "convert", "gather", "save", "shard"]
+__all__ = [
+    "ConversionReport",
+    "Loss",
+    "Progress",
+    "Select",
+    "Verification",
+    "VirtualReport",
+    "convert",
+    "gather",
+    "save",
+    "shard",
+    "virtual",
+]

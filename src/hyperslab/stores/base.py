@@ -32,6 +32,7 @@ from hyperslab.stores.attempts import attempts, beaten
 from hyperslab.stores.keys import below, check_key, check_prefix, has_no_writer, split_names
 from hyperslab.stores.ranges import span
 from hyperslab.stores.requests import each_request
+from hyperslab.stores.stored_file import ValuePlace
 
 Buffer = bytes | bytearray | memoryview
 Stamp = Hashable
@@ -98,6 +99,8 @@ class StoreTraits:
     """``expel``: it moves what is no value, too."""
     transacts: bool = False
     """``transaction``: what is written within shows together, when it ends well, or not at all."""
+    has_places: bool = False
+    """``place``, ``places``: values are bytes of files or objects that others can open."""
     concurrency: int | None = None
     """So many requests at once suit it, whatever the number of cores; None where calls are no requests (no method)."""
 
@@ -176,6 +179,16 @@ class Store(ABC):
         """Return a folder, open for reading files below it (the caller closes it); None where values are no files, or
         there is none."""
         return None
+
+    def place(self, key: str) -> ValuePlace | None:
+        """Return where the bytes of the value lie (``has_places``); None when missing."""
+        self._refuse("values of this store are no bytes of a file", key)
+
+    def places(self, prefix: str) -> Iterator[tuple[str, ValuePlace]]:
+        """Yield every key below ``prefix/`` with the place of its value (``has_places``)."""
+        for key in self.list(prefix):
+            if (found := self.place(key)) is not None:
+                yield key, found
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
         """Return the bytes ``start <= i < stop`` of each range, cut at the end; None when the key is missing.

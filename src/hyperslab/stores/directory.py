@@ -262,6 +262,7 @@ _MANY = 64
 # one: the index of a collection with 256 such values lists its arrays anew, once in sixteen million changes.
 _LONGEST = 1 << 16
 _TRAITS = StoreTraits(
+    has_places=True,
     stamped=True,
     ranges=True,
     descriptors=True,

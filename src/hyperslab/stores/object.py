@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from hyperslab.errors import Conflict, CorruptChunk, StorageError, Unsupported
 from hyperslab.stores import counting
@@ -31,6 +32,7 @@ from hyperslab.stores.keys import LOCK, below, check_key, check_prefix, is_key
 from hyperslab.stores.leases import KeepsLeases, lease
 from hyperslab.stores.ranges import merge, span
 from hyperslab.stores.requests import IN_FLIGHT, Refused, Unranged, each_request, lists_nothing, request
+from hyperslab.stores.stored_file import StoredFile, ValuePlace
 
 Result = TypeVar("Result")
 Names = list[str]
@@ -106,6 +108,16 @@ class ObjectListing(ProcessStore):
             if rest == behind and is_key(name):
                 yield name, self._stamp(entry), entry["size"]
 
+    def places(self, prefix: str) -> Iterator[tuple[str, ValuePlace]]:
+        """Yield every key below ``prefix/`` with the object that its value is, as the listing tells."""
+        for key, entry in self._entries_below(check_prefix(prefix)):
+            if is_key(key):
+                yield key, self._place(key, entry)
+
+    def _place(self, key: str, meta: Mapping[str, Any]) -> ValuePlace:
+        url = f"{self.url.rstrip('/')}/{quote(key)}"
+        return StoredFile.of_object(url, meta["size"], self._stamp(meta)), 0, meta["size"]
+
     def nbytes_below(self, prefix: str) -> int:
         """Return the bytes of all objects below ``prefix/``."""
         return sum(entry["size"] for _, entry in self._entries_below(check_prefix(prefix)))
@@ -167,7 +179,7 @@ Range = tuple[int, int]
 
 # Unwanted bytes between two ranges that cost less than another request.
 REQUEST_GAP = 256 << 10
-_TRAITS = StoreTraits(stamped=True, ranges=True, swaps=True, locks_nodes=True, concurrency=IN_FLIGHT)
+_TRAITS = StoreTraits(stamped=True, ranges=True, swaps=True, locks_nodes=True, has_places=True, concurrency=IN_FLIGHT)
 
 
 class ObjectStore(ObjectListing, KeepsLeases):
@@ -308,6 +320,11 @@ class ObjectStore(ObjectListing, KeepsLeases):
         """Return the bytes stored under the key, None when missing."""
         meta = self._head(check_key(key))
         return None if meta is None else meta["size"]
+
+    def place(self, key: str) -> ValuePlace | None:
+        """Return the object that the value is, all of it; None when missing."""
+        meta = self._head(check_key(key))
+        return None if meta is None else self._place(key, meta)
 
     def stamp(self, key: str) -> Stamp | None:
         """Return the ETag of the present version, None when missing."""

@@ -29,6 +29,7 @@ from hyperslab.stores.files import (
 from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import below, check_key, check_prefix, is_key
 from hyperslab.stores.ranges import span
+from hyperslab.stores.stored_file import StoredFile, ValuePlace
 from hyperslab.stores.unexpected_files import stray_on_way, strays_in
 
 # -- keys in a folder --------------------------------------------------------------------------------------------------
@@ -307,6 +308,14 @@ class FolderReader(Store):
         folder, _, name = key.rpartition("/")
         place = self._known.get(folder) or self._safe_folder(folder)
         return None if place is None else place + name
+
+    def place(self, key: str) -> ValuePlace | None:
+        """Return the file that the value is, all of it; None when missing."""
+        status = self._status(key)
+        if status is None:
+            return None
+        path = self.locate(key)
+        return None if path is None else (StoredFile.of_path(path, status), 0, status.st_size)
 
     def open_folder(self, folder: str) -> int | None:
         """Return a folder, open for reading files below it (the caller closes it); None where there is none."""

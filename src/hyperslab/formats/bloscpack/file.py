@@ -11,6 +11,7 @@ from hyperslab.formats.format_errors import dataset_closed, file_not_found
 from hyperslab.stores.atomic_file import UndoRecord, journal_path, read_undo
 from hyperslab.stores.files import MISSING, READ_REGULAR, pread_into, read_error, version_of
 from hyperslab.stores.object import RemoteFile
+from hyperslab.stores.stored_file import StoredFile
 
 Stamp = Any
 T = TypeVar("T")
@@ -56,6 +57,11 @@ class LocalFile:
         # itself does not change any more: without another stamp both would count as one version.
         self.size = self._undo.size
         return self.size, self._journal[1], version[2]
+
+    def stored_file(self) -> StoredFile | None:
+        """Return the file as others open it; None while a journal holds some of its bytes."""
+        self.stamp()
+        return None if self._undo is not None else StoredFile.of_path(self.path, os.fstat(self.descriptor))
 
     @property
     def folder(self) -> str:
@@ -143,6 +149,10 @@ class ServedFile:
     def stamp(self) -> Stamp:
         """Return that of the version that is read."""
         return self._remote.stamp
+
+    def stored_file(self) -> StoredFile:
+        """Return the object as others open it."""
+        return StoredFile.of_object(self.url, self.size, self._remote.stamp)
 
     def reopen(self) -> ServedFile:
         """Return this object: another version is opened anew."""

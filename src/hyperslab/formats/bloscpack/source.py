@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.locations import ChunkLocations
 from hyperslab.chunks.memory import require
 from hyperslab.chunks.source import Block, ChunkReader, SourceTraits, Within
 from hyperslab.codecs.base import Buffer
@@ -24,6 +25,7 @@ from hyperslab.formats.bloscpack.chunk_table import ChunkTable, TableCache
 from hyperslab.formats.bloscpack.document import Content
 from hyperslab.formats.bloscpack.file import FileBytes, LocalFile, ServedFile, Stamp
 from hyperslab.formats.format_errors import ReadOnlyChunks
+from hyperslab.model.spec import Codec
 from hyperslab.stores.base import Scratch
 
 ReadChunk = Callable[[ChunkTable, int], tuple[Buffer, int]]
@@ -253,6 +255,31 @@ class StreamChunks(ReadOnlyChunks):
             return bytes(self._read_chunk(table, number)[0])
         except HyperslabError as error:
             raise self._locate_error(error, table, number) from error.__cause__
+
+    def locations(self) -> ChunkLocations | None:
+        """Return the stored chunks without their digests, where each is a chunk of the grid; a last one that is shorter
+        counts as odd. None where they are cut otherwise."""
+        table = self._table or self.table()
+        shape, spec = self.grid.fixed, self._content.spec
+        file = self._file.stored_file()
+        if not self._chunks_match or shape is None or file is None or table.found < table.declared:
+            return None
+        whole = table.found - (table.last != table.chunk_size)
+        headers = [self._file.pread(HEADER.size, start) for start in table.starts[:whole].tolist()]
+        sizes = np.array([HEADER.unpack(header)[-1] for header in headers], np.int64)
+        coords = np.zeros((table.found, len(shape)), np.int64)
+        coords[:, self._axis] = np.arange(table.found)
+        return ChunkLocations(
+            (file,),
+            shape,
+            self._content.stored,
+            (Codec("bytes"), *(codec for codec in spec.codecs if codec.name == "blosc")),
+            coords[:whole],
+            np.zeros(whole, np.int32),
+            np.asarray(table.starts[:whole], np.int64),
+            sizes,
+            coords[whole:],
+        )
 
     def stamp(self, coords: Coords) -> Stamp:
         """Return the stamp of the file: a chunk may lie in any of its bytes."""

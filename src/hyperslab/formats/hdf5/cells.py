@@ -7,6 +7,7 @@ or a type with padding that is not known here :func:`open_chunk_source` returns 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Iterator
 from itertools import product
@@ -17,14 +18,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.locations import ChunkLocations
 from hyperslab.chunks.source import Block, ChunkSource, SourceTraits
 from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.registry import build_chain
 from hyperslab.errors import CorruptChunk, HyperslabError, Unsupported
 from hyperslab.formats.format_errors import ReadOnlyChunks
 from hyperslab.model.dtypes import Char, Enum, NumpyDType
-from hyperslab.model.spec import ArraySpec
+from hyperslab.model.spec import ArraySpec, Codec
 from hyperslab.stores.files import HAS_PREAD, pread, pread_into
+from hyperslab.stores.stored_file import StoredFile
 
 if TYPE_CHECKING:
     import h5py
@@ -197,6 +200,28 @@ class Hdf5Chunks(ReadOnlyChunks):
         block = np.empty(self._cells.shape, self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
 
+    def locations(self) -> ChunkLocations:
+        """Return where all chunks lie, those that a filter was left out of as odd ones."""
+        table = self.table()
+        coords = np.array(list(table), np.int64).reshape(len(table), len(self.grid.axes))
+        found = np.array(list(table.values()), np.int64).reshape(len(table), 3)
+        plain = found[:, 2] == 0
+        return ChunkLocations(
+            (self.stored_file(),),
+            self._cells.shape,
+            self._spec.numpy_dtype,
+            with_bytes(self._spec.codecs),
+            coords[plain],
+            np.zeros(int(plain.sum()), np.int32),
+            found[plain, 0],
+            found[plain, 1],
+            coords[~plain],
+        )
+
+    def stored_file(self) -> StoredFile:
+        """Return the file that holds the chunks."""
+        return StoredFile.of_path(self._url, os.fstat(self._descriptor))
+
     def stored_coords(self) -> Iterator[Coords]:
         """Yield the coordinates of every stored chunk."""
         return iter(self.table())
@@ -270,6 +295,15 @@ class ContiguousCells(ReadOnlyChunks):
         for place in product(*[range(part.stop - part.start) for part in extent[:outer]]):
             yield start + sum(map(mul, place, strides)), place
 
+    def locations(self) -> ChunkLocations:
+        """Return all cells as one chunk, of none where nothing was ever written."""
+        offsets = () if self._offset is None or 0 in self._spec.shape else (self._offset,)
+        return ChunkLocations.of_cells(self.stored_file(), self._spec.shape, self._stored, offsets)
+
+    def stored_file(self) -> StoredFile:
+        """Return the file that holds the cells."""
+        return StoredFile.of_path(self._url, os.fstat(self._descriptor))
+
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return the bytes of these chunks' cells within the array."""
         counts = (prod(part.stop - part.start for part in self.grid.extent(place)) for place in coords)
@@ -283,6 +317,11 @@ class ContiguousCells(ReadOnlyChunks):
         """Return the chunk, or None if nothing was ever written."""
         block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
+
+
+def with_bytes(codecs: tuple[Codec, ...]) -> tuple[Codec, ...]:
+    """Return HDF5's filters, all of which work on bytes, behind the codec that makes bytes of cells."""
+    return (Codec("bytes"), *codecs)
 
 
 SourceTypes = tuple[type[ContiguousCells], type[Hdf5Chunks]]

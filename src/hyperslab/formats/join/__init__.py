@@ -9,7 +9,7 @@ pieces), ``reader``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
@@ -55,9 +55,12 @@ class JoinFormat(Format):
         remembered: Probe | None = None,
         along: str | Sequence[str] | None = None,
         packing: str | None = None,
+        locates: bool = False,
+        advance: Callable[[], None] = lambda: None,
     ) -> Reader:
-        """Open places as one dataset, to be read; without options as the list of places says. Invalid for pieces that
-        do not fit, Unsupported for other modes."""
+        """Open places as one dataset, to be read; without options as the list of places says. ``locates``: note where
+        the chunks of each piece lie while it is open; ``advance`` is called after each. Invalid for pieces that do not
+        fit, Unsupported for other modes."""
         from hyperslab.formats.opening import choose_format
 
         if mode != "r":
@@ -73,7 +76,8 @@ class JoinFormat(Format):
             format, _, probe = choose_format(places[number], "r", None)
             return format.open(places[number], "r", settings=settings, remembered=probe if probe.seen else None)
 
-        return JoinReader([place.url for place in places], open_piece, dims, decodes=packing == "decoded")
+        urls, decodes = [place.url for place in places], packing == "decoded"
+        return JoinReader(urls, open_piece, dims, decodes=decodes, locates=locates, advance=advance)
 
 
 FORMAT = JoinFormat()

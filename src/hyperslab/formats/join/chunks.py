@@ -4,55 +4,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, product
 
 import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.locations import ChunkLocations
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within
 from hyperslab.formats.format_errors import ReadOnlyChunks
+from hyperslab.formats.join.axes import JoinAxis, Place
+from hyperslab.formats.join.locations import join_locations
 from hyperslab.model.cells import Values
 from hyperslab.model.spec import Chunks
-
-Place = tuple[int, ...]
-"""Which piece along each dimension that is joined."""
-
-
-@dataclass(frozen=True)
-class JoinAxis:
-    """One axis of an array: ``lengths`` of its pieces, cut into chunks of ``sizes`` each, of which the last may reach
-    past a piece's end. ``joint``: which joined dimension it is; None for one that all pieces have alike."""
-
-    lengths: tuple[int, ...]
-    sizes: tuple[int, ...]
-    joint: int | None = None
-
-    @property
-    def length(self) -> int:
-        """Cells along the whole axis."""
-        return sum(self.lengths)
-
-    def counts(self) -> list[int]:
-        """Return the chunks of each piece."""
-        return [-(-length // size) for length, size in zip(self.lengths, self.sizes, strict=True)]
-
-    def chunks(self) -> int | tuple[int, ...]:
-        """Return how the whole axis is cut: one number where all chunks but the last are equal."""
-        size = self.sizes[0]
-        if all(other == size for other in self.sizes) and all(length % size == 0 for length in self.lengths[:-1]):
-            return size
-        cuts: list[int] = []
-        for length, size in zip(self.lengths, self.sizes, strict=True):
-            whole, rest = divmod(length, size)
-            cuts += [size] * whole + [rest] * bool(rest)
-        return tuple(cuts)
 
 
 class JoinChunks(ReadOnlyChunks):
     """The chunks of all pieces. ``open_piece`` gives those of one, which are kept by whoever reads them; ``traits`` are
     those of a piece. ``convert``: makes cells of the whole array of those of a piece, where these are others;
-    ``unwritten``: returns the cell of a piece that unwritten ones read as then, in the piece's type."""
+    ``unwritten``: returns the cell of a piece that unwritten ones read as then, in the piece's type. ``locate``: where
+    the chunks of a piece lie, if that is known without opening it; ``url_of`` names a piece."""
 
     def __init__(
         self,
@@ -62,8 +32,12 @@ class JoinChunks(ReadOnlyChunks):
         traits: SourceTraits,
         convert: Callable[[Place, Block], Block] | None = None,
         unwritten: Callable[[Place], Values] | None = None,
+        locate: Callable[[Place], ChunkLocations | None] | None = None,
+        url_of: Callable[[Place], str] = str,
     ) -> None:
         self._open_piece = open_piece
+        self._locate = locate
+        self._url_of = url_of
         self._convert = convert
         self._unwritten = unwritten
         self._joints = joints
@@ -174,13 +148,30 @@ class JoinChunks(ReadOnlyChunks):
                 counts[axis.joint] = len(axis.lengths)
         return product(*map(range, counts))
 
+    def locations(self) -> ChunkLocations | None:
+        """Return where the chunks of all pieces lie, as those of one array that is cut regularly. Unsupported names the
+        piece that does not fit; None where its cells are computed of those that are stored."""
+        if self._convert is not None:
+            return None
+        found = {place: self._locate_piece(place) for place in self._places()}
+        return join_locations(self._axes, found, self._url_of)
+
+    def _locate_piece(self, place: Place) -> ChunkLocations | None:
+        return self._open_piece(place).locations() if self._locate is None else self._locate(place)
+
     def stored_coords(self) -> Iterator[Coords]:
         """Yield the coordinates of every chunk that was written."""
         for place in self._places():
-            for local in self._open_piece(place).stored_coords():
+            for local in self._stored_in(place):
                 starts = zip(self._axes, self._starts, strict=True)
                 firsts = [0 if axis.joint is None else start[place[axis.joint]] for axis, start in starts]
                 yield tuple(first + each for first, each in zip(firsts, local, strict=True))
+
+    def _stored_in(self, place: Place) -> Iterable[Coords]:
+        found = None if self._locate is None else self._locate(place)
+        if found is None or found.shape != tuple(axis.size_at(place) for axis in self._axes):
+            return self._open_piece(place).stored_coords()
+        return map(tuple, np.concatenate([found.coords, found.odd]).tolist())
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int | None:
         """Return the bytes that these chunks take; None where a piece cannot tell."""

@@ -15,9 +15,10 @@ from math import prod
 
 import numpy as np
 
+from hyperslab.chunks.locations import ChunkLocations
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.base import Reader
-from hyperslab.formats.join.chunks import Place
+from hyperslab.formats.join.axes import Place
 from hyperslab.model.amounts import counted
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import split_units
@@ -32,6 +33,9 @@ _THREADS = 16
 # How much longer than the longest step between two labels of a piece a step between pieces is, from which on labels
 # count as missing: months have 28 to 31 days.
 _GAP = 1.5
+FEW_BYTES = 2048
+"""Arrays of a piece with so few bytes of cells are read at once where locations are asked for: the cells take less room
+than what would lead to them, and another look at the piece costs more."""
 PACKING = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned")
 """The attributes that make other numbers of the cells."""
 FILL = "fill value"
@@ -42,13 +46,15 @@ _MEANING = ("units", "calendar", *PACKING)
 @dataclass(frozen=True)
 class PieceMetadata:
     """One piece: where it is, its shapes and chunk lengths by path of the array, cells of coordinates of dimensions by
-    path, and attributes that differ from those of the first piece (:data:`FILL` among them)."""
+    path, and attributes that differ from those of the first piece (:data:`FILL` among them). ``stored``: by path, where
+    the chunks of an array lie, or all of its cells where these are few; only where that was asked for."""
 
     url: str
     shapes: Mapping[str, tuple[int, ...]]
     cuts: Mapping[str, Chunks]
     coordinates: Mapping[str, Values]
     attrs: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    stored: Mapping[str, ChunkLocations | Values | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -111,8 +117,9 @@ def coordinate_paths(template: Template) -> dict[str, str]:
     return found
 
 
-def look_at_piece(reader: Reader, url: str, template: Template) -> PieceMetadata:
-    """Return what is known of a piece, once it is known to be like the first one. Invalid, Unsupported."""
+def look_at_piece(reader: Reader, url: str, template: Template, *, locates: bool = False) -> PieceMetadata:
+    """Return what is known of a piece, once it is known to be like the first one; also where its chunks lie, if
+    ``locates``. Invalid, Unsupported."""
     tree = read_tree(reader, url)
     for path in template.arrays.keys() ^ tree.arrays.keys():
         there, here = ("in the first piece", "here") if path in template.arrays else ("here", "in the first piece")
@@ -132,9 +139,20 @@ def look_at_piece(reader: Reader, url: str, template: Template) -> PieceMetadata
             attrs[path] = other
     coordinates = {path: read_cells(reader, path, tree.arrays[path]) for path in coordinate_paths(template).values()}
     shapes = {path: spec.shape for path, spec in tree.arrays.items()}
-    return PieceMetadata(
-        url, shapes, {path: chunk_lengths(spec) for path, spec in tree.arrays.items()}, coordinates, attrs
-    )
+    stored = {
+        path: _locate(reader, path, spec)
+        for path, spec in tree.arrays.items()
+        if locates and path not in coordinates and spec.problem is None
+    }
+    cuts = {path: chunk_lengths(spec) for path, spec in tree.arrays.items()}
+    return PieceMetadata(url, shapes, cuts, coordinates, attrs, stored)
+
+
+def _locate(reader: Reader, path: str, spec: ArraySpec) -> ChunkLocations | Values | None:
+    """Return where the chunks of an array lie, or its cells."""
+    if prod(spec.shape) * spec.numpy_dtype.itemsize <= FEW_BYTES:
+        return read_cells(reader, path, spec)
+    return reader.chunks(path).locations()
 
 
 def _differs(one: object, other: object) -> bool:
@@ -158,13 +176,21 @@ def _check_alike(spec: ArraySpec, first: ArraySpec, url: str, path: str) -> None
 
 
 def look_at_pieces(
-    urls: Sequence[str], open_reader: Callable[[int], Reader], first: int = 0
+    urls: Sequence[str],
+    open_reader: Callable[[int], Reader],
+    first: int = 0,
+    *,
+    locates: bool = False,
+    advance: Callable[[], None] = lambda: None,
 ) -> tuple[Template, list[PieceMetadata]]:
-    """Return the tree of the piece ``first``, which all have, and what is known of each. The first error is raised."""
+    """Return the tree of the piece ``first``, which all have, and what is known of each; ``advance`` is called after
+    each. The first error is raised."""
 
     def look(number: int) -> PieceMetadata:
         try:
-            return look_at_piece(open_reader(number), urls[number], template)
+            found = look_at_piece(open_reader(number), urls[number], template, locates=locates)
+            advance()
+            return found
         except HyperslabError as error:
             raise error.locate(url=urls[number]) from error.__cause__
 

@@ -11,11 +11,13 @@ from functools import partial
 import numpy as np
 
 from hyperslab.chunks.auto import whole_chunks
+from hyperslab.chunks.locations import ChunkLocations
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.base import Node, Reader
 from hyperslab.formats.format_errors import node_not_found
-from hyperslab.formats.join.chunks import JoinAxis, JoinChunks, Place
+from hyperslab.formats.join.axes import JoinAxis, Place
+from hyperslab.formats.join.chunks import JoinChunks
 from hyperslab.formats.join.pieces import (
     FILL,
     PACKING,
@@ -94,11 +96,14 @@ class JoinReader(Reader):
         along: Sequence[str] | None,
         *,
         decodes: bool,
+        locates: bool = False,
+        advance: Callable[[], None] = lambda: None,
     ) -> None:
         self._url = " + ".join(urls)
         self._readers = PieceReaders(open_reader)
+        self._locates = locates
         try:
-            self._look(urls, along, 0)
+            self._look(urls, along, 0, advance)
             first = self._arrangement.piece_at((0,) * len(self._arrangement.dims))
             if first and any(piece.attrs for piece in self._pieces):
                 # Units and attributes are those of the first piece in order, whichever was named first, unless its
@@ -111,8 +116,14 @@ class JoinReader(Reader):
             raise
         self._nodes: dict[str, Node] = {}
 
-    def _look(self, urls: Sequence[str], along: Sequence[str] | None, first: int) -> None:
-        template, pieces = look_at_pieces(urls, self._readers.reader, first)
+    def _look(
+        self,
+        urls: Sequence[str],
+        along: Sequence[str] | None,
+        first: int,
+        advance: Callable[[], None] = lambda: None,
+    ) -> None:
+        template, pieces = look_at_pieces(urls, self._readers.reader, first, locates=self._locates, advance=advance)
         self._arrangement = arrange(template, pieces, along)
         self._template, self._pieces = template, pieces
 
@@ -227,7 +238,35 @@ class JoinReader(Reader):
         open_piece = partial(self._open_piece, path)
         convert = None if change is None else change.convert
         unwritten = None if change is None else partial(self._unwritten_cell, path, first)
-        return JoinChunks(self._axes(path, first), open_piece, joints, traits, convert, unwritten)
+        axes = self._axes(path, first)
+        if self._locates and all(isinstance(piece.stored.get(path), np.ndarray) for piece in self._pieces):
+            return CoordinateCells(self._join_cells(path, axes, convert))
+        locate = partial(self._locate, path) if self._locates else None
+        return JoinChunks(axes, open_piece, joints, traits, convert, unwritten, locate, self.piece_url)
+
+    def _join_cells(
+        self, path: str, axes: Sequence[JoinAxis], convert: Callable[[Place, Block], Block] | None
+    ) -> Values:
+        """Return the cells of an array that were read of all pieces."""
+        out: Values | None = None
+        for place, number in self._arrangement.numbers.items():
+            cells = np.asarray(self._pieces[number].stored[path])
+            cells = cells if convert is None else convert(place, cells)
+            if out is None:
+                out = np.empty(tuple(axis.length for axis in axes), cells.dtype)
+            out[tuple(axis.cells_at(place) for axis in axes)] = cells
+        assert out is not None  # there are pieces
+        return out
+
+    def _locate(self, path: str, place: Place) -> ChunkLocations | None:
+        """Return where the chunks of a piece lie; None where it cannot tell."""
+        found = self._pieces[self._arrangement.piece_at(place)].stored.get(path)
+        # Of pieces that are small, cells may have been noted in place of that.
+        return self._open_piece(path, place).locations() if isinstance(found, np.ndarray) else found
+
+    def piece_url(self, place: Place) -> str:
+        """Return where a piece is."""
+        return self._pieces[self._arrangement.piece_at(place)].url
 
     def _unwritten_cell(self, path: str, first: ArraySpec, place: Place) -> Values:
         """Return what unwritten cells of a piece read as there."""

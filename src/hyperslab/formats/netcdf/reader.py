@@ -3,23 +3,51 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from hyperslab.chunks.locations import ChunkLocations
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import CorruptChunk, Problem, Replaced, Unsupported
 from hyperslab.formats.base import Reader
 from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array
 from hyperslab.formats.hdf5.cells import LOCAL_SOURCES, SourceTypes, check_chunk_sizes, open_chunk_source
 from hyperslab.formats.netcdf import library, parser
-from hyperslab.formats.netcdf.library import LibraryChunks
+from hyperslab.formats.netcdf.classic import cell_spans
+from hyperslab.formats.netcdf.library import FindVariable, LibraryChunks
 from hyperslab.formats.netcdf.open_file import FileDescriptor, OpenNetcdfFile, share_open_file
 from hyperslab.formats.netcdf.parser import find_omissions
 from hyperslab.model.dtypes import VlenString, is_fixed
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.files import HAS_PREAD, version_of
+from hyperslab.stores.stored_file import StoredFile
 
 if TYPE_CHECKING:
     import h5py
+
+
+class RecordChunks(LibraryChunks):
+    """A variable of netCDF-3 whose cells lie in records, between those of other variables; ``starts``: the first byte
+    of each."""
+
+    def __init__(
+        self, find: FindVariable, spec: ArraySpec, url: str, node: str, file: StoredFile, starts: Sequence[int]
+    ) -> None:
+        super().__init__(find, spec, url, node)
+        self._file = file
+        self._starts = starts
+
+    def locations(self) -> ChunkLocations:
+        """Return each record as a chunk; all as one where they follow each other."""
+        shape, stored = self._spec.shape, self._spec.numpy_dtype.newbyteorder(">")
+        row, starts = (1, *shape[1:]), np.array(self._starts, np.int64)
+        size = prod(row) * stored.itemsize
+        if len(starts) > 1 and bool((np.diff(starts) == size).all()):
+            return ChunkLocations.of_cells(self._file, shape, stored, starts[:1])
+        return ChunkLocations.of_cells(self._file, row, stored, starts)
 
 
 class NetcdfReader(Reader):
@@ -97,7 +125,15 @@ class NetcdfReader(Reader):
             return fast
         is_shown = self._opened().variable(path) is not None and parser.MISREAD not in spec.layout
         find = self._find if is_shown else self._find_hidden
+        header = self._opened().header
+        variable = None if header is None or not self._fast else header.find(path)
+        if header is not None and variable is not None and variable.record:
+            starts = [start for start, _ in cell_spans(header, path)][: spec.shape[0]]
+            return RecordChunks(lambda: find(path), spec, self._url, path, self._stored_file(), starts)
         return LibraryChunks(lambda: find(path), spec, self._url, path)
+
+    def _stored_file(self) -> StoredFile:
+        return StoredFile.of_path(self._url, os.fstat(self._opened().descriptor))
 
     def _check_sizes(self, path: str) -> None:
         """Raise CorruptChunk for an array with chunks that end the process when the library decodes them."""

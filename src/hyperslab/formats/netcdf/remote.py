@@ -44,6 +44,7 @@ from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.object import RemoteFile
 from hyperslab.stores.ranges import merge
 from hyperslab.stores.requests import each_request
+from hyperslab.stores.stored_file import StoredFile
 
 if TYPE_CHECKING:
     import h5py
@@ -80,6 +81,10 @@ class RemoteChunks(Hdf5Chunks):
         self._file.fetch_map(self._dataset.name)
         return super()._read_table()
 
+    def stored_file(self) -> StoredFile:
+        """Return the remote file."""
+        return describe(self._file.file)
+
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Decode the chunk into ``out``; False when it was never written."""
         return self.fetch([coords]).read_into(coords, out)
@@ -100,6 +105,10 @@ class RemoteCells(ContiguousCells):
         self._file: SparseCopy = file
         self.traits = replace(self.traits, concurrency=file.concurrency)
 
+    def stored_file(self) -> StoredFile:
+        """Return the remote file."""
+        return describe(self._file.file)
+
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Read the chunk's rows into ``out``; what reaches past the array's edge holds the fill value."""
         if self._offset is None:
@@ -112,6 +121,11 @@ class RemoteCells(ContiguousCells):
             cells = target[(*place, ...)]
             cells[...] = np.frombuffer(data, self._stored).reshape(cells.shape)
         return True
+
+
+def describe(file: RemoteFile) -> StoredFile:
+    """Return a remote file by its URL and version."""
+    return StoredFile.of_object(file.url, file.size, file.stamp)
 
 
 Span = tuple[int, int]
@@ -274,6 +288,9 @@ class RemoteNetcdfReader(NetcdfReader):
 
     def _cell_source(self) -> tuple[Any, SourceTypes]:
         return self._copy, (RemoteCells, RemoteChunks)
+
+    def _stored_file(self) -> StoredFile:
+        return describe(self._copy.file)
 
     def _find(self, path: str) -> Any:
         """Return the library's variable, once its cells are in the copy: what is not read is not fetched."""

@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from itertools import product
 from math import prod
+from operator import lt
 from typing import Any
 from zlib import crc32
 
@@ -24,6 +25,7 @@ import numpy as np
 
 from hyperslab.chunks.engine import Found, SingleChunks, StoredFiles, has_engine
 from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.locations import ChunkLocations
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within
 from hyperslab.codecs.base import ChunkLayout
@@ -32,10 +34,13 @@ from hyperslab.codecs.buffers import fill_cell_bytes, is_filled_with
 from hyperslab.codecs.chain import Chain
 from hyperslab.codecs.checksums import CRC32C, Checksum
 from hyperslab.codecs.registry import build_chain
-from hyperslab.errors import CorruptChunk, HyperslabError, ReadOnly, StorageError
+from hyperslab.errors import CorruptChunk, HyperslabError, ReadOnly, StorageError, Unsupported
+from hyperslab.formats.zarr.locations import locate_values
 from hyperslab.model.dtypes import is_fixed
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Scratch, Stamp, Store
+from hyperslab.stores.requests import each_request
+from hyperslab.stores.stored_file import ValuePlace
 
 KeyOf = Callable[[Coords], str]
 """A key rule: it returns the key of a chunk, below its array's folder, by the chunk's coordinates."""
@@ -157,6 +162,18 @@ class ChunkKeys:
     def coords_of(self, tail: str, ndim: int) -> Coords | None:
         """Return the coordinates whose key below the folder is ``tail``; None when there are none."""
         return coords_of_key(self.key_of, ndim, tail)
+
+    def stored_places(self, grid: Grid) -> Iterator[tuple[Coords, ValuePlace]]:
+        """Yield the coordinates of the stored chunks of a grid, and where each lies."""
+        try:
+            for key, place in self.store.places(self.folder):
+                coords = self.coords_of(key[len(self.prefix) :], len(grid.axes))
+                if coords is not None and all(map(lt, coords, grid.counts)):
+                    yield coords, place
+        except Unsupported:  # a web server that lists nothing
+            every = list(grid)
+            found = each_request([partial(self.store.place, self.chunk_key(coords)) for coords in every])
+            yield from ((coords, place) for coords, place in zip(every, found, strict=True) if place is not None)
 
     def open_folder(self) -> int | None:
         """Return the array's folder, open; None where there is none, or the store has no folders."""
@@ -403,6 +420,12 @@ class KeyedChunks(StoredChunks):
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold these chunks against other writers."""
         return self._keys.lock(coords, timeout)
+
+    def locations(self) -> ChunkLocations | None:
+        """Return the files or objects that the chunks are; None where chunks vary in shape, or lie in no files."""
+        if self.grid.fixed is None or not self._keys.store.traits.has_places:
+            return None
+        return locate_values(self._spec, self.grid.fixed, self._keys.stored_places(self.grid))
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
         """Return bytes that these chunks take."""

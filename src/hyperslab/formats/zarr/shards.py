@@ -22,6 +22,7 @@ import numpy as np
 
 from hyperslab.chunks.engine import Found, ShardLayout, SingleChunks, StoredFiles
 from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.locations import ChunkLocations
 from hyperslab.chunks.pool import each_if_many
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, Within
@@ -42,11 +43,13 @@ from hyperslab.formats.zarr.chunks import (
     decode_fetched,
     extend_traits,
 )
+from hyperslab.formats.zarr.locations import locate_inner_chunks
 from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts
 from hyperslab.stores.base import Scratch, Store, Unversioned
 from hyperslab.stores.ranges import fetch_coalesced
+from hyperslab.stores.stored_file import ValuePlace
 
 # a bound on memory alone: an index that is forgotten costs another request
 INDEX_BYTES_REMEMBERED = 64 << 20
@@ -121,7 +124,8 @@ class ShardedChunks(StoredChunks):
         self._spec = spec
         self.grid = Grid.of(spec.shape, inner, outer)
         self._zero = fill_cell_bytes(spec.fill_cell())
-        self._chain = build_chain(as_codecs(config["codecs"]), ChunkLayout(spec.dtype, inner, spec.fill_value))
+        self._inner_codecs = as_codecs(config["codecs"])
+        self._chain = build_chain(self._inner_codecs, ChunkLayout(spec.dtype, inner, spec.fill_value))
         counts: tuple[int, ...] = tuple(map(floordiv, shard, inner))
         location = config.get("index_location", "end")
         self._index = shard_index(counts, as_codecs(config["index_codecs"]), location, self._chain.most_stored)
@@ -406,6 +410,25 @@ class ShardedChunks(StoredChunks):
         return self._index.join(parts, self._shard_buffer.reserve)
 
     # -- what is there ----------------------------------------------------------------------------------------------
+
+    def locations(self) -> ChunkLocations | None:
+        """Return where the inner chunks lie in their shards; None where these lie in no files."""
+        if self.grid.outer is None or not self._keys.store.traits.has_places:
+            return None
+        found = self._keys.stored_places(self.grid.outer)
+        shards = ((coords, *self._index_in(self._keys.chunk_key(coords), place)) for coords, place in found)
+        return locate_inner_chunks(self._spec, self.grid, self._inner_codecs, shards)
+
+    def _index_in(self, key: str, place: ValuePlace) -> tuple[ValuePlace, Entries]:
+        """Return the place of a shard, and the index that is in this version of it."""
+        for _ in range(SHARD_TRIES):
+            entries, after = self._index_now(key)[1], self._keys.store.place(key)
+            if after is None or entries is None:
+                raise Conflict("the shard was removed", url=self._keys.store.url, key=key)
+            if after == place:
+                return place, entries
+            place = after
+        raise _replaced()
 
     def stamp(self, coords: Coords) -> object:
         """Return what identifies the stored version of the chunk's shard."""

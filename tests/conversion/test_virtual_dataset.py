@@ -1,0 +1,375 @@
+"""Virtual datasets: references that are made of every kind of source read as it does, by hyperslab and by fsspec; what
+is no one array is an error that names the file."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import iris_sample_data
+import netCDF4
+import numpy as np
+import pytest
+import xarray as xr
+
+import hyperslab as hs
+from hyperslab.errors import AlreadyExists, CorruptChunk, HyperslabError, Invalid, StorageError, Unsupported
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from servers.files import serving
+
+LAT, LON = 40, 60
+REAL = Path(iris_sample_data.path)
+
+
+def cells(days: int, seed: int) -> np.ndarray:
+    """Temperatures of some days, of few values, so that they compress."""
+    return (np.random.default_rng(seed).integers(0, 64, (days, LAT, LON)) / 4).astype("f4")
+
+
+def netcdf(path: Path, number: int, days: int = 30, **how: Any) -> Path:
+    """A month with times counted from its own first day. ``how``: model, contiguous, chunksizes, filters."""
+    model = how.pop("model", "NETCDF4")
+    unlimited = how.pop("unlimited", True)
+    scale = how.pop("scale", None)
+    units = how.pop("units", f"days since 2000-{number + 1:02d}-01")
+    with netCDF4.Dataset(path, "w", format=model) as file:
+        file.createDimension("time", None if unlimited else days)
+        file.createDimension("lat", how.pop("lat", LAT))
+        file.createDimension("lon", LON)
+        time = file.createVariable("time", "f8", ("time",))
+        time.units, time.calendar = units, "standard"
+        time[:] = np.arange(days)
+        lat = file.createVariable("lat", "f4", ("lat",))
+        lat[:] = np.linspace(-60, 60, len(file.dimensions["lat"]))
+        for name in ("t", "u"):
+            if model == "NETCDF4":
+                how.setdefault("chunksizes", (1, LAT, LON) if not how.get("contiguous") else None)
+            array = file.createVariable(
+                name, how.get("dtype", "f4"), ("time", "lat", "lon"), **{k: v for k, v in how.items() if k != "dtype"}
+            )
+            if scale is not None:
+                array.set_auto_scale(False)
+                array.scale_factor = scale
+            array.units = "K"
+            array[:] = cells(days, number)[:, : len(file.dimensions["lat"])] + (name == "u")
+    return path
+
+
+def months(folder: Path, make: Callable[..., Path] = netcdf, count: int = 3, **how: Any) -> list[Path]:
+    """Three months of 31, 29 and 31 days."""
+    return [make(folder / f"{n}.nc", n, (31, 29, 31)[n % 3], **how) for n in range(count)]
+
+
+def same(virtual: Any, source: Any) -> None:
+    """Every array of the source reads equal, with its dimensions."""
+    assert list(virtual) == list(source)
+    for name in source:
+        assert virtual[name].dims == source[name].dims
+        np.testing.assert_array_equal(virtual[name][...], source[name][...])
+        assert virtual[name].units == source[name].units
+
+
+def through_fsspec(path: Path, **options: Any) -> xr.Dataset:
+    """A document as xarray opens it with fsspec's reference file system."""
+    storage = {"fo": str(path), "remote_protocol": "file", "asynchronous": True} | options
+    kwargs = {"consolidated": False, "storage_options": storage}
+    return xr.open_dataset("reference://", engine="zarr", backend_kwargs=kwargs, chunks=None)
+
+
+FILTERS: dict[str, dict[str, Any]] = {
+    "bare chunks": {},
+    "zlib": {"zlib": True, "complevel": 1, "shuffle": False},
+    "shuffled": {"zlib": True, "complevel": 1, "shuffle": True},
+    "checksums": {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True},
+    "zstd": {"compression": "zstd"},
+    "bz2": {"compression": "bzip2"},
+    "blosc": {"compression": "blosc_lz4"},
+    "big-endian": {"dtype": ">f4", "endian": "big", "zlib": True},
+    "in one piece": {"contiguous": True, "unlimited": False},
+    "records": {"model": "NETCDF3_CLASSIC"},
+    "64 bits": {"model": "NETCDF3_64BIT_OFFSET", "unlimited": False},
+    "cdf5": {"model": "NETCDF3_64BIT_DATA"},
+}
+
+
+@pytest.mark.parametrize("how", FILTERS.values(), ids=FILTERS)
+def test_files_of_netcdf_joined(tmp_path: Path, how: dict[str, Any]) -> None:
+    try:
+        files = months(tmp_path, **how)
+    except RuntimeError as error:  # a netCDF library without this filter
+        pytest.skip(str(error))
+    target = tmp_path / "all.json"
+    report = hs.virtual(files, target, along="time")
+    document = json.loads(target.read_text())
+    assert report.references == 2 * (31 + 29 + 31) == sum(isinstance(e, list) for e in document["refs"].values())
+    assert report.files == 3 and report.arrays == 4
+    same(hs.open(target), hs.join(files, along="time"))
+    os.chdir(tmp_path)  # which fsspec looks for relative paths from
+    with through_fsspec(target) as found, xr.open_mfdataset(files, data_vars="minimal") as expected:
+        np.testing.assert_array_equal(found.t.values, expected.t.values)
+        np.testing.assert_array_equal(found.time.values, expected.time.values)
+
+
+def zarr_pieces(folder: Path, **options: Any) -> list[Path]:
+    """The months as datasets of Zarr."""
+    made = []
+    (folder / "files").mkdir()
+    for number, file in enumerate(months(folder / "files", zlib=True)):
+        made.append(folder / f"{number}.zarr")
+        hs.convert(file, made[-1], **options)
+    return made
+
+
+ZARRS: dict[str, dict[str, Any]] = {
+    "zarr2": {"format": "zarr2", "chunks": {"time": 1}},
+    "zarr3": {"format": "zarr3", "chunks": {"time": 1}},
+    "gzip": {"format": "zarr3", "chunks": {"time": 1}, "codec": "gzip:3"},
+    "bare": {"format": "zarr3", "chunks": {"time": 1}, "codec": "none"},
+    "nczarr": {"format": "nczarr", "chunks": {"time": 1}},
+    "hdmf": {"format": "hdmf", "chunks": {"time": 1}, "allow_loss": True},
+}
+
+
+@pytest.mark.parametrize("options", ZARRS.values(), ids=ZARRS)
+def test_datasets_of_zarr_joined(tmp_path: Path, options: dict[str, Any]) -> None:
+    pieces = zarr_pieces(tmp_path, **options)
+    report = hs.virtual(pieces, tmp_path / "all.json", along="time")
+    assert report.references == 2 * (31 + 29 + 31)
+    same(hs.open(tmp_path / "all.json"), hs.join(pieces, along="time"))
+
+
+def test_inner_chunks_of_shards(tmp_path: Path) -> None:
+    source = netcdf(tmp_path / "a.nc", 0, 20)
+    hs.convert(source, tmp_path / "a.zarr", chunks={"time": 2, "lat": 20}, shards={"time": 8, "lat": 40})
+    report = hs.virtual(tmp_path / "a.zarr", tmp_path / "a.json")
+    assert report.references == 2 * 10 * 2 and report.files == 2 * 3
+    same(hs.open(tmp_path / "a.json"), hs.open(tmp_path / "a.zarr"))
+    os.chdir(tmp_path)
+    with through_fsspec(tmp_path / "a.json") as found:
+        np.testing.assert_array_equal(found.t.values, hs.open(source)["t"][...])
+
+
+def test_a_file_of_bloscpack(tmp_path: Path) -> None:
+    values = np.arange(50 * LAT * LON, dtype="f4").reshape(50, LAT, LON)
+    with hs.create(tmp_path / "a.blp") as root:
+        array = root.create_array("a", shape=values.shape, dtype="f4", dims=("t", "y", "x"), chunks=(8, LAT, LON))
+        array[...] = values
+    report = hs.virtual(tmp_path / "a.blp", tmp_path / "a.json")
+    assert report.references == 6  # the last chunk is shorter than the others, and stored whole with the references
+    assert isinstance(json.loads((tmp_path / "a.json").read_text())["refs"]["a/6.0.0"], str)
+    np.testing.assert_array_equal(hs.open(tmp_path / "a.json")["a"][...], values)
+
+
+@pytest.mark.parametrize("name", ["A1B_north_america.nc", "E1_north_america.nc", "SOI_Darwin.nc", "ostia_monthly.nc"])
+def test_real_files(tmp_path: Path, name: str) -> None:
+    shutil.copy(REAL / name, tmp_path)
+    hs.virtual(tmp_path / name, tmp_path / "one.json")
+    assert not hs.diff(tmp_path / name, tmp_path / "one.json")
+
+
+def test_24_real_months(tmp_path: Path) -> None:
+    """Two years of a real file, a file for each month."""
+    with xr.open_dataset(REAL / "ostia_monthly.nc", decode_times=False) as data:
+        series = data[["surface_temperature"]].isel(time=slice(0, 24))
+        dim = series.surface_temperature.dims[0]
+        for number in range(series.sizes[dim]):
+            month = series.isel({dim: slice(number, number + 1)})
+            month.to_netcdf(tmp_path / f"{number:02d}.nc", unlimited_dims=[dim])
+    files = sorted(tmp_path.glob("*.nc"))
+    hs.virtual(files, tmp_path / "all.json", along=dim)
+    same(hs.open(tmp_path / "all.json"), hs.join(files, along=dim))
+
+
+def test_on_a_web_server(tmp_path: Path) -> None:
+    months(tmp_path, zlib=True)
+    with serving(tmp_path) as url:
+        pieces = [f"{url}/{n}.nc" for n in range(3)]
+        hs.virtual(pieces, tmp_path / "all.json", along="time")
+        with pytest.raises(StorageError, match="outside"):
+            hs.open(tmp_path / "all.json")["t"][0]
+        root = hs.open(tmp_path / "all.json", storage_options={"allow_external": url})
+        same(root, hs.join([tmp_path / f"{n}.nc" for n in range(3)], along="time"))
+
+
+def test_a_chunk_without_a_filter_is_stored_inline(tmp_path: Path) -> None:
+    values = cells(4, 0)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        array = file.create_dataset("a", data=values, chunks=(1, LAT, LON), compression="gzip")
+        array.id.write_direct_chunk((2, 0, 0), values[2].tobytes(), filter_mask=1)
+    report = hs.virtual(tmp_path / "a.h5", tmp_path / "a.json")
+    assert report.references == 3
+    np.testing.assert_array_equal(hs.open(tmp_path / "a.json")["a"][...], values)
+
+
+def test_unwritten_chunks_read_as_the_fill_value(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        array = file.create_dataset("a", (4, LAT, LON), "f4", chunks=(1, LAT, LON), fillvalue=7.0)
+        array[1] = 1
+    assert hs.virtual(tmp_path / "a.h5", tmp_path / "a.json").references == 1
+    assert hs.open(tmp_path / "a.json")["a"][:, 0, 0].tolist() == [7, 1, 7, 7]
+
+
+def test_large_cells_in_one_piece_are_cut(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["a"] = np.arange(12 << 20, dtype="u1").reshape(12, 1 << 20)
+    assert hs.virtual(tmp_path / "a.h5", tmp_path / "a.json").references == 3
+    found = hs.open(tmp_path / "a.json")["a"]
+    assert found.chunks == (4, 1 << 20)
+    np.testing.assert_array_equal(found[5, :300], np.arange(300, dtype="u1"))
+
+
+def test_tiles_of_a_map(tmp_path: Path) -> None:
+    whole = np.arange(80 * 120, dtype="f8").reshape(80, 120)
+    places = []
+    for row in range(2):
+        for column in range(3):
+            places.append(tmp_path / f"{row}{column}.nc")
+            part = whole[row * 40 : row * 40 + 40, column * 40 : column * 40 + 40]
+            labels = {"y": np.arange(40) + row * 40, "x": np.arange(40) + column * 40}
+            xr.Dataset({"a": (("y", "x"), part)}, labels).to_netcdf(places[-1], format="NETCDF3_64BIT")
+    hs.virtual(places, tmp_path / "all.json", along=("y", "x"))
+    np.testing.assert_array_equal(hs.open(tmp_path / "all.json")["a"][...], whole)
+
+
+def test_paths_are_relative_below_the_target_or_absolute(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    files = months(tmp_path / "files", zlib=True)
+    hs.virtual(files, tmp_path / "near.json", along="time")
+    hs.virtual(files, tmp_path / "whole.json", along="time", relative=False)
+    targets = {
+        name: {e[0] for e in json.loads((tmp_path / name).read_text())["refs"].values() if isinstance(e, list)}
+        for name in ("near.json", "whole.json")
+    }
+    assert targets["near.json"] == {"files/0.nc", "files/1.nc", "files/2.nc"}
+    assert targets["whole.json"] == {str(file) for file in files}
+    with through_fsspec(tmp_path / "whole.json") as found:
+        assert found.t.shape == (91, LAT, LON) and float(found.t[40].sum()) == float(cells(29, 1)[9].sum())
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    shutil.move(tmp_path / "near.json", moved)
+    shutil.move(tmp_path / "files", moved)
+    np.testing.assert_array_equal(hs.open(moved / "near.json")["t"][31:60], cells(29, 1))
+
+
+# -- what does not fit -------------------------------------------------------------------------------------------------
+
+
+def test_the_target_exists(tmp_path: Path) -> None:
+    files = months(tmp_path)
+    hs.virtual(files, tmp_path / "all.json", along="time")
+    with pytest.raises(AlreadyExists):
+        hs.virtual(files, tmp_path / "all.json", along="time")
+    hs.virtual(files, tmp_path / "all.json", along="time", overwrite=True)
+
+
+@pytest.mark.parametrize("target", ["all.nc", "all", "all.zarr"])
+def test_a_name_that_says_no_form(tmp_path: Path, target: str) -> None:
+    with pytest.raises(Invalid, match="json"):
+        hs.virtual(months(tmp_path), tmp_path / target, along="time")
+
+
+OTHERS: dict[str, tuple[type[HyperslabError], dict[str, Any], str]] = {
+    "codecs": (Unsupported, {"zlib": True, "fletcher32": True}, "t"),
+    "type": (Invalid, {"zlib": True, "dtype": "f8"}, "t"),
+    "byte order": (HyperslabError, {"zlib": True, "dtype": ">f4", "endian": "big"}, "t"),
+    "grid": (Invalid, {"zlib": True, "lat": LAT // 2, "chunksizes": (1, LAT // 2, LON)}, "lat"),
+    "chunks": (Unsupported, {"zlib": True, "chunksizes": (2, LAT, LON)}, "t"),
+    "packing": (Invalid, {"zlib": True, "scale": 0.5}, "t"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_piece_that_is_no_part_of_one_array(tmp_path: Path, kind: str) -> None:
+    error, how, node = OTHERS[kind]
+    files = [netcdf(tmp_path / "0.nc", 0, 31, zlib=True), netcdf(tmp_path / "1.nc", 1, 29, **how)]
+    with pytest.raises(error) as caught:
+        hs.virtual(files, tmp_path / "all.json", along="time")
+    assert caught.value.url == str(files[1]) and caught.value.node == node and caught.value.remedy
+    assert not (tmp_path / "all.json").exists()
+
+
+def test_a_chunk_that_is_cut_short_in_the_middle(tmp_path: Path) -> None:
+    files = months(tmp_path, zlib=True, chunksizes=(10, LAT, LON))
+    with pytest.raises(Unsupported, match="cut short") as caught:
+        hs.virtual(files, tmp_path / "all.json", along="time")
+    assert caught.value.url == str(files[0]) and caught.value.node == "t"
+    assert "hs.open([...])" in str(caught.value.remedy) and "hs.convert" in str(caught.value.remedy)
+
+
+def test_a_level_of_a_compressor_makes_no_difference(tmp_path: Path) -> None:
+    files = [netcdf(tmp_path / f"{n}.nc", n, 28, zlib=True, complevel=1 + n) for n in range(3)]
+    hs.virtual(files, tmp_path / "all.json", along="time")
+    same(hs.open(tmp_path / "all.json"), hs.join(files, along="time"))
+
+
+def test_missing_and_truncated_files(tmp_path: Path) -> None:
+    files = months(tmp_path, zlib=True)
+    with pytest.raises(HyperslabError) as caught:
+        hs.virtual([*files, tmp_path / "gone.nc"], tmp_path / "all.json", along="time")
+    assert "gone.nc" in str(caught.value)
+    files[1].write_bytes(files[1].read_bytes()[:2000])
+    with pytest.raises(HyperslabError) as caught:
+        hs.virtual(files, tmp_path / "all.json", along="time")
+    assert caught.value.url == str(files[1])
+
+
+# -- sources that change afterwards ------------------------------------------------------------------------------------
+
+
+def made(tmp_path: Path) -> Path:
+    """References to three files."""
+    hs.virtual(months(tmp_path, zlib=True), tmp_path / "all.json", along="time")
+    return tmp_path / "all.json"
+
+
+def test_a_file_that_was_replaced(tmp_path: Path) -> None:
+    target = made(tmp_path)
+    netcdf(tmp_path / "1.nc", 7, 29, zlib=True)
+    root = hs.open(target)
+    np.testing.assert_array_equal(root["t"][:31], cells(31, 0))
+    with pytest.raises(StorageError, match=r"1\.nc has changed") as caught:
+        root["t"][40]
+    assert "overwrite" in str(caught.value.remedy)
+
+
+def test_a_file_that_changes_while_it_is_open(tmp_path: Path) -> None:
+    root = hs.open(made(tmp_path), cache_bytes=0)
+    np.testing.assert_array_equal(root["t"][40], cells(29, 1)[9])
+    with open(tmp_path / "1.nc", "r+b") as file:
+        file.write(b"\x89HDF")
+    os.utime(tmp_path / "1.nc", ns=(1, 1))
+    with pytest.raises(StorageError, match=r"1\.nc has changed"):
+        root["t"][40]
+
+
+def test_a_file_that_is_gone_or_cut_off(tmp_path: Path) -> None:
+    target = made(tmp_path)
+    (tmp_path / "2.nc").unlink()
+    with pytest.raises(HyperslabError, match=r"2\.nc"):
+        hs.open(target)["t"][90]
+    os.truncate(tmp_path / "0.nc", 5000)
+    with pytest.raises(StorageError, match=r"0\.nc has changed"):
+        hs.open(target)["t"][0]
+
+
+def test_damaged_cells_are_still_seen(tmp_path: Path) -> None:
+    """A checksum of the source is verified through references, too."""
+    hs.virtual([netcdf(tmp_path / "0.nc", 0, 30, zlib=True, fletcher32=True)], tmp_path / "all.json")
+    document = json.loads((tmp_path / "all.json").read_text())
+    _, offset, size = document["refs"]["t/3.0.0"]
+    before = os.stat(tmp_path / "0.nc")
+    with open(tmp_path / "0.nc", "r+b") as file:
+        file.seek(offset + size // 2)
+        byte = file.read(1)
+        file.seek(offset + size // 2)
+        file.write(bytes([byte[0] ^ 1]))
+    os.utime(tmp_path / "0.nc", ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(CorruptChunk):
+        hs.open(tmp_path / "all.json")["t"][3]
