@@ -100,21 +100,58 @@ FILTERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("how", FILTERS.values(), ids=FILTERS)
-def test_files_of_netcdf_joined(tmp_path: Path, how: dict[str, Any]) -> None:
+@pytest.mark.parametrize("form", ["json", "parquet"])
+@pytest.mark.covering
+def test_files_of_netcdf_joined(tmp_path: Path, how: dict[str, Any], form: str) -> None:
     try:
         files = months(tmp_path, **how)
     except RuntimeError as error:  # a netCDF library without this filter
         pytest.skip(str(error))
-    target = tmp_path / "all.json"
+    target = tmp_path / f"all.{form}"
     report = hs.virtual(files, target, along="time")
-    document = json.loads(target.read_text())
-    assert report.references == 2 * (31 + 29 + 31) == sum(isinstance(e, list) for e in document["refs"].values())
-    assert report.files == 3 and report.arrays == 4
+    assert report.references == 2 * (31 + 29 + 31)
+    assert report.files == 3 and report.arrays == 4 and report.format == form
     same(hs.open(target), hs.join(files, along="time"))
-    os.chdir(tmp_path)  # which fsspec looks for relative paths from
-    with through_fsspec(target) as found, xr.open_mfdataset(files, data_vars="minimal") as expected:
+    with (
+        xr.open_dataset(target, engine="hyperslab") as found,
+        xr.open_mfdataset(files, data_vars="minimal") as expected,
+    ):
+        xr.testing.assert_equal(found, expected)
+
+
+@pytest.mark.parametrize("how", FILTERS.values(), ids=FILTERS)
+def test_fsspec_reads_them(tmp_path: Path, how: dict[str, Any]) -> None:
+    """By paths from the working directory, which fsspec takes them for."""
+    try:
+        files = months(tmp_path, **how)
+    except RuntimeError as error:
+        pytest.skip(str(error))
+    hs.virtual(files, tmp_path / "all.json", along="time", relative=False)
+    with through_fsspec(tmp_path / "all.json") as found, xr.open_mfdataset(files, data_vars="minimal") as expected:
         np.testing.assert_array_equal(found.t.values, expected.t.values)
         np.testing.assert_array_equal(found.time.values, expected.time.values)
+
+
+def test_many_files(tmp_path: Path) -> None:
+    """Two hundred months, of which a table of Parquet holds two."""
+    for number in range(200):
+        with netCDF4.Dataset(tmp_path / f"{number:03d}.nc", "w") as file:
+            file.createDimension("time", None)
+            file.createDimension("x", 700)
+            time = file.createVariable("time", "i4", ("time",))
+            time.units, time[:] = f"days since {1900 + number}-01-01", np.arange(60)
+            array = file.createVariable("a", "i2", ("time", "x"), zlib=True, chunksizes=(1, 700))
+            array[:] = np.arange(60)[:, None] + number
+    files = sorted(tmp_path.glob("*.nc"))
+    expected = hs.join(files)["a"][...]
+    for form in ("json", "parquet"):
+        report = hs.virtual(f"{tmp_path}/*.nc", tmp_path / f"all.{form}")
+        assert report.references == 12_000 and report.files == 200
+        root = hs.open(tmp_path / f"all.{form}")
+        np.testing.assert_array_equal(root["a"][...], expected)
+        assert root["a"].sel(time=slice("2099-01-02", "2099-01-03"))[:, 0].tolist() == [200, 201]
+    size = sum(path.stat().st_size for path in (tmp_path / "all.parquet" / "a").iterdir())
+    assert size < 20 * 12_000
 
 
 def zarr_pieces(folder: Path, **options: Any) -> list[Path]:
@@ -148,10 +185,9 @@ def test_datasets_of_zarr_joined(tmp_path: Path, options: dict[str, Any]) -> Non
 def test_inner_chunks_of_shards(tmp_path: Path) -> None:
     source = netcdf(tmp_path / "a.nc", 0, 20)
     hs.convert(source, tmp_path / "a.zarr", chunks={"time": 2, "lat": 20}, shards={"time": 8, "lat": 40})
-    report = hs.virtual(tmp_path / "a.zarr", tmp_path / "a.json")
+    report = hs.virtual(tmp_path / "a.zarr", tmp_path / "a.json", relative=False)
     assert report.references == 2 * 10 * 2 and report.files == 2 * 3
     same(hs.open(tmp_path / "a.json"), hs.open(tmp_path / "a.zarr"))
-    os.chdir(tmp_path)
     with through_fsspec(tmp_path / "a.json") as found:
         np.testing.assert_array_equal(found.t.values, hs.open(source)["t"][...])
 
@@ -323,14 +359,15 @@ def test_missing_and_truncated_files(tmp_path: Path) -> None:
 # -- sources that change afterwards ------------------------------------------------------------------------------------
 
 
-def made(tmp_path: Path) -> Path:
+def made(tmp_path: Path, form: str = "json") -> Path:
     """References to three files."""
-    hs.virtual(months(tmp_path, zlib=True), tmp_path / "all.json", along="time")
-    return tmp_path / "all.json"
+    hs.virtual(months(tmp_path, zlib=True), tmp_path / f"all.{form}", along="time")
+    return tmp_path / f"all.{form}"
 
 
-def test_a_file_that_was_replaced(tmp_path: Path) -> None:
-    target = made(tmp_path)
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_a_file_that_was_replaced(tmp_path: Path, form: str) -> None:
+    target = made(tmp_path, form)
     netcdf(tmp_path / "1.nc", 7, 29, zlib=True)
     root = hs.open(target)
     np.testing.assert_array_equal(root["t"][:31], cells(31, 0))

@@ -148,14 +148,25 @@ def rate_text(now: Progress) -> str:
 @contextmanager
 def _bar(title: str) -> Iterator[ProgressCallback]:
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, ProgressColumn, TextColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TextColumn("{task.fields[rate]}"))
+    class Amount(ProgressColumn):
+        """Bytes; where none are known, chunks or pieces by their number."""
+
+        columns = DownloadColumn(), MofNCompleteColumn()
+
+        def render(self, task: Any) -> Any:
+            return self.columns[task.fields["counts"]].render(task)
+
+    columns = (TextColumn("{task.description}"), BarColumn(), Amount(), TextColumn("{task.fields[rate]}"))
     with Bar(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(title, total=None, rate="")
+        task = shown.add_task(title, total=None, rate="", counts=False)
 
         def report(now: Progress) -> None:
-            shown.update(task, completed=now.done_bytes, total=now.total_bytes, rate=rate_text(now))
+            if now.total_bytes:
+                shown.update(task, completed=now.done_bytes, total=now.total_bytes, rate=rate_text(now))
+            else:
+                shown.update(task, completed=now.done_chunks, total=now.total_chunks, counts=True)
 
         yield report

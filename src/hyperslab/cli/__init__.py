@@ -16,6 +16,7 @@ COMMANDS = {
     "dump": "the dataset as CDL text, as ncdump prints it",
     "get": "a part of an array, chosen by labels or positions",
     "convert": "copy a dataset into another format, or cut and encode it anew",
+    "virtual": "references to the chunks of datasets, which open as one, in place of a copy",
     "append": "put the rows of one dataset behind those of another",
     "diff": "what differs between two datasets, cell by cell and attribute by attribute",
     "check": "every problem of a dataset, with its place",

@@ -1,4 +1,4 @@
-"""References on disk: kerchunk's JSON, which readers of fsspec, kerchunk and VirtualiZarr know.
+"""References on disk: kerchunk's JSON and Parquet, which readers of fsspec, kerchunk and VirtualiZarr know.
 
 Beside the references stands what tells the version of each file that they lead to, in a member of its own that other
 readers pass over; :mod:`hyperslab.stores.references` holds the files to it.
@@ -11,14 +11,20 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import prod
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from hyperslab.chunks.locations import ChunkLocations
-from hyperslab.errors import Invalid
-from hyperslab.stores.references import LIMIT, VERSIONS, file_version
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.stores.parquet import ParquetColumn, write_table
+from hyperslab.stores.reference_table import LIMIT, METADATA, VERSIONS, file_version
 from hyperslab.stores.stored_file import StoredFile
+
+RECORD_ROWS = 10_000
+"""Chunks of a table: as many as kerchunk has. More make a lone chunk dearer to find, fewer make more files."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +50,7 @@ class _Targets:
     def __init__(self, target: str, *, relative: bool) -> None:
         self._folder = os.path.join(os.path.dirname(os.path.realpath(target)), "")
         self._relative = relative
-        self.versions: dict[str, list[object]] = {}
+        self.versions: dict[str, Sequence[object]] = {}
 
     def names(self, locations: ChunkLocations) -> list[str]:
         """Return the names of the files of an array, in their order."""
@@ -95,6 +101,75 @@ def write_json(path: str, target: str, references: References, *, relative: bool
     with open(path, "wb") as file:
         file.write(data)
     return len(targets.versions)
+
+
+def write_parquet(path: str, target: str, references: References, *, relative: bool) -> int:
+    """Write kerchunk's tables below the folder ``path``, which is to have the name ``target``; return how many files
+    they lead to."""
+    targets = _Targets(target, relative=relative)
+    documents: dict[str, object] = {}
+    chunks: dict[str, dict[str, bytes]] = {}
+    for key, value in references.values.items():
+        folder, _, name = key.rpartition("/")
+        if key == METADATA:  # it has all documents, in the order of the source
+            documents = msgspec.json.decode(value)["metadata"]
+        elif name.startswith(".z"):
+            continue
+        elif folder:
+            chunks.setdefault(folder, {})[name] = value
+        else:
+            remedy = "write them as JSON: give the target the ending .json"
+            raise Unsupported("references in Parquet to an array without a group", url=target, remedy=remedy)
+    located = {each.path: each for each in references.arrays}
+    os.mkdir(path)
+    for key, document in documents.items():
+        array, _, name = key.rpartition("/")
+        if name == ".zarray":
+            _write_array(os.path.join(path, array), document, located.get(array), chunks.get(array, {}), targets)
+    noted = {"metadata": documents, "record_size": RECORD_ROWS, "zarr_consolidated_format": 1}
+    with open(os.path.join(path, METADATA), "wb") as file:
+        file.write(msgspec.json.encode(noted | {VERSIONS: {"files": targets.versions}}))
+    return len(targets.versions)
+
+
+def _write_array(
+    folder: str, document: Any, located: ArrayReferences | None, inline: Mapping[str, bytes], targets: _Targets
+) -> None:
+    """Write the tables of one array, none for so many chunks of which none is stored."""
+    counts = tuple(-(-length // size) for length, size in zip(document["shape"], document["chunks"], strict=True))
+    numbers = files = offsets = sizes = np.zeros(0, np.int64)
+    names: list[bytes] = []
+    if located is not None and len(located.locations):
+        found = located.locations
+        numbers = np.ravel_multi_index(tuple(found.coords.T), counts) if counts else np.zeros(1, np.int64)
+        order = np.argsort(numbers, kind="stable")
+        numbers, files = numbers[order], found.numbers[order].astype(np.int64)
+        offsets, sizes = found.offsets[order], found.sizes[order]
+        names = [name.encode() for name in targets.names(found)]
+    raw = {
+        int(np.ravel_multi_index(tuple(map(int, name.split("."))), counts)) if counts else 0: value
+        for name, value in inline.items()
+    }
+    os.makedirs(folder, exist_ok=True)
+    total = prod(counts)
+    for start in range(0, total, RECORD_ROWS):
+        first, last = np.searchsorted(numbers, (start, start + RECORD_ROWS))
+        own = sorted(number for number in raw if start <= number < start + RECORD_ROWS)
+        if first == last and not own:
+            continue
+        rows = min(RECORD_ROWS, total - start)
+        places, columns = numbers[first:last] - start, {}
+        if first < last:
+            used, codes = np.unique(files[first:last], return_inverse=True)
+            columns["path"] = ParquetColumn(places, [names[number] for number in used.tolist()], codes)
+            for name, values in (("offset", offsets), ("size", sizes)):
+                full = np.zeros(rows, np.int64)
+                full[places] = values[first:last]
+                columns[name] = ParquetColumn(np.arange(rows), full)
+        if own:
+            columns["raw"] = ParquetColumn(np.array(own) - start, [raw[number] for number in own], np.arange(len(own)))
+        with open(os.path.join(folder, f"refs.{start // RECORD_ROWS}.parq"), "wb") as file:
+            file.write(write_table(rows, columns))
 
 
 def inline_text(value: bytes) -> str:

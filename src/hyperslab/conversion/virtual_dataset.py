@@ -32,7 +32,7 @@ from hyperslab.conversion.opening import dataset_session
 from hyperslab.conversion.pipeline import require_disjoint
 from hyperslab.conversion.plan import MEMORY, collect_nodes, dry_run, write_documents
 from hyperslab.conversion.rechunk import Encoding
-from hyperslab.conversion.reference_files import ArrayReferences, References, write_json
+from hyperslab.conversion.reference_files import ArrayReferences, References, write_json, write_parquet
 from hyperslab.conversion.source_nodes import SourceDamage
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats import get_format
@@ -61,8 +61,8 @@ _MOST_CHUNK = 4 << 20
 _PACKED = "zlib:1"
 """The codec of cells that are stored in the references, where there are many: every reader of Zarr v2 has it."""
 
-_WRITERS = {"json": write_json}
-_SUFFIXES = {".json": "json"}
+_WRITERS = {"json": write_json, "parquet": write_parquet}
+_SUFFIXES = {".json": "json", ".parquet": "parquet", ".parq": "parquet"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,10 @@ def virtual(
     """Write references to the chunks of datasets where they lie, which open as one dataset; no chunk is copied.
 
     ``pieces``, ``along``: as for ``join``; one dataset, too. ``target``: a path, whose end says the ``format``:
-    ``json`` (``.json``; kerchunk's document). ``relative``: files below the folder of the target are named by their way
-    from there, else by their whole path. ``overwrite``: replace what is there. ``allow_loss``: leave out, and log, what
-    Zarr has no form for. ``storage_options``: of pieces on servers. ``options`` as for ``open``, of one piece.
+    ``json`` (``.json``) or ``parquet`` (``.parquet``, ``.parq``: a folder), as kerchunk has them. ``relative``: files
+    below the folder of the target are named by their way from there, else by their whole path. ``overwrite``: replace
+    what is there. ``allow_loss``: leave out, and log, what Zarr has no form for. ``storage_options``: of pieces on
+    servers. ``options`` as for ``open``, of one piece.
 
     Unsupported names the first file and array whose chunks are no part of one array: in other codecs, cut short, or
     stored as no other reader knows; Invalid for pieces that ``join`` refuses.

@@ -26,6 +26,7 @@ from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.files import absolute, read_error
 from hyperslab.stores.memory import MemoryStore
 from hyperslab.stores.moments import add_moment, split_moment
+from hyperslab.stores.reference_table import SUFFIXES, holds_references
 
 
 class Scheme(ABC):
@@ -305,7 +306,7 @@ class Location:
         path = absolute(path)
         if path.lower().endswith(".zip") and not os.path.isdir(path):
             scheme = "zip"
-        elif path.lower().endswith(".json") and os.path.isfile(path):
+        elif path.lower().endswith(SUFFIXES) and holds_references(path):
             scheme = "reference"
         return cls(path if scheme == "file" else f"{scheme}://{path}", scheme, path, options, path)
 

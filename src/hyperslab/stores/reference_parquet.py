@@ -1,0 +1,215 @@
+"""References in kerchunk's Parquet: a folder with all documents in ``.zmetadata``, and tables of chunks.
+
+Each table ``<array>/refs.<number>.parq`` has so many chunks of an array, and is read when one of them is. The row of a
+chunk is its number in C order. ``path`` with ``offset`` and ``size`` says where it lies (0 and 0: the whole file), else
+it stands in ``raw``; where both are null it was never written. Reference: fsspec's ``LazyReferenceMapper``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from math import prod
+
+import msgspec
+import numpy as np
+
+from hyperslab.errors import FormatError, NotFound
+from hyperslab.stores.files import read_error
+from hyperslab.stores.keys import below, is_key
+from hyperslab.stores.parquet import read_table
+from hyperslab.stores.reference_table import (
+    METADATA,
+    VERSIONS,
+    Entry,
+    ReferenceTable,
+    is_remote,
+    names_below,
+    read_versions,
+)
+
+# Tables that are kept: of ten thousand rows each, which is what kerchunk writes, some 15 MB.
+_MOST_TABLES = 64
+
+
+class _Record:
+    """One table, by its rows."""
+
+    def __init__(self, data: bytes, url: str) -> None:
+        rows, columns = read_table(data, url)
+        self.codes = np.full(rows, -1, np.int64)
+        self.names: list[str] = []
+        self.offsets = self.sizes = np.zeros(rows, np.int64)
+        self.raw: dict[int, bytes] = {}
+        for name, column in columns.items():
+            values, codes = column.values, column.codes
+            if name == "path" and codes is not None:
+                self.codes[column.rows] = codes
+                self.names = [bytes(value).decode() for value in values]
+            elif name == "raw" and codes is not None:
+                self.raw = {
+                    row: bytes(values[code]) for row, code in zip(column.rows.tolist(), codes.tolist(), strict=True)
+                }
+            elif name in ("offset", "size") and codes is None:
+                full = np.zeros(rows, np.int64)
+                full[column.rows] = values
+                self.offsets, self.sizes = (full, self.sizes) if name == "offset" else (self.offsets, full)
+
+    def find(self, row: int) -> Entry | None:
+        """Return what stands in a row."""
+        if row in self.raw:
+            return self.raw[row]
+        if row >= len(self.codes) or self.codes[row] < 0:
+            return None
+        name, offset, size = self.names[self.codes[row]], int(self.offsets[row]), int(self.sizes[row])
+        return [name, offset, size] if offset or size else [name]
+
+    def stored(self) -> Sequence[int]:
+        """Return the rows in which something stands."""
+        return sorted({*np.flatnonzero(self.codes >= 0).tolist(), *self.raw})
+
+
+class ParquetReferences(ReferenceTable):
+    """The references in a folder at a path; no file larger than ``limit`` bytes is read."""
+
+    def __init__(self, path: str, url: str, limit: int) -> None:
+        self._path = os.path.realpath(path)
+        self._url = url
+        self._limit = limit
+        self._document = self._read(METADATA) or b""
+        if not self._document:
+            raise NotFound("there are no references", url=url, key=METADATA)
+        try:
+            document = msgspec.json.decode(self._document, type=dict[str, object])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise FormatError(f"this is no JSON object: {error}", url=url, key=METADATA) from None
+        metadata, rows = document.get("metadata"), document.get("record_size")
+        if not isinstance(metadata, dict) or type(rows) is not int or rows < 1:
+            raise FormatError("no documents, or no number of rows", url=url, key=METADATA)
+        self._is_consolidated = "zarr_consolidated_format" in document
+        self._documents: dict[str, Entry] = {key: each for key, each in metadata.items() if is_key(key)}
+        self._rows = rows
+        self.targets = {}
+        self.versions = read_versions(document.get(VERSIONS), url)
+        self._records: OrderedDict[tuple[str, int], _Record | None] = OrderedDict()
+        self._counts: dict[str, tuple[int, ...] | None] = {}
+        self._lock = threading.Lock()
+
+    def _read(self, name: str) -> bytes | None:
+        """Return a file below the folder; None when it is missing. FormatError for one that is too large, or leads out
+        of the folder."""
+        place = os.path.realpath(os.path.join(self._path, name))
+        if not place.startswith(os.path.join(self._path, "")):
+            raise FormatError("a link leads out of the folder", url=self._url, key=name)
+        try:
+            if os.path.getsize(place) > self._limit:
+                remedy = "give storage_options={'limit': bytes} if you trust it"
+                raise FormatError(f"it has more than {self._limit} bytes", url=self._url, key=name, remedy=remedy)
+            with open(place, "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise read_error(error, self._url, name) from error
+
+    def find(self, key: str) -> Entry | None:
+        """Return what stands under a key."""
+        found = self._documents.get(key)
+        if found is not None:
+            return found if isinstance(found, dict | str) else None
+        if key == METADATA:
+            return self._document if self._is_consolidated else None
+        array, _, name = key.rpartition("/")
+        counts = self._grid(array)
+        number = None if counts is None else _number_of(name, counts)
+        if number is None:
+            return None
+        record = self._record(array, number // self._rows)
+        return None if record is None else record.find(number % self._rows)
+
+    def _grid(self, array: str) -> tuple[int, ...] | None:
+        """Return the chunks of an array along each axis; None where there is no array."""
+        if array not in self._counts:
+            document = self._documents.get(f"{array}/.zarray")
+            shape, chunks = (
+                (document.get(name) for name in ("shape", "chunks")) if isinstance(document, dict) else (0, 0)
+            )
+            counts = None
+            if isinstance(shape, list) and isinstance(chunks, list) and len(shape) == len(chunks):
+                numbers = [*shape, *chunks]
+                if all(type(each) is int for each in numbers) and all(each > 0 for each in chunks):
+                    counts = tuple(-(-length // size) for length, size in zip(shape, chunks, strict=True))
+            self._counts[array] = counts
+        return self._counts[array]
+
+    def _record(self, array: str, number: int) -> _Record | None:
+        """Return a table; None where it is missing."""
+        place = array, number
+        with self._lock:
+            if place in self._records:
+                self._records.move_to_end(place)
+                return self._records[place]
+        name = f"{array}/refs.{number}.parq"
+        data = self._read(name)
+        record = None if data is None else _Record(data, f"{self._url}/{name}")
+        with self._lock:
+            self._records[place] = record
+            if len(self._records) > _MOST_TABLES:
+                self._records.popitem(last=False)
+        return record
+
+    def _chunks(self, array: str) -> Iterator[str]:
+        """Yield the names of the chunks of an array that are stored."""
+        counts = self._grid(array)
+        total = 0 if counts is None else prod(counts)
+        for number in range(-(-total // self._rows)):
+            record = self._record(array, number)
+            if record is not None and counts is not None:
+                numbers = np.array(record.stored(), np.int64) + number * self._rows
+                coords = np.unravel_index(numbers[numbers < total], counts) if counts else ()
+                yield from (
+                    map(".".join, zip(*(map(str, axis.tolist()) for axis in coords), strict=True)) if counts else "0"
+                )
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """Yield every key below ``prefix/``, sorted."""
+        start = below(prefix)
+        found = [key for key in self._documents if key.startswith(start)]
+        arrays = [key.rpartition("/")[0] for key in self._documents if key.endswith("/.zarray")]
+        found += [
+            f"{array}/{name}" for array in arrays if f"{array}/".startswith(start) for name in self._chunks(array)
+        ]
+        yield from sorted(found + [METADATA] * (self._is_consolidated and not prefix))
+
+    def list_dir(self, prefix: str) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
+        names, folders = names_below(list(self._documents), prefix)
+        return sorted({*names, *self._chunks(prefix)}), folders
+
+    @cached_property
+    def is_remote(self) -> bool:
+        """Return True if a file lies on a server: of those whose versions are noted, else of those of a table."""
+        if self.versions:
+            return any(map(is_remote, self.versions))
+        for key in self._documents:
+            array, _, name = key.rpartition("/")
+            record = self._record(array, 0) if name == ".zarray" and array else None
+            if record is not None and record.names:
+                return any(map(is_remote, record.names))
+        return False
+
+
+def _number_of(name: str, counts: tuple[int, ...]) -> int | None:
+    """Return the number of a chunk in C order by its name; None for what is none of the grid."""
+    parts = name.split(".") if counts else []
+    if len(parts) != len(counts) or (not counts and name != "0"):
+        return None
+    number = 0
+    for part, count in zip(parts, counts, strict=True):
+        if not part.isascii() or not part.isdigit() or (part[0] == "0" and part != "0") or int(part) >= count:
+            return None
+        number = number * count + int(part)
+    return number

@@ -1,0 +1,86 @@
+"""What references say, however they are stored: where the value of each key lies, and of which version of a file."""
+
+from __future__ import annotations
+
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hyperslab.errors import FormatError
+from hyperslab.stores.keys import below
+from hyperslab.stores.stored_file import StoredFile
+
+LIMIT = 64 << 20
+"""The largest document that is read, unless the storage option ``limit`` says otherwise."""
+SUFFIXES = (".json", ".parquet", ".parq")
+"""The ends of paths that may be references: a file of JSON, or a folder of Parquet."""
+METADATA = ".zmetadata"
+"""The file in a folder of Parquet that all documents stand in."""
+VERSIONS = "hyperslab"
+"""The member beside references under which the versions of files stand; other readers of references pass it over."""
+URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+
+Entry = str | bytes | dict[str, Any] | list[Any]
+"""A value as text (after ``base64:`` as base64), bytes or JSON; ``[target]``, or ``[target, offset, length]``."""
+
+
+class ReferenceTable(ABC):
+    """References by key. ``targets``: files with templates filled in, by what entries call them, where that is another
+    name; ``versions``: what tells the version of a file that entries were made of, by its name there."""
+
+    targets: Mapping[str, str]
+    versions: Mapping[str, Sequence[object]]
+
+    @abstractmethod
+    def find(self, key: str) -> Entry | None:
+        """Return what stands under a key; None when it is missing."""
+
+    @abstractmethod
+    def list(self, prefix: str) -> Iterator[str]:
+        """Yield every key below ``prefix/``, sorted."""
+
+    @abstractmethod
+    def list_dir(self, prefix: str) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
+
+    @property
+    @abstractmethod
+    def is_remote(self) -> bool:
+        """Return True if a file lies on a server."""
+
+
+def holds_references(path: str) -> bool:
+    """Return True if a path with one of the :data:`SUFFIXES` is what that says."""
+    return os.path.isfile(path if path.lower().endswith(".json") else os.path.join(path, METADATA))
+
+
+def is_remote(target: str) -> bool:
+    """Return True if a target lies on a server."""
+    return URL.match(target) is not None and not target.startswith("file://")
+
+
+def file_version(file: StoredFile) -> Sequence[object]:
+    """Return what tells the version of a file, as it is noted beside references: size, mtime in ns, ETag."""
+    return [file.size, file.mtime, file.tag]
+
+
+def is_version(noted: Sequence[object], *found: object) -> bool:
+    """Return True if a file is the one that was noted, as far as both are known."""
+    return all(one is None or other is None or one == other for one, other in zip(noted, found, strict=False))
+
+
+def read_versions(noted: object, url: str) -> dict[str, Sequence[object]]:
+    """Return the versions of files that stand beside references; none where others made these."""
+    files = noted.get("files", {}) if isinstance(noted, dict) else {}
+    if not isinstance(files, dict) or not all(isinstance(each, list) for each in files.values()):
+        raise FormatError("the versions of files are lists by name", url=url)
+    return files
+
+
+def names_below(keys: Sequence[str], prefix: str) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the names right below ``prefix/`` of a few keys: (keys, sub-prefixes), each sorted."""
+    start = below(prefix)
+    parts = [key[len(start) :].partition("/") for key in keys if key.startswith(start)]
+    return sorted({name for name, slash, _ in parts if not slash}), sorted({name for name, slash, _ in parts if slash})
