@@ -135,3 +135,17 @@ def test_what_holds_a_lock_may_remove_all_else(store: ObjectStore) -> None:
             with pytest.raises(Conflict, match="timeout"), store.lock_node(prefix, 0.05):
                 pass
     assert store._below("") == []
+
+
+def test_two_looks_that_do_not_wait_tell_a_dead_holder(store: ObjectStore) -> None:
+    store.swap_lock("a/.lock", b"of a process that is gone", None)
+    with pytest.raises(Conflict), store.lock_node("a", 0):
+        pass
+    time.sleep(store.lease_seconds)
+    with store.lock_node("a", 0):
+        pass
+    with store.lock_node("b", 1):
+        for _ in range(2):
+            with pytest.raises(Conflict), store.lock_node("b", 0):
+                pass
+            time.sleep(store.lease_seconds)

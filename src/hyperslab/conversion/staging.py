@@ -21,7 +21,6 @@ from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, ReadOnly, 
 from hyperslab.formats import SCHEMES
 from hyperslab.formats.enclosing import EnclosingDataset
 from hyperslab.formats.opening import has_keys
-from hyperslab.stores import leases
 from hyperslab.stores.base import Buffer, Scratch, Stamp, Store, WrappedStore
 from hyperslab.stores.building import (
     already_exists,
@@ -322,10 +321,9 @@ def _lock_target(store: Store, target: str) -> Iterator[None]:
 
     Conflict for a living writer. In a bucket it takes the time of a lease to tell one from a dead one.
     """
-    patience = 0 if store.traits.locks_chunks else leases.LEASE + leases.BEAT
     with ExitStack() as stack:
         try:
-            stack.enter_context(store.lock_node("", patience))
+            stack.enter_context(store.lock_node("", store.lease_seconds))
         except Conflict:
             remedy = "wait for it, or stop it"
             raise Conflict("another conversion or writer is building this target", url=target, remedy=remedy) from None

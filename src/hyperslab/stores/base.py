@@ -123,6 +123,11 @@ class Store(ABC):
         self._read_only = read_only
 
     @property
+    def lease_seconds(self) -> float:
+        """Return for how long one has to look at a lock to know that its holder is dead; 0 where the kernel tells."""
+        return 0.0
+
+    @property
     def url(self) -> str:
         """Where it is, without secrets; usable in messages."""
         return self._url

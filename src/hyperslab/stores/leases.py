@@ -29,7 +29,13 @@ _LONGEST = 0.25
 
 
 class KeepsLeases(ABC):
-    """What a lease needs of a store; keys are not checked, for that of a lock is none."""
+    """What a lease needs of a store; keys are not checked, for that of a lock is none.
+
+    ``sightings``: by key the stamp of a lock object of others, and when it was seen first: whoever does not wait learns
+    by several looks that its holder is dead.
+    """
+
+    sightings: dict[str, tuple[Stamp, float]]
 
     @abstractmethod
     def swap_lock(self, key: str, value: Buffer, expected: Stamp | None) -> Stamp:
@@ -76,13 +82,15 @@ class _Holding:
     def acquire(self, timeout: float | None) -> None:
         """Make the object, or take it over from a dead holder."""
         start = time.monotonic()
-        pause, stale, seen, since = 0.01, None, None, start
+        pause, stale = 0.01, None
+        seen, since = self._store.sightings.get(self._key, (None, start))
         while not self._write(stale):
             now = time.monotonic()
             stale = None
             found = self._store.read_lock(self._key)
             if found is not None and found.stamp != seen:
                 seen, since = found.stamp, now
+                self._store.sightings[self._key] = seen, since
             elif found is not None and now - since > LEASE:
                 stale = seen
                 continue
@@ -92,6 +100,7 @@ class _Holding:
                 # Random, so that those who wait do not ask in step; an object that is gone is tried for at once.
                 time.sleep(random.uniform(pause / 2, pause))
                 pause = min(2 * pause, _LONGEST)
+        self._store.sightings.pop(self._key, None)
         self._arm()
 
     def _write(self, expected: Stamp | None) -> bool:

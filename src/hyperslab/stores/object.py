@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from hyperslab.errors import Conflict, CorruptChunk, StorageError, Unsupported
-from hyperslab.stores import counting
+from hyperslab.stores import counting, leases
 from hyperslab.stores.base import (
     Buffer,
     ProcessStore,
@@ -193,6 +193,7 @@ class ObjectStore(ObjectListing, KeepsLeases):
         super().__init__(store, url, lists or StoreListings("", (store,)), read_only=read_only)
         self._counts_forward = type(store).__name__ == "AzureStore"
         self._leased: set[str] = set()
+        self.sightings = {}
 
     traits = _TRAITS
     """ETags are stamps, conditional requests swap; a reader of many chunks takes as many threads as requests suit a
@@ -449,6 +450,11 @@ class ObjectStore(ObjectListing, KeepsLeases):
                     self._remove(key)
 
     # -- locks ------------------------------------------------------------------------------------------------------
+
+    @property
+    def lease_seconds(self) -> float:
+        """Return for how long one has to look at a lock that stays the same until its holder counts as dead."""
+        return leases.LEASE + leases.BEAT
 
     @contextmanager
     def lock_node(self, folder: str, timeout: float | None) -> Iterator[None]:

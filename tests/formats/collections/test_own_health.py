@@ -19,8 +19,10 @@ from hyperslab.errors import AlreadyExists, ReadOnly
 from hyperslab.formats.collections.own.layout import LAYOUT, OwnCollectionStore
 from hyperslab.formats.collections.own.store import creation_marker
 from hyperslab.model.schemas.arrays import new_id
-from hyperslab.stores import MemoryStore
+from hyperslab.stores import MemoryStore, leases
 from hyperslab.stores.location import Location
+from hyperslab.stores.object import ObjectStore
+from servers.s3 import S3
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -143,6 +145,24 @@ def test_an_array_that_was_not_removed_to_the_end_while_others_are_made(holding:
     repair(holding)
     assert kinds(holding) == []
     assert double.id not in ids(holding)
+
+
+def test_a_bucket_whose_maker_of_arrays_died(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repair waits until the lock is known to be that of a dead maker; beside a living one it leaves all."""
+    monkeypatch.setattr(leases, "LEASE", 0.5)
+    monkeypatch.setattr(leases, "BEAT", 0.1)
+    holding = made(Location.of(f"s3://{s3.bucket()}/root", s3.options))
+    begun, folder = record(9), f"{holding.keys.folder('creating')}/{new_id()}"
+    holding.store.put(holding.keys.array_document(begun.id), holding.documents.new_document(begun))
+    holding.store.put(holding.keys.generation(begun.id[:2]), b"x")
+    with creation_marker(holding.store, holding.keys, 5, new_id()):
+        repair(opened(Location.of(holding.store.url, s3.options)))
+    assert kinds(opened(Location.of(holding.store.url, s3.options))) == ["orphan"]
+    holding.store.put(f"{folder}/mark", b"")
+    assert isinstance(holding.store, ObjectStore)
+    holding.store.swap_lock(f"{folder}/.lock", b"of a process that is gone", None)
+    repair(opened(Location.of(holding.store.url, s3.options)))
+    assert kinds(opened(Location.of(holding.store.url, s3.options))) == []
 
 
 @pytest.mark.sampled(0)

@@ -6,6 +6,7 @@ batch, and leads nowhere until ``batches/<name>`` says ``committed``. A folder `
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from zlib import crc32
@@ -46,6 +47,13 @@ def creation_names(store: Store, keys: CollectionKeys) -> Sequence[str]:
 def is_under_way(store: Store, keys: CollectionKeys) -> bool:
     """Return True if any is, as far as the store can tell."""
     return not all(is_dead(store, keys, name) for name in creation_names(store, keys))
+
+
+def wait_for_makers(store: Store, keys: CollectionKeys) -> None:
+    """Wait, where locks are leases, until makers who are dead can be told from those at work; not where there are
+    none."""
+    if not store.read_only and store.lease_seconds and is_under_way(store, keys):
+        time.sleep(store.lease_seconds)
 
 
 def is_dead(store: Store, keys: CollectionKeys, name: str) -> bool:

@@ -22,6 +22,7 @@ from hyperslab.formats.collections.own.batches import (
     is_under_way,
     read_entry,
     remove_creation_marker,
+    wait_for_makers,
 )
 from hyperslab.formats.collections.own.documents import (
     ARRAY,
@@ -74,6 +75,7 @@ class CollectionDamage:
 
     def find_damage(self) -> Iterator[Finding]:
         """Yield every problem with what mends it. What a living writer is at work on is looked at twice."""
+        wait_for_makers(self._store, self._keys)
         # Asked before the arrays are looked at: what a living writer unsettles later is none of a dead one's.
         unsettled = set(self._collection.unsettled_ids())
         for part in self._store.list_dir(self._keys.folder(ARRAYS))[1]:
