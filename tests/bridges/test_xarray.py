@@ -190,7 +190,9 @@ def test_append(tmp_path: Path, weather: xr.Dataset, name: str) -> None:
         (lambda ds: ds.assign(t=ds["t"].astype(str)), "stored is int16|subtract"),
         (lambda ds: ds.isel(x=slice(None, None, -1)), "labels of 'x'"),
         (lambda ds: ds.isel(time=slice(None, None, -1)), "sorted"),
-        (lambda ds: ds.assign_coords(time=ds["time"] - np.timedelta64(3, "D")), "sorted"),
+        (lambda ds: ds.assign_coords(time=ds["time"] - np.timedelta64(1, "D")), r"'time' has the label .* already\W"),
+        (lambda ds: ds.assign_coords(time=ds["time"] - np.timedelta64(3, "D")), "already, and 2 more"),
+        (lambda ds: ds.assign_coords(time=ds["time"] - np.timedelta64(60, "D")), "sorted"),
     ],
 )
 def test_what_does_not_fit_is_not_appended(tmp_path: Path, weather: xr.Dataset, change: object, words: str) -> None:
@@ -204,6 +206,28 @@ def test_what_does_not_fit_is_not_appended(tmp_path: Path, weather: xr.Dataset, 
     with pytest.raises(Invalid, match=words):
         more.hyperslab.save(url, append_dim="time")
     assert_identical(opened(url), weather)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_rows_whose_labels_are_there(tmp_path: Path, weather: xr.Dataset, lazy: bool) -> None:
+    url = tmp_path / "a.zarr"
+    weather.isel(time=slice(0, 4)).hyperslab.save(url, chunks={"time": 3})
+    more = weather.isel(time=[5, 2, 3, 4]).sortby("time").copy(deep=True)
+    more["t"] += 1
+    with pytest.raises(Invalid, match="already, and 1 more of the 4"):
+        more.hyperslab.save(url, append_dim="time")
+    with pytest.raises(Invalid, match="without append_dim"):
+        more.hyperslab.save(url, mode="a", repeated="overwrite")
+    (more.chunk({"time": 1}) if lazy else more).hyperslab.save(url, append_dim="time", repeated="overwrite")
+    expected = weather.copy(deep=True)
+    expected["t"][2:] += 1
+    assert_identical(opened(url), expected)
+    more.isel(time=slice(1, 2)).hyperslab.save(url, append_dim="time", repeated="overwrite")
+    assert_identical(opened(url), expected)
+    more.hyperslab.save(url, append_dim="time", repeated="allow")
+    assert opened(url).sizes["time"] == 10
+    with pytest.raises(Invalid, match="compute=False"):
+        more.isel(time=[0]).hyperslab.save(url, append_dim="time", repeated="overwrite", compute=False)
 
 
 def test_regions(tmp_path: Path, weather: xr.Dataset) -> None:

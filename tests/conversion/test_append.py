@@ -120,18 +120,41 @@ def test_what_does_not_fit_changes_nothing(tmp_path: Path) -> None:
 
 def test_labels_go_on_in_order(tmp_path: Path) -> None:
     target, again = made(tmp_path / "a.zarr", slice(0, 3)), made(tmp_path / "b.zarr", slice(1, 5))
-    with pytest.raises(Invalid, match=r"1 to 4 behind 2 \(hours since 2020-01-01\) \[.*node=/time\]; leave out"):
+    said = r"'time' has the label 1 \(hours since 2020-01-01\) already, and 1 more .*node=/time\]; leave these rows out"
+    with pytest.raises(Invalid, match=said):
         append_dataset(target, again)
     with pytest.raises(Invalid, match="0 to 0 behind 2"):
         append_cells(target, np.zeros(1, "i4"), "time")
-    falling = made(tmp_path / "c.zarr", slice(5, 2, -1))
-    with pytest.raises(Invalid, match="1 to 4 behind 3"):
-        append_dataset(falling, again)
+    falling = made(tmp_path / "c.zarr", slice(4, 2, -1))
+    with pytest.raises(Invalid, match="5 to 5 behind 3"):
+        append_dataset(falling, made(tmp_path / "e.zarr", slice(5, 6)))
     append_dataset(falling, made(tmp_path / "d.zarr", slice(2, None, -1)))
     with hs.open_group(falling) as root:
-        assert root["time"][...].tolist() == [5, 4, 3, 2, 1, 0]
+        assert root["time"][...].tolist() == [4, 3, 2, 1, 0]
     with hs.open_group(target) as root:
         assert root["time"].shape == (3,)
+
+
+def test_rows_whose_labels_are_there(tmp_path: Path) -> None:
+    """They are written over, with the rest behind, or stand there twice."""
+    for repeated, want in (("overwrite", [0, 1, 2, 3, 4]), ("allow", [0, 1, 2, 1, 2, 3, 4])):
+        target, again = made(tmp_path / f"{repeated}.zarr", slice(0, 3)), made(tmp_path / f"{repeated}.nc", slice(1, 5))
+        with hs.open_group(again, mode="r+") as root:
+            root["air"][...] = root["air"][...] + 1
+            added = root["air"][...]
+        done = append_dataset(target, again, dim="time", repeated=repeated)
+        with hs.open_group(target) as root:
+            assert (root["time"][...].tolist(), done.rows) == (want, 4)
+            np.testing.assert_array_equal(root["air"][-4:], added)
+            np.testing.assert_array_equal(root["air"][: len(want) - 4], AIR[: len(want) - 4])
+    mixed = made(tmp_path / "mixed.zarr", [5, 4])
+    with pytest.raises(Invalid, match="behind new ones"):
+        append_dataset(target, mixed, dim="time", repeated="overwrite")
+    again = made(tmp_path / "all.zarr", slice(0, 2))
+    assert append_dataset(tmp_path / "overwrite.zarr", again, dim="time", repeated="overwrite").rows == 2
+    with hs.open_group(tmp_path / "overwrite.zarr") as root:
+        assert root["time"][...].tolist() == [0, 1, 2, 3, 4]
+        np.testing.assert_array_equal(root["air"][:2], AIR[:2])
 
 
 def test_what_cannot_grow_or_has_other_rows_than_its_labels_is_told_the_way_out(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.array.attributes import with_missing
+from hyperslab.array.repeated_labels import Repeated, find_repeated, repeated_runs
 from hyperslab.array.session import OpenDataset
 from hyperslab.conversion.opening import tree_session
 from hyperslab.conversion.source_nodes import walk_nodes
@@ -45,15 +46,20 @@ class AppendReport:
 
 @dataclass(frozen=True)
 class _Growth:
-    """An array, the rows that come behind it, and along which axis."""
+    """An array, the rows that come behind it from number ``first`` on, and along which axis."""
 
     array: Array
     rows: Cells
     axis: int
+    first: int = 0
 
     @property
     def count(self) -> int:
-        return int(self.rows.shape[self.axis])
+        return int(self.rows.shape[self.axis]) - self.first
+
+    def key(self, rows: slice) -> tuple[slice, ...]:
+        """Return the key of some rows."""
+        return (*(slice(None),) * self.axis, rows)
 
 
 def append_cells(
@@ -73,7 +79,9 @@ def append_cells(
         arrays = _arrays(session)
         chosen = _choose_array(session, arrays, _below(place, path))
         name, axis = _choose_axis(session, chosen, dim)
-        _append_all(session, [_Growth(chosen, cells, axis)])
+        growth = _Growth(chosen, cells, axis)
+        _check_all(session, [growth])
+        _append_all(session, [growth])
         shorter = [place for place in arrays if name and _is_coordinate(place, arrays[place].spec, name)]
         return AppendReport(name, cells.shape[axis], (chosen.path,), tuple(shorter))
 
@@ -84,6 +92,7 @@ def append_dataset(
     path: str = "",
     dim: str | None = None,
     *,
+    repeated: Repeated = "error",
     source_options: Options = None,
     storage_options: Options = None,
 ) -> AppendReport:
@@ -91,8 +100,10 @@ def append_dataset(
     at ``path`` (or ``target``, or ``source``, if it is an array's own place) and the coordinate. ``source_options`` and
     ``storage_options``: of the source and of the target.
 
-    Times that are counted from another epoch are counted as those that are there. Invalid, before anything is written,
-    for missing arrays, other lengths, attributes of another meaning and labels that would no longer be in order.
+    Times that are counted from another epoch are counted as those that are there. ``repeated``: what becomes of rows
+    whose labels are there; with ``overwrite`` these stand before the others, and are written first. Invalid, before
+    anything is written, for missing arrays, other lengths, attributes of another meaning, labels that are there and
+    labels that would no longer be in order.
     """
     with (
         tree_session(source, storage_options=source_options) as (addition, added),
@@ -120,8 +131,34 @@ def append_dataset(
             _check_attributes(session, arrays[place], found, but=("units", "calendar"))
             rows = _count_times(found, _time_units(added_arrays, found), _time_units(arrays, arrays[place]))
             pairs.append(_Growth(arrays[place], rows, axis if name is None else arrays[place].dims.index(name)))
+        runs, pairs = _place_rows(session, pairs, repeated)
+        _check_all(session, pairs, is_ordered=repeated != "allow")
+        for pair in pairs:
+            for mine, theirs in runs:
+                pair.array[pair.key(theirs)] = np.asarray(pair.rows[pair.key(mine)])
         _append_all(session, pairs)
-        return AppendReport(name, pairs[0].count, tuple(places))
+        return AppendReport(name, pairs[0].count + pairs[0].first, tuple(places))
+
+
+def _place_rows(
+    session: OpenDataset, pairs: list[_Growth], repeated: Repeated
+) -> tuple[list[tuple[slice, slice]], list[_Growth]]:
+    """Return which rows go over those of the same labels, and where, with what is left to be appended. Invalid for
+    labels that are there, if that is an error, and for such behind new ones."""
+    for pair in pairs:
+        if pair.array.dims != (pair.array.name,) or pair.array.dims != (pair.array.dims[pair.axis],):
+            continue
+        with session.add_place_to_errors(pair.array.path):
+            name, labels = str(pair.array.name), np.asarray(pair.rows)
+            places = find_repeated(name, pair.array[...], labels, repeated, pair.array.units or "")
+            first = int((places >= 0).sum())
+            if repeated != "overwrite" or not first:
+                continue
+            if (places[:first] < 0).any():
+                remedy = "sort the rows, or write over those that are there first"
+                raise Invalid("rows that are there already come behind new ones", remedy=remedy)
+        return list(repeated_runs(places)), [replace(each, first=first) for each in pairs]
+    return [], pairs
 
 
 def _below(place: str, path: str) -> str:
@@ -229,7 +266,6 @@ def _count_times(rows: Array, theirs: TimeUnits | None, ours: TimeUnits | None) 
 
 def _append_all(session: OpenDataset, pairs: list[_Growth]) -> None:
     """Append to all arrays, or to none: coordinates last, so that who finds a new label finds its cells."""
-    _check_all(session, pairs)
     pairs = sorted(pairs, key=lambda pair: pair.array.dims == (pair.array.name,))
     before = [pair.array.shape for pair in pairs]
     rows = dict.fromkeys(range(len(pairs)), 0)
@@ -254,8 +290,9 @@ def _append_all(session: OpenDataset, pairs: list[_Growth]) -> None:
             raise
 
 
-def _check_all(session: OpenDataset, pairs: list[_Growth]) -> None:
-    """Raise Invalid for rows that do not fit behind an array, and for different numbers of rows."""
+def _check_all(session: OpenDataset, pairs: list[_Growth], *, is_ordered: bool = True) -> None:
+    """Raise Invalid for rows that do not fit behind an array, and for different numbers of rows. ``is_ordered``: also
+    for labels that would lose their order."""
     for pair in pairs:
         old, new = list(pair.array.shape), list(pair.rows.shape)
         if len(old) != len(new) or old[: pair.axis] + old[pair.axis + 1 :] != new[: pair.axis] + new[pair.axis + 1 :]:
@@ -263,7 +300,7 @@ def _check_all(session: OpenDataset, pairs: list[_Growth]) -> None:
             raise Invalid(message, url=session.url, node=pair.array.path, remedy="every other length must be the same")
         if isinstance(pair.rows, Array):
             _check_attributes(session, pair.array, pair.rows)
-        if pair.array.dims == (pair.array.name,):
+        if is_ordered and pair.array.dims == (pair.array.name,):
             _check_order(session, pair)
     if len({pair.count for pair in pairs}) > 1:
         counts = ", ".join(f"/{pair.array.path}: {pair.count}" for pair in pairs)
@@ -286,7 +323,7 @@ def _check_order(session: OpenDataset, pair: _Growth) -> None:
     """Raise Invalid where labels that rise or fall would not go on so: rows that come twice are found by no label."""
     if pair.array.dtype.kind not in "iufmM" or pair.rows.dtype.kind not in "iufmM":
         return
-    stored, come = pair.array[...], np.asarray(pair.rows)
+    stored, come = pair.array[...], np.asarray(pair.rows)[pair.first :]
     if len(stored) < 2 or not len(come):
         return
     seam = np.concatenate([stored[-1:], come])
@@ -294,7 +331,7 @@ def _check_order(session: OpenDataset, pair: _Growth) -> None:
         if sorted_as(stored[:-1], stored[1:]).all() and not sorted_as(seam[:-1], seam[1:]).all():
             units = f" ({pair.array.units})" if pair.array.units else ""
             message = f"the labels would no longer be in order: {come[0]} to {come[-1]} behind {stored[-1]}{units}"
-            remedy = "leave out the rows that are there already (convert --select), or use Array.append if it is meant"
+            remedy = "sort the rows (convert --select takes some of them), or say repeated='allow' (--repeated allow)"
             raise Invalid(message, url=session.url, node=pair.array.path, remedy=remedy)
 
 
@@ -308,8 +345,8 @@ def _row_slabs(pair: _Growth) -> Iterator[Values]:
         cut = rows.grid.axes[axis]
         size = cut.size_of(0) if cut.count else 1
         most = max(size, most // size * size)
-    for start in range(0, pair.count, most):
-        yield np.asarray(rows[(*(slice(None),) * axis, slice(start, start + most))])
+    for start in range(pair.first, pair.first + pair.count, most):
+        yield np.asarray(rows[pair.key(slice(start, start + most))])
 
 
 __all__ = ["AppendReport", "append_cells", "append_dataset"]

@@ -33,9 +33,10 @@ def save(
     Zarr v3 (not with ``compute=False``). For xarray objects, as in xarray's ``to_zarr``: ``group``, ``encoding`` (by
     variable, of a DataTree by path and variable; also ``chunks``, ``shards``, ``codec``, ``checksum``),
     ``unlimited_dims``, ``append_dim``, ``region`` (slices by dimension, or ``"auto"``; no need to align with chunks),
-    ``compute=False`` (gives a Delayed that writes the dask arrays). Other options as in ``open``. A plain array becomes
-    the array ``data``, with ``shards`` as in ``create_array``. Sparse arrays stay sparse, Unsupported where the format
-    has none: ``densify=True`` stores all their cells.
+    ``compute=False`` (gives a Delayed that writes the dask arrays); ``repeated`` says what becomes of rows of
+    ``append_dim`` whose labels are there: ``"error"``, ``"overwrite"`` or ``"allow"``, which keeps both. Other options
+    as in ``open``. A plain array becomes the array ``data``, with ``shards`` as in ``create_array``. Sparse arrays stay
+    sparse, Unsupported where the format has none: ``densify=True`` stores all their cells.
     Units of Quantities become the attribute ``units``. ``progress``: True for a bar on a terminal, or a function of
     ``Progress``. Invalid for what cannot be stored.
     """

@@ -78,6 +78,17 @@ def test_append_makes_an_object_longer(xdb: XarrayMongoDB, threshold: int, first
     assert no_rest(xdb)
 
 
+def test_labels_that_are_there_are_not_appended(xdb: XarrayMongoDB) -> None:
+    key = stored(xdb, days(0, 4))
+    with pytest.raises(Invalid, match=r"'time' has the label .* already, and 1 more of the 3"):
+        xdb.append(key, days(2, 3), "time")
+    assert xdb.get(key).sizes["time"] == 4
+    with pytest.raises(Invalid, match="update"):
+        xdb.append(key, days(2, 3), "time", repeated="overwrite")  # type: ignore[arg-type]
+    xdb.append(key, days(2, 3), "time", repeated="allow")
+    assert xdb.get(key).sizes["time"] == 7
+
+
 def test_append_of_sparse_cells(xdb: XarrayMongoDB) -> None:
     cells = sparse.COO.from_numpy(np.eye(6))
     for threshold in (0, 1 << 18):

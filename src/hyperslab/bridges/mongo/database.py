@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import xarray as xr
 from bson import ObjectId
@@ -321,9 +321,14 @@ class XarrayMongoDB:
         """
         return put_tasks.replace_object(self._origin(), self._current_options(), _id, x)
 
-    def append(self, _id: Id, x: xr.Dataset | xr.DataArray, dim: str) -> None:
-        """Add the cells of ``x`` along a dimension of an object. Others see all of it or nothing. Invalid, Conflict."""
-        updates.append_object(self._origin(), self._current_options(), _id, x, dim)
+    def append(
+        self, _id: Id, x: xr.Dataset | xr.DataArray, dim: str, *, repeated: Literal["error", "allow"] = "error"
+    ) -> None:
+        """Add the cells of ``x`` along a dimension of an object. Others see all of it or nothing. Invalid, Conflict.
+
+        Labels of ``dim`` that the object has are an error, unless ``repeated="allow"``; ``update`` writes over them.
+        """
+        updates.append_object(self._origin(), self._current_options(), _id, x, dim, repeated)
 
     def update(self, _id: Id, x: xr.Dataset | xr.DataArray, region: Mapping[Any, slice]) -> None:
         """Put the cells of ``x`` over those in a region of an object (positions by dimension). Invalid."""
@@ -495,9 +500,9 @@ class XarrayMongoDBAsyncIO:
         """See :meth:`XarrayMongoDB.replace`."""
         return await self._run(lambda: self._plain.replace(_id, x))
 
-    async def append(self, _id: Id, x: Any, dim: str) -> None:
+    async def append(self, _id: Id, x: Any, dim: str, *, repeated: Literal["error", "allow"] = "error") -> None:
         """See :meth:`XarrayMongoDB.append`."""
-        await self._run(lambda: self._plain.append(_id, x, dim))
+        await self._run(lambda: self._plain.append(_id, x, dim, repeated=repeated))
 
     async def update(self, _id: Id, x: Any, region: Mapping[Any, slice]) -> None:
         """See :meth:`XarrayMongoDB.update`."""

@@ -15,6 +15,7 @@ import numpy as np
 from pymongo.errors import PyMongoError
 
 from hyperslab.array.lazy_cells import is_dask_array
+from hyperslab.array.repeated_labels import Repeated, find_repeated
 from hyperslab.bridges import sparse
 from hyperslab.bridges.cancellable_tasks import CancellableTasks
 from hyperslab.bridges.mongo.origin import ObjectOrigin
@@ -157,14 +158,21 @@ class Growth:
     whole: bool = False
 
 
-def append_object(origin: ObjectOrigin, options: PutOptions, name_or_id: object, x: object, dim: str) -> None:
-    """Store the cells of ``x`` behind those of an object."""
+def append_object(
+    origin: ObjectOrigin, options: PutOptions, name_or_id: object, x: object, dim: str, repeated: Repeated = "error"
+) -> None:
+    """Store the cells of ``x`` behind those of an object. ``repeated``: what becomes of rows whose labels are there."""
     with _hold_readable_object(origin, name_or_id) as (here, meta, owner):
         plan = _plan_change(meta, options, x)
         names = [name for name, variable in meta.variables.items() if dim in variable.dims]
         grown = {name: _plan_growth(here, options, meta, name, plan, dim) for name in names}
         if not grown:
             raise Invalid(f"the object has no dimension {dim!r}", key=str(meta.id))
+        if repeated == "overwrite":
+            raise Invalid("repeated='overwrite' of an object", remedy="update() writes over cells that are there")
+        if dim in grown and meta.variables[dim].dims == (dim,) and not meta.variables[dim].sparse:
+            labels = np.asarray(_matching_cells(dim, meta.variables[dim], plan, 0))
+            find_repeated(dim, np.asarray(read_cells(here, meta, dim)), labels, repeated)
         variables = {name: growth.variable for name, growth in grown.items()}
         longer = with_variables(meta, variables)
         check_object(longer, origin.uri)

@@ -2,7 +2,7 @@
 
 - ``engine``: the entry point that ``xarray.open_dataset`` finds; ``accessors``: ``ds.hyperslab.save``
 - ``reading``: a group or array as a lazy Dataset; ``stacking``: many arrays of one kind as one
-- ``saving``: ``save`` and its modes; ``writing``: new variables, appended rows, regions; ``cells``: their cells
+- ``saving``: ``save`` and its modes; ``writing``: new variables and regions, ``append``: rows; ``cells``: their cells
 - ``encoding``: variables as they are stored; ``dtypes``: types of both sides
 - ``storable``, ``fitting``: what is refused before anything is written: of any format, of what is there
 """

@@ -12,14 +12,15 @@ import xarray as xr
 from xarray.namedarray.pycompat import is_chunked_array
 
 from hyperslab import api
+from hyperslab.array.repeated_labels import Repeated
 from hyperslab.bridges.overlaps import is_made_of
 from hyperslab.bridges.pint import is_quantity, split
+from hyperslab.bridges.xarray.append import append
 from hyperslab.bridges.xarray.cells import DelayedWrite, write_delayed
 from hyperslab.bridges.xarray.encoding import Encoding
 from hyperslab.bridges.xarray.storable import check_chunks, check_storable
 from hyperslab.bridges.xarray.writing import (
     NewArrayOptions,
-    append,
     detached,
     names_of,
     replacing,
@@ -52,6 +53,7 @@ def save_xarray(
     group: str | None = None,
     encoding: Mapping[Any, Any] | None = None,
     append_dim: str | None = None,
+    repeated: Repeated = "error",
     region: Mapping[str, Any] | Literal["auto"] | None = None,
     unlimited_dims: str | Iterable[Hashable] | None = None,
     compute: bool = True,
@@ -63,7 +65,7 @@ def save_xarray(
     format = _format_name(format, zarr_format)
     mode = mode or ("a" if append_dim is not None else "r+" if region is not None else "x")
     mode = "x" if mode == "w-" else mode
-    _check_arguments(obj, mode, append_dim, region, group, encoding)
+    _check_arguments(obj, mode, append_dim, region, group, encoding, repeated)
     path = normalize(group or "")
     datasets = _datasets(obj)
     check_storable(datasets.values())
@@ -85,7 +87,7 @@ def save_xarray(
             delayed = _save_new(url, datasets, format, mode == "w", how, options)
         elif append_dim is not None or region is not None:
             with api.open_group(url, "r+", format=format, path=path, **options) as root:
-                delayed = _save_part(root, datasets[""], append_dim, region, how)
+                delayed = _save_part(root, datasets[""], append_dim, region, how, repeated)
         else:
             made = mode != "r+" and not Location.of(url, options.get("storage_options")).exists()
             how_opened = api.add_consolidated(Location.of(url), format, options) if made else options
@@ -147,12 +149,12 @@ def _unlimited(dims: str | Iterable[Hashable] | None, datasets: Iterable[xr.Data
 
 
 def _save_part(
-    root: Group, dataset: xr.Dataset, append_dim: str | None, region: Any, how: NewArrayOptions
+    root: Group, dataset: xr.Dataset, append_dim: str | None, region: Any, how: NewArrayOptions, repeated: Repeated
 ) -> list[DelayedWrite]:
     """Write rows behind, or cells within, what is there."""
     _check_delay(root, how)
     if append_dim is not None:
-        return append(root, dataset, append_dim, how)
+        return append(root, dataset, append_dim, how, repeated)
     return _compute(write_region(root, dataset, region, how), how)
 
 
@@ -164,7 +166,9 @@ def _compute(delayed: list[DelayedWrite], how: NewArrayOptions) -> list[DelayedW
     return []
 
 
-def _check_arguments(obj: Any, mode: str, append_dim: Any, region: Any, group: Any, encoding: Any) -> None:
+def _check_arguments(
+    obj: Any, mode: str, append_dim: Any, region: Any, group: Any, encoding: Any, repeated: Repeated
+) -> None:
     if mode not in ("x", "w", "a", "r+"):
         raise Invalid(f"mode {mode!r}", remedy="a mode is one of x, w, a, r+")
     if group is not None and not isinstance(group, str):
@@ -172,6 +176,8 @@ def _check_arguments(obj: Any, mode: str, append_dim: Any, region: Any, group: A
     if encoding is not None and not isinstance(encoding, Mapping):
         remedy = "give a mapping, such as {'air': {'dtype': 'i2', 'scale_factor': 0.1}}"
         raise Invalid(f"encoding={encoding!r}", remedy=remedy)
+    if append_dim is None and repeated != "error":
+        raise Invalid(f"repeated={repeated!r} without append_dim", remedy="it is about rows that are appended")
     if append_dim is None and region is None:
         return
     if append_dim is not None and region is not None:

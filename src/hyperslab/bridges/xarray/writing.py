@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import warnings
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from numbers import Integral
 from operator import mod
@@ -15,11 +15,11 @@ import numpy as np
 import xarray as xr
 from xarray.namedarray.pycompat import is_chunked_array
 
-from hyperslab.array import Array, growth
+from hyperslab.array import Array
 from hyperslab.array.lazy_cells import is_any_sparse
 from hyperslab.array.narrowing import require_fit
 from hyperslab.bridges.sparse import fill_of
-from hyperslab.bridges.xarray.cells import DelayedWrite, cells_of, with_length, write_now
+from hyperslab.bridges.xarray.cells import DelayedWrite, with_length, write_now
 from hyperslab.bridges.xarray.encoding import CF, DECODED, Encoding, encoded, plain_attrs
 from hyperslab.bridges.xarray.fitting import check_dims, check_meaning, check_names, fits_text, same_kind
 from hyperslab.bridges.xarray.reading import indexed, open_group, stored_attrs
@@ -34,7 +34,6 @@ from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import as_data_type
 from hyperslab.model.guessing import meant
 from hyperslab.model.spec import GroupSpec
-from hyperslab.stores.base import Store
 
 # -- where the cells of a Dataset belong in what is there: slices by dimension, chosen or found by labels --------------
 
@@ -93,8 +92,6 @@ def _place_along(dim: str, dataset: xr.Dataset, existing: xr.Dataset) -> slice:
 
 _OF_CELLS = ("units", FILL_VALUE, *DECODED)
 """Attributes that tell what the stored cells mean."""
-# The lock range of a group into which rows are put, apart from those of chunks and keys.
-_APPENDING = (1 << 62) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +117,7 @@ class NewArrayOptions:
 
 def write_new(group: Group, dataset: xr.Dataset, how: NewArrayOptions) -> list[DelayedWrite]:
     """Make every variable a new array of a new or empty group; return the dask arrays that are left."""
-    variables, attrs = _encode_for(group, dataset, how.encoding)
+    variables, attrs = encode_for(group, dataset, how.encoding)
     _check_sparse(group, variables, densify=how.densify)
     unlimited = _unlimited(dataset) if how.unlimited is None else how.unlimited
     dims = tuple(
@@ -134,7 +131,7 @@ def write_new(group: Group, dataset: xr.Dataset, how: NewArrayOptions) -> list[D
     return write_now((arrays[name], variable, ...) for name, variable in variables.items())
 
 
-def _encode_for(
+def encode_for(
     group: Group, dataset: xr.Dataset, encoding: Encoding | None = None
 ) -> tuple[dict[str, xr.Variable], dict[str, Any]]:
     """Return variables and attributes of the group as its format stores them.
@@ -222,7 +219,7 @@ def write_over(group: Group, dataset: xr.Dataset, how: NewArrayOptions) -> Itera
 
     Yields the dask arrays that are left; what is made anew takes its place when the block ends.
     """
-    variables, attrs = _encode_for(group, detached(dataset, group.url), how.encoding)
+    variables, attrs = encode_for(group, detached(dataset, group.url), how.encoding)
     for dim, size in dataset.sizes.items():
         known = group.dims.get(str(dim))
         if known is not None and known.size != size:
@@ -279,89 +276,16 @@ def detached(dataset: xr.Dataset, url: str) -> xr.Dataset:
     return result
 
 
-def append(group: Group, dataset: xr.Dataset, dim: str, how: NewArrayOptions) -> list[DelayedWrite]:
-    """Add rows behind the last of ``dim`` in every variable that has it; the new shapes are published together.
-
-    New variables without ``dim`` are made; those that exist stay as they are.
-    """
-    with _appending(group):
-        existing = _existing(group)
-        rest = [name for name in dataset.variables if dim not in dataset[name].dims]
-        rows = dataset.drop_vars(rest)
-        if dim not in rows.dims:
-            raise Invalid(f"nothing to append along {dim!r}", remedy=f"there are {tuple(dataset.dims)}")
-        _check_lengths(group, existing, rows, dim)
-        _check_labels(existing, dataset, dim)
-        variables, _ = _encode_for(group, _as_stored(group, detached(rows, group.url), existing, how))
-        pairs: list[tuple[Any, xr.Variable]] = [(group[name], variable) for name, variable in variables.items()]
-        for name, (array, variable) in zip(variables, pairs, strict=True):
-            check_dims(name, variable, array, dim)
-            check_meaning(name, rows.variables[name], variable, array)
-        fresh = [name for name in rest if name not in existing.variables]
-        if not fresh:
-            _append_all(group, pairs, dim)
-            return []
-        with write_over(group, dataset[fresh], how) as delayed:
-            _append_all(group, pairs, dim, delayed if how.compute else ())
-        return [] if how.compute else delayed
-
-
-def _append_all(
-    group: Group, pairs: list[tuple[Any, xr.Variable]], dim: str, beside: Iterable[DelayedWrite] = ()
-) -> None:
-    """Add rows to all arrays, or none: those that have theirs when another one fails lose them again. ``beside``: dask
-    arrays that are written with them."""
-    before = [(array, array.shape) for array, _ in pairs]
-    lazies = [each for each in pairs if is_chunked_array(each[1]._data)]
-    try:
-        with group.batch():
-            if lazies or beside:
-                _append_together(lazies, dim, beside)
-            for array, variable in pairs:
-                if not is_chunked_array(variable._data):
-                    array.append(cells_of(variable, array.dtype), dim)
-    except BaseException as error:
-        for array, shape in before:
-            with suppress(HyperslabError):  # of a file that is written whole nothing is kept
-                array.resize(shape)
-        if isinstance(error, Invalid | Unsupported):
-            known = group.dims.get(dim)
-            is_fixed = known is not None and not known.unlimited
-            if is_fixed and Feature.UNLIMITED in group._session.format.features:
-                advice = f"save it with ds.encoding['unlimited_dims'] = {{{dim!r}}}"
-                error.remedy = "; ".join(filter(None, (error.remedy, advice)))
-        raise
-
-
-def _append_together(lazies: Iterable[tuple[Array, xr.Variable]], dim: str, beside: Iterable[DelayedWrite]) -> None:
-    """Add rows of dask arrays, in a batch: what their graphs share is computed once; then new shapes are published."""
-    from hyperslab.bridges import dask
-
-    with ExitStack() as stack:
-        writes: list[Any] = [each.arguments for each in beside]
-        for array, variable in lazies:
-            session, path = array._session, array.path
-            stack.enter_context(session.add_place_to_errors(path))
-            stack.enter_context(session.lock_node(path))
-            session.refresh(path)
-            batched = session.format.traits.shares_lengths
-            rows = growth.appending(session, path, variable.shape, variable.dims.index(dim), is_batched=batched)
-            writes.append((stack.enter_context(rows), cells_of(variable, array.dtype), None))
-        dask.write_together(writes)
-    for array, _ in lazies:
-        array.refresh()
-
-
 def write_region(
     group: Group, dataset: xr.Dataset, region: Mapping[str, Any] | Literal["auto"] | None, how: NewArrayOptions
 ) -> list[DelayedWrite]:
     """Write cells within ``region`` of what is there; ``auto``: where the coordinates are the same; None: all cells."""
-    existing = _existing(group)
+    existing = read_existing(group)
     missing = [name for name in dataset.variables if name not in existing.variables]
     if missing:
         raise Invalid(f"variables that are not there: {missing}", remedy="write them with mode='a' first")
     key = {} if region is None else resolve_region(region, dataset, existing)
-    variables, _ = _encode_for(group, _as_stored(group, detached(dataset, group.url), existing, how))
+    variables, _ = encode_for(group, as_stored(group, detached(dataset, group.url), existing, how))
     writes = []
     for name, variable in variables.items():
         array: Any = group[name]
@@ -492,14 +416,14 @@ def _own_chunks(variable: xr.Variable, how_encoded: Mapping[str, Any]) -> Any:
 # -- what is there ------------------------------------------------------------------------------------------------
 
 
-def _existing(group: Group) -> xr.Dataset:
+def read_existing(group: Group) -> xr.Dataset:
     group._session.refresh(group.path)
     for _, array in group.arrays():
         array.refresh()
     return indexed(open_group(group))
 
 
-def _as_stored(group: Group, dataset: xr.Dataset, existing: xr.Dataset, how: NewArrayOptions) -> xr.Dataset:
+def as_stored(group: Group, dataset: xr.Dataset, existing: xr.Dataset, how: NewArrayOptions) -> xr.Dataset:
     """Return the dataset with the encoding of what is there, which the new cells must share (units, scale, dtype)."""
     if how.encoding:
         taken = [name for name in how.encoding if name in existing.variables]
@@ -534,67 +458,3 @@ def _as_wide(cells: xr.DataArray, stored: np.dtype) -> xr.DataArray:
         cells = cells.copy(data=np.strings.encode(np.asarray(cells.values, "U"), "utf-8"))
     is_shorter = cells.dtype.kind == "S" and cells.dtype.itemsize < stored.itemsize
     return cells.astype(stored) if is_shorter else cells
-
-
-def _check_lengths(group: Group, existing: xr.Dataset, rows: xr.Dataset, dim: str) -> None:
-    """Raise Invalid unless every variable along ``dim`` is appended to, and all are of one length before."""
-    missing = [name for name in rows.variables if name not in existing.variables]
-    if missing:
-        raise Invalid(f"variables that are not there: {missing}", remedy="write them with mode='a' first")
-    left = [name for name in existing.variables if dim in existing[name].dims and name not in rows.variables]
-    if links := dict(group.links()):
-        appended = _distinct_places(group, rows, links)
-        left = [name for name in left if _place(group, name) not in appended]
-    if left:
-        raise Invalid(f"variables with {dim!r} that are not appended to: {left}", remedy="append to all of them")
-    lengths = {str(name): existing[name].sizes[dim] for name in rows.variables}
-    if len(set(lengths.values())) != 1:
-        message = f"the arrays have different lengths along {dim!r}: {lengths}"
-        raise Invalid(message, url=group.url, node=group.path, remedy="resize() them to one length first")
-
-
-def _distinct_places(group: Group, rows: xr.Dataset, links: Container[str]) -> set[tuple[str, str]]:
-    """Return the URL and path of each array; Invalid for two names, one of them a link, of one array."""
-    places: dict[tuple[str, str], Any] = {}
-    for name in rows.variables:
-        other = places.setdefault(_place(group, name), name)
-        if other != name:
-            link = name if str(name) in links else other
-            message = f"{other!r} and {name!r} are one array, which rows cannot be appended to twice"
-            raise Invalid(message, url=group.url, node=group.path, remedy=f"leave the link out: drop_vars({link!r})")
-    return set(places)
-
-
-def _place(group: Group, name: Any) -> tuple[str, str]:
-    array = group[str(name)]
-    return array.url, array.path
-
-
-def _check_labels(existing: xr.Dataset, dataset: xr.Dataset, dim: str) -> None:
-    """Raise Invalid for labels of other dimensions that are not the stored ones, and where ``dim`` loses its order."""
-    for name, index in dataset.indexes.items():
-        if name == dim or name not in existing.indexes:
-            continue
-        if not index.equals(existing.indexes[name]):
-            remedy = "select or reindex what is to be appended, so that the labels are the stored ones"
-            raise Invalid(f"the labels of {name!r} are not those that are stored", remedy=remedy)
-    if dim not in dataset.indexes or dim not in existing.indexes or len(existing.indexes[dim]) < 2:
-        return
-    stored = existing.indexes[dim]
-    after = stored[-1:].append(dataset.indexes[dim])
-    for direction in ("is_monotonic_increasing", "is_monotonic_decreasing"):
-        if getattr(stored, direction) and not getattr(after, direction):
-            remedy = "sort the rows, write those that exist by region='auto', or use Array.append if this is meant"
-            raise Invalid(f"{dim!r} would no longer be sorted: {after[1]} behind {after[0]}", remedy=remedy)
-
-
-def _appending(group: Group) -> AbstractContextManager[None]:
-    """Hold the group against other appenders, where its store can."""
-    store: Store | None = group.store
-    timeout = group._session.settings.lock_timeout
-    if store is None:
-        return nullcontext()
-    if store.traits.locks_chunks:
-        return store.lock_chunks(group.path, [_APPENDING], timeout)
-    # a bucket: a lease of its own, since the group's is taken to publish the shapes
-    return store.lock_node(f"{group.path}/.append".lstrip("/"), timeout)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
+from hyperslab.array.repeated_labels import CHOICES, Repeated
 from hyperslab.chunks.auto import SHARD_WORDS
 from hyperslab.cli.arguments import (
     TypedSelection,
@@ -153,6 +154,13 @@ _NPY = ".npy"
 @click.argument("source")
 @click.option("--dim", metavar="NAME", help="The dimension that gets longer; else the unlimited one, or the first.")
 @click.option("--path", default="", metavar="PATH", help="Only this array of TARGET, with its coordinate.")
+@click.option(
+    "--repeated",
+    type=click.Choice(CHOICES),
+    default="error",
+    show_default=True,
+    help="What becomes of rows of a dataset whose labels TARGET has.",
+)
 @storage_option("--src-option", "SOURCE")
 @storage_option("--dst-option", "TARGET")
 @json_option
@@ -161,6 +169,7 @@ def append_command(
     source: str,
     dim: str | None,
     path: str,
+    repeated: Repeated,
     src_option: dict[str, object] | None,
     dst_option: dict[str, object] | None,
     as_json: bool,
@@ -173,7 +182,8 @@ def append_command(
         if source.endswith(_NPY):
             done = append_cells(target, _load(source), path, dim, storage_options=dst_option)
         else:
-            done = append_dataset(target, source, path, dim, source_options=src_option, storage_options=dst_option)
+            sides = {"source_options": src_option, "storage_options": dst_option}
+            done = append_dataset(target, source, path, dim, repeated=repeated, **sides)
     if as_json:
         print_json("append", target=target, **asdict(done))
         return

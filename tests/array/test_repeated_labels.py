@@ -1,0 +1,43 @@
+"""Which labels of new rows are there already, and where."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hyperslab.array.repeated_labels import find_repeated, repeated_runs
+from hyperslab.errors import Invalid
+
+
+@given(st.lists(st.integers(0, 20), unique=True), st.lists(st.integers(0, 20), unique=True))
+def test_labels_are_found_as_by_a_look_at_all(stored: list[int], labels: list[int]) -> None:
+    places = find_repeated("x", np.array(stored, "i8"), np.array(labels, "i8"), "overwrite")
+    assert places.tolist() == [stored.index(each) if each in stored else -1 for each in labels]
+    written = {}
+    for mine, theirs in repeated_runs(places):
+        assert mine.stop - mine.start == theirs.stop - theirs.start > 0
+        written.update(zip(range(mine.start, mine.stop), range(theirs.start, theirs.stop), strict=True))
+    assert written == {row: place for row, place in enumerate(places.tolist()) if place >= 0}
+
+
+def test_the_error_names_the_label_and_the_remedy() -> None:
+    days = np.array(["2026-01-01", "2026-01-02", "2026-01-03"], "M8[D]")
+    with pytest.raises(
+        Invalid, match="'time' has the label 2026-01-02 already, and 1 more of the 3 that come"
+    ) as caught:
+        find_repeated("time", days, days + 1, "error")
+    assert "overwrite" in str(caught.value)
+    assert find_repeated("time", days, days + 3, "error").tolist() == [-1, -1, -1]
+    with pytest.raises(Invalid, match="error, allow, overwrite"):
+        find_repeated("time", days, days, "replace")  # type: ignore[arg-type]
+
+
+def test_labels_that_are_of_other_kinds_are_not_there() -> None:
+    words = np.array(["a", "b"], object)
+    assert find_repeated("x", words, np.array(["b", "c"], object), "allow").tolist() == [1, -1]
+    assert find_repeated("x", words, np.array([1, 2]), "error").tolist() == [-1, -1]
+    nan = np.array([1.0, np.nan])
+    assert find_repeated("x", nan, np.array([np.nan]), "error").tolist() == [-1]
+    assert find_repeated("x", nan[:0], nan, "error").tolist() == [-1, -1]
