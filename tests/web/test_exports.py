@@ -95,6 +95,30 @@ def test_a_file_that_nobody_waits_for_is_not_made(tmp_path: Path) -> None:
             assert answers == []
 
 
+def test_times_and_short_floats_in_netcdf(tmp_path: Path) -> None:
+    times = np.array(["2000-01-01T12", "NaT", "1969-12-31T23"], "M8[h]")
+    kinds = {
+        "when": times,
+        "fine": times.astype("M8[ns]") + np.timedelta64(1, "ns"),
+        "long": np.array([90, -1], "m8[m]"),
+        "half": np.array([0.5, 65504, np.nan], "f2"),
+    }
+    with hs.create(tmp_path / "a.zarr") as root:
+        for name, cells in kinds.items():
+            root.create_array(name, data=cells, dims=(f"of_{name}",))
+    found = {}
+    with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        for name in kinds:
+            path = tmp_path / f"{name}.nc"
+            path.write_bytes(export(client, node=f"/{name}", format="netcdf").content)
+            with hs.open(path) as root:
+                found[name] = np.asarray(root[name].decoded()[...])
+    np.testing.assert_array_equal(found["when"], times)
+    np.testing.assert_array_equal(found["fine"], kinds["fine"])
+    assert (found["long"].dtype.kind, found["long"].tolist()) == ("i", [90 * 60, -60])
+    assert (found["half"].dtype, found["half"].tolist()[:2]) == (np.dtype("f4"), [0.5, 65504.0])
+
+
 def test_truth_values_in_netcdf(client: httpx.Client, tmp_path: Path) -> None:
     path = tmp_path / "mask.nc"
     path.write_bytes(export(client, node="/mask", format="netcdf").content)

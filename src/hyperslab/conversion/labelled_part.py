@@ -288,11 +288,33 @@ def save_dataset(part: LabelledPart, url: str) -> None:
             root.create_array(dim, data=_plain_text(axis.cells), dims=(dim,) if axis.cells.ndim else (), attrs=attrs)
         for each, found in {**others, name: part}.items():
             attrs, cells = _without_others(found.attrs, written), _plain_text(found.cells)
-            if root._session.format.traits.netcdf_attributes:  # neither truth values, nor mappings in attributes
-                if cells.dtype.kind == "b":
-                    cells, attrs = cells.astype("i1"), attrs | {"dtype": "bool"}
+            if root._session.format.traits.netcdf_attributes:
+                cells, attrs = _as_netcdf_cells(cells, attrs)
                 attrs = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in attrs.items()}
             root.create_array(each, data=cells, dims=found.dims, attrs=attrs)
+
+
+_TIME_UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+
+
+def _as_netcdf_cells(cells: Values, attrs: dict[str, object]) -> tuple[Values, dict[str, object]]:
+    """Return cells of a type that netCDF has, with the attributes by which readers understand them: it has neither
+    truth values, nor times of NumPy, nor floats of 16 bits."""
+    kind = cells.dtype.kind
+    if kind == "b":
+        return cells.astype("i1"), attrs | {"dtype": "bool"}
+    if kind == "f" and cells.dtype.itemsize == 2:
+        return cells.astype("f4"), attrs
+    if kind not in "mM":
+        return cells, attrs
+    unit = np.datetime_data(cells.dtype)[0]
+    unit = unit if unit in _TIME_UNITS else "s"
+    found: dict[str, object] = {**attrs, "units": _TIME_UNITS[unit]}
+    if kind == "M":
+        found |= {"units": f"{_TIME_UNITS[unit]} since 1970-01-01", "calendar": "proleptic_gregorian"}
+    if np.isnat(cells).any():
+        found["_FillValue"] = np.iinfo("i8").min  # which is how NumPy stores what is no time
+    return cells.astype(f"{kind}8[{unit}]").astype("i8"), found
 
 
 def _plain_text(cells: Values) -> Values:
