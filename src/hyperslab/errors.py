@@ -282,3 +282,7 @@ class MemoryLimit(HyperslabError, MemoryError):
     """The result or a chunk would need more memory than allowed; nothing was allocated."""
 
     advice = "select less at a time, or give the process more memory"
+
+
+DAMAGE = (CorruptChunk, FormatError, MissingChunks, TilesFailed)
+"""Errors that say that what is stored is not whole."""

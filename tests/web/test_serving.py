@@ -28,7 +28,9 @@ from raw_requests import port_of, request, send
 import hyperslab as hs
 from hyperslab.stores import MemoryStore
 from hyperslab.stores.location import Location
-from hyperslab.web import guard, zarr_view
+from hyperslab.web import zarr_view
+from hyperslab.web.guard import Limits
+from hyperslab.web.server import start_server
 from hyperslab.web.zarr_view import ZarrView
 
 CELLS = np.arange(4000, dtype="i4").reshape(40, 100)
@@ -390,8 +392,9 @@ def test_too_many_at_once_are_told_to_come_back(folder: Path, monkeypatch: pytes
     held = threading.Event()
     read = ZarrView.read
     monkeypatch.setattr(ZarrView, "read", lambda *given: held.wait(10) and read(*given))
-    monkeypatch.setattr(guard.Limits.__init__, "__defaults__", (4096, 16384, 3, 2, 120.0, 0.2, 1 << 20, 1 << 20))
-    with hs.serve(folder / "a.zarr", token="") as server, ThreadPoolExecutor(6) as pool:
+    limits = Limits(per_client=3, at_once=2, waiting=0.2)
+    where = Location.of(folder / "a.zarr")
+    with start_server([where], token="", limits=limits) as server, ThreadPoolExecutor(6) as pool:
         client = httpx.Client(base_url=server.address)
         asked = [pool.submit(client.get, "/zarr/a.zarr/zarr.json") for _ in range(6)]
         refused = list(islice(as_completed(asked, timeout=20), 4))  # two are worked on

@@ -16,7 +16,10 @@ from hostile_requests import DOCUMENT, GARBAGE
 from raw_requests import TOKEN, ServerProcess, port_of, request, send, server_process
 
 import hyperslab as hs
-from hyperslab.web import connections, guard, zarr_view
+from hyperslab.stores.location import Location
+from hyperslab.web import connections, zarr_view
+from hyperslab.web.guard import Limits
+from hyperslab.web.server import start_server
 
 CELLS = np.arange(4000, dtype="i4").reshape(40, 100)
 
@@ -152,12 +155,13 @@ def test_chunks_that_nobody_reads_are_bounded(tmp_path: Path, monkeypatch: pytes
         assert found.status_code == 200
 
 
-def test_who_has_much_to_read_may_not_ask_for_more(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard.Limits.__init__, "__defaults__", (4096, 16384, 256, 64, 120.0, 30.0, 3 << 20, 9 << 20))
+def test_who_has_much_to_read_may_not_ask_for_more(folder: Path) -> None:
+    limits = Limits(unread=3 << 20, unread_by_all=9 << 20)
     with hs.create(folder.parent / "large.zarr") as root:
         root.create_array("x", data=np.random.default_rng(0).random((1024, 1024)), chunks=(512, 512))
     query = "node=/x&y=dim_0&width=1024&height=1024"
-    with hs.serve(folder.parent / "large.zarr", token="") as server, ExitStack() as stack:
+    where = Location.of(folder.parent / "large.zarr")
+    with start_server([where], token="", limits=limits) as server, ExitStack() as stack:
         statuses = []
         for _ in range(4):
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", port_of(server.address)), 20))

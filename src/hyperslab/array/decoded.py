@@ -28,7 +28,7 @@ from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.positional import outer, select
 
 # -- what other arrays tell about one ----------------------------------------------------------------------------------
-# Whether its characters are texts, which clock its bounds keep.
+# That its characters are texts, and which clock its bounds keep.
 
 
 def is_text(session: OpenDataset, path: str, spec: ArraySpec) -> bool:
@@ -194,7 +194,7 @@ class Decoded:
     def dtype(self) -> NumpyDType:
         """The dtype of the cells.
 
-        Whether times are ``datetime64[ns]`` or objects depends on the cells: the first and the last one are read.
+        Times are ``datetime64[ns]`` or objects by what the cells are: the first and the last one are read.
         """
         if self._dtype is None:
             how, shape = self._how, self._array.spec.shape

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -21,6 +22,7 @@ from hyperslab.formats.base import Feature, Format, Reader, Writer
 from hyperslab.formats.opening import FormatChoice, UserMode, check_option_names, choose_format
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.base import Stamp
 from hyperslab.stores.credentials import plain_options
 from hyperslab.stores.forks import call_after_fork
 from hyperslab.stores.location import Location, Probe
@@ -69,6 +71,27 @@ class LinkedDatasets:
         """Let a dataset go on by itself: it is not closed with the others."""
         with self._lock:
             self._others = {key: other for key, other in self._others.items() if other.reader is not session.reader}
+
+
+def close_readers(reader: Reader, linked: LinkedDatasets) -> None:
+    """Let go of a dataset that was only read, which has nothing to lose, and of those that its links lead to."""
+    for each in (reader, linked):
+        with suppress(HyperslabError):
+            each.close()
+
+
+def file_stamp(where: Location) -> Stamp | None:
+    """Return the version of the file that a dataset is; None where it is none."""
+    path = where.path
+    if path is None or where.scheme == "reference":
+        return None
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    # a folder's own time says nothing of what lies deeper
+    is_file = where.scheme != "file" or stat.S_ISREG(status.st_mode)
+    return (status.st_size, status.st_mtime_ns, status.st_ino) if is_file else None
 
 
 def _key(place: Location) -> str:

@@ -24,8 +24,8 @@ from hyperslab.codecs.registry import parse_codec
 from hyperslab.conversion.losses import Loss, fallback_type, is_left_out, target_cell_type
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.selection import select_labels
-from hyperslab.conversion.source_nodes import DAMAGE, SourceNode
-from hyperslab.errors import HyperslabError, MissingLibrary, Unsupported
+from hyperslab.conversion.source_nodes import SourceNode
+from hyperslab.errors import DAMAGE, HyperslabError, MissingLibrary, Unsupported
 from hyperslab.formats.base import Feature, Format
 from hyperslab.formats.codec_kinds import COMPRESSORS, inner_codecs
 from hyperslab.formats.dimension_suffix import add_suffix

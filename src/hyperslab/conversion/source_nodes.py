@@ -24,14 +24,12 @@ from hyperslab.conversion.losses import Features, target_cell_type
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.selection import ArraySelection, Select, check_dimensions, pick
 from hyperslab.errors import (
-    CorruptChunk,
+    DAMAGE,
     FormatError,
     HyperslabError,
     Invalid,
-    MissingChunks,
     NodeNotFound,
     Problem,
-    TilesFailed,
     Unsupported,
 )
 from hyperslab.formats.base import Feature, Format
@@ -246,9 +244,6 @@ def add_missing_markers(session: OpenDataset, items: list[SourceNode], format: F
 
 # -- damage ------------------------------------------------------------------------------------------------------------
 
-
-DAMAGE = (CorruptChunk, FormatError, MissingChunks, TilesFailed)
-"""Errors that say that what is stored is not whole."""
 
 _REMEDY = "skip_damaged=True (--skip-damaged) copies the rest"
 _SETTINGS = Settings(cache_bytes=0)  # every chunk is read once

@@ -147,7 +147,8 @@ def _read_lists(
         edges = edges if start else [0, *edges]
         length = (inner[0] if inner else data).shape[0]
         if any(not 0 <= low <= high <= length for low, high in pairwise(edges)):
-            raise FormatError("the ends of its rows make no sense", node=index.path, url=index.url)
+            remedy = "read the arrays of its other columns one by one, or write this index anew"
+            raise FormatError("the ends of its rows make no sense", node=index.path, url=index.url, remedy=remedy)
         below = [(low, high if most is None else min(high, low + most)) for low, high in pairwise(edges)]
         rows = _read_lists(tuple(inner), data, below, most, shape) if inner else _read_ranges(data, below, shape)
         found.append(list(rows))

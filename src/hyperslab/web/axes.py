@@ -39,6 +39,14 @@ def find_axis(array: Array, name: str) -> int:
     return names.index(name)
 
 
+def find_position(array: Array, name: str, place: int) -> int:
+    """Return which dimension a name means, of which a position is chosen; Invalid where it has no such position."""
+    axis = find_axis(array, name)
+    if not 0 <= place < array.shape[axis]:
+        raise Invalid(f"{name} has no position {place}", remedy=f"it has {array.shape[axis]}, from 0 on")
+    return axis
+
+
 # -- what is shown of an axis ------------------------------------------------------------------------------------------
 
 
@@ -210,7 +218,7 @@ def _labels_of_cells(path: str | None, name: str, cells: Values, attrs: Mapping[
     units = cut_text(units.rstrip("\0"))[0] if isinstance(units, str) else None
     known = AxisLabels(path, units, None if clock is None else clock.calendar, role_of(name, attrs))
     with suppress(HyperslabError):
-        labels = _plain_labels(cf.apply(cf.decoding(cells.dtype, attrs), cells))
+        labels = _plain_labels(cf.decode(cells, attrs))
         is_counted = clock is not None and cells.dtype.kind in "iuf"
         return replace(known, labels=labels, values=to_json_value(cells) if is_counted else None)
     return replace(known, labels=_plain_labels(cells))

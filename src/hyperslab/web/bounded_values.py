@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.array import Array
+from hyperslab.array.decoded import value_units
 from hyperslab.array.plain_values import to_json_value
 from hyperslab.stores.credentials import redact_text
 
@@ -25,6 +27,12 @@ def cut_text(text: str, most: int = MOST_LETTERS) -> tuple[str, str | None]:
 def public_text(text: str, most: int = MOST_LETTERS) -> str:
     """Return what an error or another library says, without secrets, and of a long text the beginning."""
     return cut_text(redact_text(text), most)[0]
+
+
+def shown_units(array: Array) -> tuple[str | None, str | None]:
+    """Return the units of decoded cells, and those of stored ones, as they are told."""
+    decoded, stored = (units and cut_text(units)[0] for units in value_units(array))
+    return decoded, stored
 
 
 def plain(value: object, most: int = MOST_ITEMS, letters: int = MOST_LETTERS) -> tuple[Any, str | None]:

@@ -130,5 +130,5 @@ def _as_degrees(coordinate: Array, cells: Values) -> Values:
     """Return stored longitudes or latitudes in degrees; missing ones are NaN."""
     attrs = dict(with_missing(coordinate._session, coordinate.spec))
     units = attrs.pop("units", None)
-    degrees = as_numbers(cf.apply(cf.decoding(cells.dtype, attrs), cells)).astype("f8")
+    degrees = as_numbers(cf.decode(cells, attrs)).astype("f8")
     return np.asarray(np.degrees(degrees) if units in RADIANS else degrees)

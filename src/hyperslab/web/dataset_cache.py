@@ -16,20 +16,18 @@ from itertools import islice
 from weakref import finalize
 
 from hyperslab.array import Array
-from hyperslab.array.session import LinkedDatasets, OpenDataset, open_session
+from hyperslab.array.session import LinkedDatasets, OpenDataset, close_readers, file_stamp, open_session
 from hyperslab.chunks.settings import Settings
 from hyperslab.database import Array as DatabaseArray
 from hyperslab.database import Collection
 from hyperslab.database.collection import collection_of
 from hyperslab.database.typed_conditions import parse_conditions
 from hyperslab.errors import ExternalLinkRefused, HyperslabError, Invalid
-from hyperslab.formats.base import Reader
 from hyperslab.group.links import follow
 from hyperslab.model.paths import child, normalize
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Stamp
 from hyperslab.stores.location import Location
-from hyperslab.web.zarr_view import file_stamp
 
 # Of each open dataset chunks are kept of which a part was shown: the next frame of a film, or the next value under the
 # pointer, is mostly in them. A chunk larger than the limit is refused, so that one request cannot take all memory.
@@ -161,7 +159,7 @@ class DatasetCache:
         opened = time.monotonic()
         session = open_session(where, "r", None, _SETTINGS, {})
         session = replace(session, linked=_ServedLinks(self._is_served))
-        finalize(session, _close, session.reader, session.linked)
+        finalize(session, close_readers, session.reader, session.linked)
         made = _Open(session, file, opened)
         with self._mutex:
             self._open[key] = made
@@ -169,9 +167,3 @@ class DatasetCache:
             while len(self._open) > _MOST_OPEN:
                 self._open.popitem(last=False)
         return made
-
-
-def _close(reader: Reader, linked: LinkedDatasets) -> None:
-    for each in (reader, linked):
-        with suppress(HyperslabError):  # what was only read has nothing to lose
-            each.close()

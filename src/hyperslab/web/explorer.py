@@ -14,26 +14,23 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from hyperslab.array import Array
-from hyperslab.array.flags import find_flags
-from hyperslab.errors import HyperslabError, Invalid, SelectionError
+from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group import Group
 from hyperslab.model.conditions import split_conditions
-from hyperslab.model.dims import axis_names
 from hyperslab.model.spec import ArraySpec
 from hyperslab.web.answers import PlainJson, error_answer
-from hyperslab.web.axes import labels_of, parse_number
-from hyperslab.web.bounded_values import cut_text, plain, public_text
-from hyperslab.web.cell_places import place_facts, read_places
+from hyperslab.web.axes import parse_number
+from hyperslab.web.bounded_values import cut_text
+from hyperslab.web.cell_places import read_places
 from hyperslab.web.dataset_cache import DatasetCache
 from hyperslab.web.exports import ExportedFile, ExportQuery, export_part
 from hyperslab.web.histogram import read_histogram
-from hyperslab.web.nodes import list_nodes, node_facts
+from hyperslab.web.nodes import cell_facts, list_nodes, node_facts
 from hyperslab.web.pages import link_to
 from hyperslab.web.paths import split_path
 from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace, find_place
@@ -47,7 +44,7 @@ from hyperslab.web.rows import (
     records_of,
 )
 from hyperslab.web.table_exports import export_arrays, export_columns, export_records
-from hyperslab.web.views import ViewQuery, choose_axes, pack_view, read_view, shown_units
+from hyperslab.web.views import ViewQuery, choose_axes, pack_view, read_view
 from hyperslab.web.waiting import StillWaiting
 
 Work = Callable[[list[str], Mapping[str, list[str]], StillWaiting], Response]
@@ -240,37 +237,6 @@ class Explorer:
         bins = parse_number(single_value(query, "bins") or str(_BINS), "bins")
         facts = read_histogram(self._open_array(parts, query), view_query(query), bins, is_waiting)
         return PlainJson(facts, headers=_HEADERS)
-
-
-def cell_facts(array: Array, index: tuple[int, ...]) -> dict[str, object]:
-    """Return one cell, decoded and as stored, with its labels. SelectionError for what is no cell, CorruptChunk."""
-    if len(index) != array.ndim or any(not at < size for at, size in zip(index, array.shape, strict=True)):
-        remedy = f"give {array.ndim} positions within {'x'.join(map(str, array.shape)) or 'no dimensions'}"
-        raise SelectionError("there is no such cell", node=array.path, url=array.url, remedy=remedy)
-    stored = array[index]
-    units, stored_units = shown_units(array)
-    facts: dict[str, object] = {"path": f"/{array.path}", "index": list(index), "units": units}
-    facts["stored_units"] = stored_units
-    value, problem = stored, None
-    try:
-        view = array.decoded()
-        value = np.asarray(view[index[: view.ndim]])[()]
-    except HyperslabError as error:
-        problem = public_text(error.said)
-    names = axis_names(array.dims)
-    labels = [
-        (name, labels_of(array, axis, range(at, at + 1)))
-        for axis, (name, at) in enumerate(zip(names, index, strict=True))
-    ]
-    facts["places"] = place_facts(array, index)
-    facts["words"] = [] if (flags := find_flags(array.spec.attrs)) is None else flags.words_of(stored)
-    facts["labels"] = [
-        {"dim": name, "label": found.labels[0] if found.labels else None, "units": found.units}
-        for name, found in labels
-    ]
-    shown, cut = plain(value)
-    facts |= {"value": shown, "stored": plain(stored)[0], **({"cut": cut} if cut else {})}
-    return facts if problem is None else {**facts, "problem": problem}
 
 
 # -- queries -----------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from hyperslab.conversion.labelled_part import LabelledPart, as_csv, as_npy, rea
 from hyperslab.errors import Invalid, MemoryLimit, StorageError, Unsupported
 from hyperslab.group import Group
 from hyperslab.model.dims import axis_names
-from hyperslab.web.axes import ViewAxis, find_axis, parse_slice
+from hyperslab.web.axes import ViewAxis, find_axis, find_position, parse_slice
 from hyperslab.web.bounded_values import cut_text
 from hyperslab.web.waiting import StillWaiting, raise_if_gone
 
@@ -85,10 +85,7 @@ def _key_of(array: Array, query: ExportQuery) -> tuple[int | slice, ...]:
         axis = names.index(name)
         key[axis] = slice(*parse_slice(text, array.shape[axis]))
     for name, place in query.at.items():
-        axis = names.index(name)
-        if not 0 <= place < array.shape[axis]:
-            raise Invalid(f"{name} has no position {place}", remedy=f"it has {array.shape[axis]}, from 0 on")
-        key[axis] = place
+        key[find_position(array, name, place)] = place
     return tuple(key)
 
 
@@ -133,4 +130,5 @@ def _render(part: LabelledPart, format: str) -> bytes:
     except Unsupported as error:  # a request for what cannot be, and no failure of the server
         raise Invalid(error.message, remedy="take CSV or npy") from error
     except OSError as error:
-        raise StorageError(f"no room for a file to be made: {error.strerror}") from error
+        remedy = "make room in the folder for temporary files of the server"
+        raise StorageError(f"no room for a file to be made: {error.strerror}", remedy=remedy) from error

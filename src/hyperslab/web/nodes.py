@@ -1,4 +1,4 @@
-"""What the explorer tells of a dataset's nodes, as JSON values of bounded size: lists of them, and one in full."""
+"""What the explorer tells of a dataset's nodes, as JSON values of bounded size: lists of them, one in full, and a cell."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import Array
+from hyperslab.array.flags import find_flags
 from hyperslab.array.html import is_quickly_sized
 from hyperslab.array.plain_values import codec_text
 from hyperslab.array.session import OpenDataset
-from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
+from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, SelectionError
 from hyperslab.formats.base import Node
 from hyperslab.model.dims import axis_names
 from hyperslab.model.dtypes import describe
@@ -26,11 +27,10 @@ from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
 from hyperslab.stores.credentials import redact
 from hyperslab.stores.location import Location
 from hyperslab.web.axes import labels_of
-from hyperslab.web.bounded_values import cut_text, plain, public_text
-from hyperslab.web.cell_places import find_places
+from hyperslab.web.bounded_values import cut_text, plain, public_text, shown_units
+from hyperslab.web.cell_places import find_places, place_facts
 from hyperslab.web.dataset_cache import DatasetCache
 from hyperslab.web.rows import count_rows, is_collection
-from hyperslab.web.views import shown_units
 
 # Nodes of one list, and seconds after which a list ends early: on a server each node may be a request.
 MOST_NODES, _LIST_SECONDS = 2000, 5.0
@@ -254,3 +254,37 @@ def attribute_list(attrs: Mapping[str, Any]) -> tuple[list[dict[str, object]], b
         if left < 0:
             break
     return found, len(found) == len(attrs)
+
+
+# -- one cell ----------------------------------------------------------------------------------------------------------
+
+
+def cell_facts(array: Array, index: tuple[int, ...]) -> dict[str, object]:
+    """Return one cell, decoded and as stored, with its labels. SelectionError for what is no cell, CorruptChunk."""
+    if len(index) != array.ndim or any(not at < size for at, size in zip(index, array.shape, strict=True)):
+        remedy = f"give {array.ndim} positions within {'x'.join(map(str, array.shape)) or 'no dimensions'}"
+        raise SelectionError("there is no such cell", node=array.path, url=array.url, remedy=remedy)
+    stored = array[index]
+    units, stored_units = shown_units(array)
+    facts: dict[str, object] = {"path": f"/{array.path}", "index": list(index), "units": units}
+    facts["stored_units"] = stored_units
+    value, problem = stored, None
+    try:
+        view = array.decoded()
+        value = np.asarray(view[index[: view.ndim]])[()]
+    except HyperslabError as error:
+        problem = public_text(error.said)
+    names = axis_names(array.dims)
+    labels = [
+        (name, labels_of(array, axis, range(at, at + 1)))
+        for axis, (name, at) in enumerate(zip(names, index, strict=True))
+    ]
+    facts["places"] = place_facts(array, index)
+    facts["words"] = [] if (flags := find_flags(array.spec.attrs)) is None else flags.words_of(stored)
+    facts["labels"] = [
+        {"dim": name, "label": found.labels[0] if found.labels else None, "units": found.units}
+        for name, found in labels
+    ]
+    shown, cut = plain(value)
+    facts |= {"value": shown, "stored": plain(stored)[0], **({"cut": cut} if cut else {})}
+    return facts if problem is None else {**facts, "problem": problem}

@@ -55,7 +55,7 @@ class NotebookExplorer:
         self._server.close()
 
     def __repr__(self) -> str:
-        """Without the token: notebooks keep it as text."""
+        """Return the address without the token, since notebooks keep this as text."""
         base, _, place = self.url.partition("#")
         return f"<explorer of {self._node.url} at {base}#{place.partition('&')[2]}>"
 

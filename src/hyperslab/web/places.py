@@ -158,11 +158,13 @@ class ServedPlace:
         for count, name in enumerate(parts, 1):
             path = os.path.realpath(os.path.join(path, name))
             if not _is_served_name(name) or not _is_within(path, root) or not os.path.exists(path):
-                raise NotFound("there is nothing of this name", node="/".join(parts[:count]))
+                raise NotFound(
+                    "there is nothing of this name", node="/".join(parts[:count]), remedy="browse the folder"
+                )
             where = Location.of(path)
             if not _is_folder(where):
                 if not _is_dataset(where):
-                    raise NotFound("this is no dataset", node="/".join(parts[:count]))
+                    raise NotFound("this is no dataset", node="/".join(parts[:count]), remedy="browse the folder")
                 return FoundDataset(self._add(tuple(parts[:count]), where, path), "/".join(parts[count:]))
         return _list_folder(path, root)
 
@@ -180,7 +182,7 @@ def find_place(places: Mapping[str, ServedPlace], parts: Sequence[str]) -> Found
     """Return what lies at a path, whose first part names the place. NotFound."""
     place = places.get(parts[0]) if parts else None
     if place is None:
-        raise NotFound("no place is served under this name", node="/".join(parts[:1]))
+        raise NotFound("no place is served under this name", node="/".join(parts[:1]), remedy="browse the places")
     return place.find(parts[1:])
 
 

@@ -19,8 +19,7 @@ from hyperslab.group.tables import TableColumn, column_names, find_column, read_
 from hyperslab.model.dtypes import describe
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.web.axes import labels_of
-from hyperslab.web.bounded_values import cut_text, plain, public_text
-from hyperslab.web.views import shown_units
+from hyperslab.web.bounded_values import cut_text, plain, public_text, shown_units
 from hyperslab.web.waiting import StillWaiting, while_waiting
 
 # Rows of one answer, its cells, and bytes as JSON, whichever is reached first.

@@ -22,6 +22,7 @@ from hyperslab.web.zarr_view import EncodedChunks
 if TYPE_CHECKING:
     from hyperslab.web.application import Application
     from hyperslab.web.connections import HttpListener
+    from hyperslab.web.guard import Limits
 
 # Threads that read values. Those that wait for a server, or for a chunk that another one makes, take no processor.
 _READERS = 16
@@ -113,9 +114,11 @@ def start_server(
     allow_origin: str | Iterable[str] = (),
     *,
     frames: bool = False,
+    limits: Limits | None = None,
 ) -> DataServer:
     """Start a server of places, as for :func:`serve`. ``frames``: pages of other sites may show the explorer in a
-    frame, as notebooks do; it shows nothing without the token, which is a random one then."""
+    frame, as notebooks do; it shows nothing without the token, which is a random one then. ``limits``: what clients may
+    take, by default as ``Limits`` has it."""
     for name in ("starlette", "uvicorn", "httptools"):
         library(name)
     from hyperslab.web.application import Application
@@ -126,5 +129,5 @@ def start_server(
     places = name_places(locations, EncodedChunks(CACHE_BYTES, at_once=os.cpu_count() or 1))
     pool = ThreadPoolExecutor(_READERS, "hyperslab_web")
     application = Application(places, admission, pool)
-    listener = HttpListener(Guard(application.app, admission, Limits()), host, port, admission.token)
+    listener = HttpListener(Guard(application.app, admission, limits or Limits()), host, port, admission.token)
     return DataServer(places, listener, pool, application)

@@ -13,22 +13,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
-from math import frexp, isfinite, prod
+from math import frexp, prod
 from typing import Any
 
 import numpy as np
 
 from hyperslab.array import Array
-from hyperslab.array.decoded import Decoded, value_units
+from hyperslab.array.decoded import Decoded
 from hyperslab.array.flags import Flags, find_flags
+from hyperslab.array.plain_values import to_json_value
 from hyperslab.chunks.grid import Axis, Coords
-from hyperslab.conversion.source_nodes import DAMAGE
-from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.errors import DAMAGE, HyperslabError, Invalid
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names
 from hyperslab.model.dtypes import describe, is_fixed
-from hyperslab.web.axes import AxisLabels, ViewAxis, find_axis, group_spans, labels_of, parse_slice
-from hyperslab.web.bounded_values import cut_text, public_text
+from hyperslab.web.axes import AxisLabels, ViewAxis, find_axis, find_position, group_spans, labels_of, parse_slice
+from hyperslab.web.bounded_values import cut_text, public_text, shown_units
 from hyperslab.web.reduction import BlockMeans
 from hyperslab.web.waiting import StillWaiting, raise_if_gone
 
@@ -216,8 +216,8 @@ def read_view(array: Array, query: ViewQuery, is_waiting: StillWaiting) -> tuple
         "factor": factor,
         "minimum": least,
         "maximum": greatest,
-        "cell_minimum": finite_or_none(means.least),
-        "cell_maximum": finite_or_none(means.greatest),
+        "cell_minimum": to_json_value(means.least),
+        "cell_maximum": to_json_value(means.greatest),
         "units": units_of(array, view),
         "decoded": query.decoded,
         "flags": flag_facts(view),
@@ -292,9 +292,7 @@ def open_view(array: Array, query: ViewQuery) -> ReducedView:
         shown = {axis.axis for axis in axes}
         fixed = {axis: 0 for axis in range(array.ndim) if axis not in shown}
         for name, place in query.at.items():
-            axis = find_axis(array, name)
-            if not 0 <= place < array.shape[axis]:
-                raise Invalid(f"{name} has no position {place}", remedy=f"it has {array.shape[axis]}, from 0 on")
+            axis = find_position(array, name, place)
             if axis in fixed:
                 fixed[axis] = place
     flags = find_flags(array.spec.attrs) if query.field is None and isinstance(source, Decoded) else None
@@ -482,11 +480,6 @@ def _ends(cells: Values) -> tuple[float | None, float | None]:
     return (float(finite.min()), float(finite.max())) if finite.size else (None, None)
 
 
-def finite_or_none(number: float) -> float | None:
-    """Return the number; None, as JSON has neither, for NaN and infinities."""
-    return number if isfinite(number) else None
-
-
 def units_of(array: Array, view: ReducedView) -> str | None:
     """Return the units of the cells that a view shows: those of the attributes, or what times are counted in; None of
     packed cells as they are stored, since the attributes speak of decoded ones."""
@@ -500,12 +493,6 @@ def units_of(array: Array, view: ReducedView) -> str | None:
         return None
     decoded, stored = shown_units(array)
     return decoded if isinstance(view.source, Decoded) else stored
-
-
-def shown_units(array: Array) -> tuple[str | None, str | None]:
-    """Return the units of decoded cells, and those of stored ones, as they are told."""
-    decoded, stored = (units and cut_text(units)[0] for units in value_units(array))
-    return decoded, stored
 
 
 def flag_facts(view: ReducedView) -> list[dict[str, object]] | None:

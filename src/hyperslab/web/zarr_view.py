@@ -10,20 +10,17 @@ time, those of chunks with each chunk. A value is of one version from its first 
 
 from __future__ import annotations
 
-import os
-import stat
 import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import blake2b
 from typing import Any
 from weakref import WeakValueDictionary, finalize
 
-from hyperslab.array.session import LinkedDatasets, OpenDataset, open_session
+from hyperslab.array.session import OpenDataset, close_readers, file_stamp, open_session
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.plan import make_plan
@@ -35,8 +32,8 @@ from hyperslab.conversion.copy import SETTINGS, ArrayCopy, copy_box
 from hyperslab.conversion.losses import Loss
 from hyperslab.conversion.plan import AS_IN_SOURCE, MEMORY, collect_nodes, dry_run, render_documents
 from hyperslab.conversion.references import ReferenceMap, build_reference_map
-from hyperslab.conversion.source_nodes import DAMAGE, SourceDamage
-from hyperslab.errors import Conflict, HyperslabError, NodeNotFound, Replaced, Unsupported
+from hyperslab.conversion.source_nodes import SourceDamage
+from hyperslab.errors import DAMAGE, Conflict, HyperslabError, NodeNotFound, Replaced, Unsupported
 from hyperslab.formats.base import Reader
 from hyperslab.formats.zarr.chunks import coords_of_key
 from hyperslab.formats.zarr3 import FORMAT
@@ -278,7 +275,7 @@ class OpenState:
 
     def _open(self, where: Location) -> OpenDataset:
         session = open_session(where, "r", None, _NO_CACHE, {})
-        finalize(self, _close, session.reader, session.linked)
+        finalize(self, close_readers, session.reader, session.linked)
         return session
 
     def _make_arrays(
@@ -371,13 +368,6 @@ def drop_plain_dimensions(nodes: Sequence[TargetNode]) -> list[TargetNode]:
             each = replace(each, node=each.node.evolve(dims=dims))
         found.append(each)
     return found
-
-
-def _close(reader: Reader, linked: LinkedDatasets) -> None:
-    with suppress(HyperslabError):  # what was only read has nothing to lose
-        reader.close()
-    with suppress(HyperslabError):
-        linked.close()
 
 
 # -- the view ----------------------------------------------------------------------------------------------------------
@@ -543,29 +533,15 @@ class ZarrView:
         return state
 
 
-def file_stamp(where: Location) -> Stamp | None:
-    """Return the version of the file that a dataset is; None where it is none."""
-    path = where.path
-    if path is None or where.scheme == "reference":
-        return None
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    # a folder's own time says nothing of what lies deeper
-    is_file = where.scheme != "file" or stat.S_ISREG(status.st_mode)
-    return (status.st_size, status.st_mtime_ns, status.st_ino) if is_file else None
-
-
 def _restless(where: Location) -> Conflict:
-    return Conflict("this is written faster than it can be read", url=where.url)
+    return Conflict("this is written faster than it can be read", url=where.url, remedy="read it when it rests")
 
 
 def _read_more(state: OpenState, store: Store, key: str, stamp: Stamp, start: int, stop: int) -> bytes:
     """Return bytes of a stored value of this version; Conflict when it is another one. ``state`` keeps it open."""
     pieces = store.get_ranges_of(key, [(start, stop)], stamp)
     if pieces is None:
-        raise Conflict("the value is gone by now", url=store.url, key=key)
+        raise Conflict("the value is gone by now", url=store.url, key=key, remedy="open the dataset again")
     return pieces[0]
 
 

@@ -63,7 +63,7 @@ def get_command(
     allow_external: tuple[str, ...] | bool,
     as_json: bool,
 ) -> None:
-    """A part of the array PATH, chosen by labels and positions: DIM=VALUE or DIM=START..STOP[..STEP]; or rows of a
+    """Get a part of the array PATH, chosen by labels and positions: DIM=VALUE or DIM=START..STOP[..STEP]; or rows of a
     table of HDMF: row=START..STOP.
 
     A whole number is a position, a float, a date or a word a label; @850 forces a label. Ranges by label include
