@@ -843,6 +843,16 @@ def test_the_tree_of_a_narrow_screen_is_behind_a_button(browser: Browser, server
         assert not page.get_by_test_id("tree").is_visible()
 
 
+def test_attributes_of_arrays_are_seen_on_a_narrow_screen(browser: Browser, server: Any) -> None:
+    with opened(browser, server, width=400) as page:
+        show(page, server, "store", node="/weather")
+        page.wait_for_selector('[data-testid="table"][data-state="done"]')
+        box = page.get_by_role("button", name="name", exact=True).bounding_box()
+        assert box and box["x"] + box["width"] < 400
+        link = page.get_by_test_id("table").locator("td.id").first
+        assert len(link.inner_text()) == len(link.get_attribute("title") or "") == 36
+
+
 @pytest.fixture(scope="module")
 def axe() -> str:
     """The script of axe-core, out of the npm package, which is fetched once."""

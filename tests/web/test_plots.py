@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -520,11 +521,10 @@ def test_lines_show_the_least_and_the_greatest(page: Page, server: Any) -> None:
     assert re.fullmatch(r"minimum, mean and maximum of \d+ cells", page.get_by_test_id("reduction").inner_text())
     box = box_of(page)
     assert box["y"][0] > 9  # one cell of 100,000 is seen
-    pixels = pixels_of(page)
-    left, top = place_of(box, 40_000, 8)
-    ground = pixels[int(top), int(left) - 30]
-    column = pixels[int(top), int(left) - 3 : int(left) + 4]
-    assert (np.abs(column - ground).max(axis=-1) > 20).any()
+    pixels = read_png(io.BytesIO(page.get_by_test_id("pane-0").screenshot()))
+    left, top = place_of(box, 40_000, 7.3)  # between lines of the grid
+    ground, spike = pixels[int(top), int(left) - 30], pixels[int(top), int(left) - 3 : int(left) + 4]
+    assert (ground - spike).max() > 90  # one of 42 is a line of the grid
     point(page, 25_000.5, 0)
     until(page, "Math.abs(document.querySelector('[data-testid=readout]').dataset.index - 25000) < 300")
     index = int(page.get_by_test_id("readout").get_attribute("data-index") or 0)
@@ -688,6 +688,22 @@ def test_ten_to_the_ten_cells(page: Page, server: Any) -> None:
     wanted[10:20, 10:20] = 3
     drawn = drawn_cells(page, np.arange(49_990, 50_020) + 0.5, np.arange(49_990, 50_020) + 0.5)
     assert np.abs(drawn - colors_of(wanted)).max() <= 2
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "columns"), [(400, 860, 1), (1280, 800, 2), (2560, 1440, 2), (2560, 900, 3)]
+)
+def test_panes_have_as_many_columns_as_there_is_room(
+    page: Page, server: Any, width: int, height: int, columns: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    show(page, server, "maps.zarr", "/t2m", {"pane": {"node": "/other", "operation": "difference"}})
+    boxes = [page.get_by_test_id(f"pane-{number}").bounding_box() for number in range(3)]
+    assert len({box["x"] for box in boxes if box}) == columns
+    last, controls = boxes[-1], page.locator(".plot-controls").bounding_box()
+    assert last and controls
+    assert (controls["y"] > last["y"]) == (width == 400)
+    assert width == 400 or last["y"] + last["height"] <= height
 
 
 def test_files_of_what_is_shown(page: Page, server: Any, tmp_path: Path) -> None:
