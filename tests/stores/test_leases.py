@@ -149,3 +149,25 @@ def test_two_looks_that_do_not_wait_tell_a_dead_holder(store: ObjectStore) -> No
             with pytest.raises(Conflict), store.lock_node("b", 0):
                 pass
             time.sleep(store.lease_seconds)
+
+
+def test_who_was_stopped_for_too_long_writes_nothing(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process stands still, its beats too; another one takes the lock over, and changes what it guards."""
+    monkeypatch.setattr(leases.Lease, "_beat", lambda self: None)
+    store.put("a/zarr.json", b"before")
+    writes = [
+        lambda: store.put("a/zarr.json", b"stale"),
+        lambda: store.put_many([("a/zarr.json", b"stale")]),
+        lambda: store.delete("a/zarr.json"),
+        lambda: store.delete_prefix("a"),
+        lambda: store.move([("a/zarr.json", "b")]),
+    ]
+    for write in writes:
+        with pytest.raises(Conflict, match="taken over"), store.lock_node("a", 1):
+            taken = store.read_lock("a/.lock")
+            assert taken is not None
+            store.swap_lock("a/.lock", b"of another process", taken.stamp)
+            time.sleep(0.6)  # more than half a lease
+            write()
+        assert store.get("a/zarr.json") == b"before"
+        store.drop_lock("a/.lock")

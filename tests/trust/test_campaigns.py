@@ -83,6 +83,7 @@ def test_a_collection_in_a_bucket(tmp_path: Path, s3: S3, seconds: int, monkeypa
     url = f"s3://{s3.bucket()}/store"
     sound = {"url": url, "storage": s3.options, "lease": 2.0}
     monkeypatch.setattr(leases, "LEASE", sound["lease"])
+    monkeypatch.setattr(leases, "BEAT", sound["lease"] / 4)
     made(url, "hyperslab", "varray", storage_options=s3.options)
     chance = random.Random(seconds)
     with faulty(s3.endpoint) as proxy:

@@ -2,8 +2,9 @@
 
 The object is made by a conditional request. Its holder writes it anew every few seconds; when one that stays the same
 for :data:`LEASE` seconds, by the clock of those who wait, its holder is dead and the first of them takes it over. A
-holder whose lease was taken over, because it was stopped for so long, is told by ``Conflict`` at the end of its block.
-Right before it removes the object it looks whose it is, for no bucket removes on a condition.
+holder whose lease was taken over, because it was stopped for so long, is told by ``Conflict``, before it writes on no
+condition (:meth:`Lease.require`) and at the end of its block. Right before it removes the object it looks whose it is,
+for no bucket removes on a condition.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ class KeepsLeases(ABC):
 
 
 @contextmanager
-def lease(store: KeepsLeases, key: str, url: str, timeout: float | None) -> Iterator[None]:
+def lease(store: KeepsLeases, key: str, url: str, timeout: float | None) -> Iterator[Lease]:
     """Hold the lock object ``key`` against all other threads and processes; ``Conflict`` after ``timeout`` seconds."""
-    holding = _Holding(store, key, url)
+    holding = Lease(store, key, url)
     holding.acquire(timeout)
     try:
-        yield
+        yield holding
     except BaseException:
         with suppress(HyperslabError):  # what failed in the block says more
             holding.release()
@@ -64,7 +65,7 @@ def lease(store: KeepsLeases, key: str, url: str, timeout: float | None) -> Iter
     holding.release()
 
 
-class _Holding:
+class Lease:
     """One lease, from waiting for it to letting go."""
 
     def __init__(self, store: KeepsLeases, key: str, url: str) -> None:
@@ -138,17 +139,30 @@ class _Holding:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-            # No bucket removes on a condition. One that has not been heard of for half a lease may be taken over while
-            # the object is removed, so it makes sure first that the object is its own.
-            if not self._lost and time.monotonic() - self._alive > LEASE / 2:
-                self._lost = not self._write(self._stamp)
+            self._renew_if_old()
             if not self._lost:
                 with suppress(HyperslabError):  # the block has done its work; what stays is that of a dead writer, soon
                     self._remove()
             if self._lost:
-                remedy = "look at what was written last, then repeat the change"
-                message = "the lock was taken over by another writer, for this one was silent for too long"
-                raise Conflict(message, url=self._url, key=self._key, remedy=remedy)
+                raise self._taken_over()
+
+    def require(self) -> None:
+        """Raise ``Conflict`` if another writer may be at work by now: what this one writes is of an older state."""
+        with self._mutex:
+            self._renew_if_old()
+            if self._lost:
+                raise self._taken_over()
+
+    def _renew_if_old(self) -> None:
+        """Make sure that an object which has not been heard of for half a lease is still ours: no bucket removes on a
+        condition, and it may be taken over in the time of a request."""
+        if not self._lost and time.monotonic() - self._alive > LEASE / 2:
+            self._lost = not self._write(self._stamp)
+
+    def _taken_over(self) -> Conflict:
+        remedy = "look at what was written last, then repeat the change"
+        message = "the lock was taken over by another writer, for this one was silent for too long"
+        return Conflict(message, url=self._url, key=self._key, remedy=remedy)
 
     def _remove(self) -> None:
         """Remove the object, unless it is another's: this computer may have slept, and its clock with it."""

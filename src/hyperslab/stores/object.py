@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from threading import get_ident
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -29,7 +30,7 @@ from hyperslab.stores.base import (
     too_long,
 )
 from hyperslab.stores.keys import LOCK, below, check_key, check_prefix, is_key
-from hyperslab.stores.leases import KeepsLeases, lease
+from hyperslab.stores.leases import KeepsLeases, Lease, lease
 from hyperslab.stores.ranges import merge, span
 from hyperslab.stores.requests import IN_FLIGHT, Refused, Unranged, each_request, lists_nothing, request
 from hyperslab.stores.stored_file import StoredFile, ValuePlace
@@ -192,7 +193,8 @@ class ObjectStore(ObjectListing, KeepsLeases):
     def __init__(self, store: Any, url: str, *, read_only: bool = False, lists: StoreListings | None = None) -> None:
         super().__init__(store, url, lists or StoreListings("", (store,)), read_only=read_only)
         self._counts_forward = type(store).__name__ == "AzureStore"
-        self._leased: set[str] = set()
+        # By thread the leases that it holds, by the keys of their objects.
+        self._leases: dict[int, dict[str, Lease]] = {}
         self.sightings = {}
 
     traits = _TRAITS
@@ -352,11 +354,13 @@ class ObjectStore(ObjectListing, KeepsLeases):
 
     def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
         """Store one value; a bucket acknowledges what it will keep, so that all writes are durable."""
+        self._require_leases()
         self._put(check_key(key), value, "overwrite")
 
     def put_many(self, pairs: Iterable[tuple[str, Buffer]], *, durable: bool = False) -> None:
         """Store all values, many at once, when all of them are there. Should one fail, others may have been stored."""
         values = {check_key(key): bytes(value) for key, value in pairs}
+        self._require_leases()
         each_request([partial(self._put, key, value, "overwrite") for key, value in values.items()])
 
     def put_if(self, key: str, value: Buffer, expected: Stamp | None, *, durable: bool = False) -> Stamp:
@@ -412,6 +416,7 @@ class ObjectStore(ObjectListing, KeepsLeases):
 
     def move(self, pairs: Sequence[tuple[str, str]], *, durable: bool = False) -> None:
         """Give values other keys, ``(from, to)``, each over what is there; one that is missing is passed over."""
+        self._require_leases()
         each_request([partial(self._move, check_key(source), check_key(target)) for source, target in pairs])
 
     def _move(self, source: str, target: str) -> None:
@@ -422,6 +427,7 @@ class ObjectStore(ObjectListing, KeepsLeases):
 
     def delete(self, key: str, *, durable: bool = False) -> None:
         """Remove the key; missing is fine."""
+        self._require_leases()
         self._remove(check_key(key))
 
     def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
@@ -430,7 +436,9 @@ class ObjectStore(ObjectListing, KeepsLeases):
         Locks of dead writers go, too; those that this store holds stay: their holder may be the one who removes.
         """
         self._require_writable(check_prefix(prefix))
-        doomed = [name for name in self._below(prefix) if name not in self._leased]
+        self._require_leases()
+        leased = {key for own in list(self._leases.values()) for key in list(own)}
+        doomed = [name for name in self._below(prefix) if name not in leased]
         if prefix:
             doomed.append(prefix)
         self._remove_all(doomed)
@@ -461,12 +469,20 @@ class ObjectStore(ObjectListing, KeepsLeases):
         """Hold the documents of the node at ``folder`` by a lease; ``Conflict`` after ``timeout`` seconds."""
         self._require_writable(check_prefix(folder))
         key = below(folder) + LOCK
-        with lease(self, key, self._url, timeout):
-            self._leased.add(key)
+        with lease(self, key, self._url, timeout) as held:
+            own = self._leases.setdefault(get_ident(), {})
+            own[key] = held
             try:
                 yield
             finally:
-                self._leased.discard(key)
+                del own[key]
+                if not own:
+                    self._leases.pop(get_ident(), None)
+
+    def _require_leases(self) -> None:
+        """Raise ``Conflict``, before a write on no condition, if a lock that this thread holds was taken over."""
+        for held in list(self._leases.get(get_ident(), {}).values()):
+            held.require()
 
     def swap_lock(self, key: str, value: Buffer, expected: Stamp | None) -> Stamp:
         """Do :meth:`put_if` of a lock object."""

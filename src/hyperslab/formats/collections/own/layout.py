@@ -241,9 +241,11 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
     def _replace_document(self, id: str, renewed: Callable[[bytes], bytes | None]) -> None:
         """Put another document in place of an array's; until its generation tells so, it is among the unsettled."""
         self.require_writable()
-        durable = self.settings.durable
+        durable, key = self.settings.durable, self.keys.array_document(id)
         with self.lock(id):
-            data = self.read_document(id)
+            # A lease may be taken over meanwhile: there the version tells whether the document is still this one.
+            old = self.store.get_version(key) if self.store.lease_seconds else None
+            data = self.read_document(id) if old is None else bytes(old.data)
             if not self.is_committed(self.parse_record(data, id)):
                 raise self.not_found_error(id)
             with self.locate_errors(id):
@@ -253,7 +255,10 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
             self.keep_versions(id, [ARRAY])
             # In this order: who dies on the way leaves the array among the unsettled, which every index reads anew.
             self._unsettle(id)
-            self.store.put(self.keys.array_document(id), new, durable=durable)
+            if old is None:
+                self.store.put(key, new, durable=durable)
+            else:
+                self.store.put_back(key, new, old, durable=durable)
             self.tell_changes([part_of(id)], durable=durable, changed=[self.documents.parse_record(new, id)])
             self.store.delete(self.keys.unsettled(id))
 
