@@ -215,6 +215,19 @@ def test_rows_of_arrays(client: httpx.Client, folder: Path) -> None:
     assert (labelled["labels"], labelled["rows"]) == (["first", "second"], [[[0, 1, 2]], [[3, 4, 5]]])
 
 
+def test_words_of_flags_are_told_of_a_node(tmp_path: Path) -> None:
+    """All of them, though of a list among the attributes there are but the first."""
+    words = [f"word{number}" for number in range(150)]
+    attrs = {"flag_values": np.arange(150, dtype="u1"), "flag_meanings": " ".join(words)}
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("kinds", data=np.arange(3, dtype="u1"), attrs=attrs)
+        root.create_array("plain", data=np.arange(3))
+    with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        found = get(client, "node/a.zarr", node="/kinds")["flags"]
+        assert found == [{"value": number, "word": word} for number, word in enumerate(words)]
+        assert get(client, "node/a.zarr", node="/plain")["flags"] is None
+
+
 def test_rows_are_decoded_whatever_their_dimensions(tmp_path: Path) -> None:
     attrs = {"scale_factor": 0.5, "add_offset": 10.0, "_FillValue": np.int16(-1)}
     cells = np.array([[0, 2, -1], [4, 6, 8]], "i2")

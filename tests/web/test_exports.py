@@ -282,6 +282,15 @@ def test_labels_of_series_are_seconds(tmp_path: Path) -> None:
         assert root["data"].sel(dim_0=2.0).tolist() == [1.0, 1.5] and root["data"].units == "V"
 
 
+def test_data_of_a_group_without_a_type_is_no_series(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        group = root.create_group("plain")
+        group.create_array("data", data=np.arange(2.0))
+        group.create_array("timestamps", data=np.array([5.0, 6.0]))
+    with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        assert export(client, node="/plain/data", format="csv").text.splitlines() == ["dim_0,data", "0,0.0", "1,1.0"]
+
+
 def test_cells_of_curved_grids_have_degrees(tmp_path: Path) -> None:
     with hs.create(tmp_path / "a.zarr") as root:
         root.create_array("lat", data=np.array([[50.0, 51], [60, 61]]), dims=("y", "x"), units="degrees_north")

@@ -72,6 +72,7 @@ def make_data(folder: Path) -> None:
         root.create_array("points", data=np.arange(40.0), dims=("place",), attrs={"coordinates": "clat clon"})
         flags = {"flag_values": np.array([0, 1, 5], "i1"), "flag_meanings": "open_sea land sea_ice"}
         root.create_array("kinds", data=KINDS, dims=("lat", "lon"), attrs=flags)
+        root.create_array("rgb", data=np.zeros((20, 30, 3), "u1"), dims=("row", "column", "band"))
         root.create_array("waves", data=WAVES, dims=("row", "column"), units="V")
     with hs.create(folder / "big.zarr", durable=False) as root:
         root.create_array("plane", data=BIG, dims=("row", "column"), chunks=(200, 300))
@@ -375,6 +376,12 @@ def test_what_plays_keeps_its_scale(page: Page, server: Any) -> None:
     page.get_by_test_id("play-time").click()
     wait(page)
     assert is_near(np.nanmin(T2M[:, 3]), np.nanmax(T2M[:, 3]))
+
+
+def test_a_picture_with_colours_is_shown_band_by_band(page: Page, server: Any) -> None:
+    show(page, server, "maps.zarr", "/rgb")
+    assert (page.get_by_test_id("plot-x").input_value(), page.get_by_test_id("plot-y").input_value()) == ("column", "row")
+    assert page.get_by_test_id("slider-band").count() == 1
 
 
 def test_an_address_holds_the_scale_of_what_was_played(page: Page, server: Any) -> None:

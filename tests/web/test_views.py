@@ -715,6 +715,16 @@ def test_a_cell_of_a_curved_grid_has_degrees(client: httpx.Client) -> None:
     assert cell(client, "/spots", 0)["places"] == cell(client, "/air", 0, 0, 0)["places"] == []
 
 
+def test_thumbnails_of_pictures_with_colours(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("rgb", data=np.zeros((20, 30, 3), "u1"), dims=("row", "column", "band"))
+        root.create_array("lon", data=np.arange(3.0), dims=("lon",), units="degrees_east")
+        root.create_array("narrow", data=np.zeros((20, 30, 3)), dims=("time", "lat", "lon"))
+    with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        heads = [view(client, node, thumbnail=1)[0] for node in ("/rgb", "/narrow")]
+    assert [(head["y"]["dim"], head["x"]["dim"]) for head in heads] == [("row", "column"), ("lat", "lon")]
+
+
 # -- few cells of many -------------------------------------------------------------------------------------------------
 
 

@@ -48,22 +48,30 @@ class SeriesMeaning:
 def find_series_meaning(session: OpenDataset, path: str, spec: ArraySpec) -> SeriesMeaning | None:
     """Return what the numbers of the array at ``path`` mean where it is ``data`` of a series of NWB; None for others,
     and for those that CF attributes pack."""
-    folder, name = split(path)
     attrs = spec.attrs
-    is_like = name == _DATA and spec.numpy_dtype.kind in "iuf" and not {"scale_factor", "add_offset"} & set(attrs)
-    if not is_like or not {*_USED, "unit"} & set(attrs):
+    is_packed = bool({"scale_factor", "add_offset"} & set(attrs))
+    if spec.numpy_dtype.kind not in "iuf" or is_packed or not {*_USED, "unit"} & set(attrs):
         return None
+    if not is_series_data(session, path):
+        return None
+    unit = attrs.get("unit")
+    return SeriesMeaning(
+        factor=_number(attrs.get("conversion"), 1.0),
+        offset=_number(attrs.get("offset"), 0.0),
+        units=spec.units or (unit.rstrip("\0") if isinstance(unit, str) else None),
+        channels=_find_channels(session, split(path)[0], spec),
+    )
+
+
+def is_series_data(session: OpenDataset, path: str) -> bool:
+    """Return True for ``data`` of a group that NWB gives a type; False also where the group cannot be read."""
+    folder, name = split(path)
+    if name != _DATA:
+        return False
     with suppress(HyperslabError):
         group = session.reader.node(folder)
-        if isinstance(group, GroupSpec) and "neurodata_type" in group.attrs:
-            unit = attrs.get("unit")
-            return SeriesMeaning(
-                factor=_number(attrs.get("conversion"), 1.0),
-                offset=_number(attrs.get("offset"), 0.0),
-                units=spec.units or (unit.rstrip("\0") if isinstance(unit, str) else None),
-                channels=_find_channels(session, folder, spec),
-            )
-    return None
+        return isinstance(group, GroupSpec) and "neurodata_type" in group.attrs
+    return False
 
 
 def _find_channels(session: OpenDataset, folder: str, spec: ArraySpec) -> str | None:

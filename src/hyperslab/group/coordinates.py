@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hyperslab.array import Array
+from hyperslab.array.series import is_series_data
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group.group import Group
 from hyperslab.model.cells import Values
@@ -70,9 +71,9 @@ class SampleClock:
 def find_series_clock(array: Array) -> Array | SampleClock | None:
     """Return what tells the seconds of the first dimension of ``data`` of a time series: its timestamps, or where it
     starts and its rate; None for other arrays."""
-    folder, name = split(array.path)
-    if name != "data" or not array.ndim:
+    if not array.ndim or not is_series_data(array._session, array.path):
         return None
+    folder = split(array.path)[0]
     root = Group(array._session, "")
     stamps = root.get(child(folder, "timestamps"))
     if isinstance(stamps, Array) and stamps.shape == array.shape[:1]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.array.decoded import value_units
+from hyperslab.array.flags import Flags
 from hyperslab.array.plain_values import to_json_value
 from hyperslab.stores.credentials import redact_text
 
@@ -33,6 +34,13 @@ def shown_units(array: Array) -> tuple[str | None, str | None]:
     """Return the units of decoded cells, and those of stored ones, as they are told."""
     decoded, stored = (units and cut_text(units)[0] for units in value_units(array))
     return decoded, stored
+
+
+def flag_facts(flags: Flags | None) -> list[dict[str, object]] | None:
+    """Return the words of cells, with the number of each; None where a cell is not one of them."""
+    if flags is None or not flags.is_one_of:
+        return None
+    return [{"value": flag.value, "word": cut_text(flag.word, 200)[0]} for flag in flags.flags]
 
 
 def plain(value: object, most: int = MOST_ITEMS, letters: int = MOST_LETTERS) -> tuple[Any, str | None]:

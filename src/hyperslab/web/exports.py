@@ -28,7 +28,7 @@ _KINDS = {
     "npy": (".npy", "application/octet-stream"),
     "netcdf": (".nc", "application/x-netcdf"),
 }
-LARGE = "choose a smaller part, or take hyperslab get or convert"
+LARGE = "choose a smaller part, or take hyperslab convert"
 
 
 @dataclass(frozen=True, slots=True)

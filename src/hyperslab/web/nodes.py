@@ -27,7 +27,7 @@ from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
 from hyperslab.stores.credentials import redact
 from hyperslab.stores.location import Location
 from hyperslab.web.axes import labels_of
-from hyperslab.web.bounded_values import cut_text, plain, public_text, shown_units
+from hyperslab.web.bounded_values import cut_text, flag_facts, plain, public_text, shown_units
 from hyperslab.web.cell_places import find_places, place_facts
 from hyperslab.web.dataset_cache import DatasetCache
 from hyperslab.web.rows import count_rows, is_collection
@@ -208,6 +208,7 @@ def _array_facts(array: Array) -> dict[str, object]:
         "storage": plain(storage)[0],
         "coordinates": [_coordinate_facts(array, axis) for axis in range(array.ndim)],
         "map": places and places.as_json(),
+        "flags": flag_facts(find_flags(spec.attrs)),
     }
 
 

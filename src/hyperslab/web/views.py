@@ -28,7 +28,7 @@ from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names
 from hyperslab.model.dtypes import describe, is_fixed
 from hyperslab.web.axes import AxisLabels, ViewAxis, find_axis, find_position, group_spans, labels_of, parse_slice
-from hyperslab.web.bounded_values import cut_text, public_text, shown_units
+from hyperslab.web.bounded_values import cut_text, flag_facts, public_text, shown_units
 from hyperslab.web.reduction import BlockMeans
 from hyperslab.web.waiting import StillWaiting, raise_if_gone
 
@@ -46,6 +46,8 @@ _BOX_CELLS = 1 << 19
 _MOST_LISTED, _LIST_SECONDS, _SAMPLE = 20_000, 0.5, 8
 # Seconds after which the rest of a view is left out, as a gap.
 _SECONDS = 20.0
+# Cells of a last dimension that are the colours of a picture: red, green, blue, and opacity.
+_MOST_BANDS = 4
 # Gaps that are told one by one.
 MOST_GAPS = 100
 COMPLEX_PARTS: Mapping[str, Callable[[Values], Values]] = {
@@ -220,7 +222,7 @@ def read_view(array: Array, query: ViewQuery, is_waiting: StillWaiting) -> tuple
         "cell_maximum": to_json_value(means.greatest),
         "units": units_of(array, view),
         "decoded": query.decoded,
-        "flags": flag_facts(view),
+        "flags": flag_facts(view.flags),
         "part": view.part,
         "reduction": reduction_text(view.axes, array, has_envelope=has_envelope),
         "is_exact": all(axis.step == 1 for axis in view.axes),
@@ -258,10 +260,13 @@ def pack_view(head: Mapping[str, Any], cells: Values) -> bytes:
 
 
 def choose_axes(array: Array, query: ViewQuery) -> ViewQuery:
-    """Return the query with the last two dimensions of several cells as rows and columns; where one has several, with
-    that one alone, as a line."""
+    """Return the query with the last two dimensions of several cells as rows and columns, those before the few colours
+    of a picture; where one has several, with that one alone, as a line."""
     names = axis_names(array.dims)
     long = [name for name, size in zip(names, array.shape, strict=True) if size > 1] or names[-1:]
+    is_band = len(long) > 2 and 1 < array.shape[-1] <= _MOST_BANDS
+    if is_band and labels_of(array, array.ndim - 1, range(0)).role is None:
+        long = long[:-1]
     y, x = [None, None, *long][-2:]
     return replace(query, x=x, y=y)
 
@@ -493,14 +498,6 @@ def units_of(array: Array, view: ReducedView) -> str | None:
         return None
     decoded, stored = shown_units(array)
     return decoded if isinstance(view.source, Decoded) else stored
-
-
-def flag_facts(view: ReducedView) -> list[dict[str, object]] | None:
-    """Return the words of the cells that a view shows, with the number of each; None where a cell is not one of
-    them."""
-    if view.flags is None or not view.flags.is_one_of:
-        return None
-    return [{"value": flag.value, "word": cut_text(flag.word, 200)[0]} for flag in view.flags.flags]
 
 
 def axis_facts(array: Array, axis: ViewAxis, *, labelled: bool = True) -> dict[str, object]:

@@ -27,6 +27,8 @@ const NUMBERS = /^[<>=|]?(u?int|float|bfloat|bool|complex|datetime64|timedelta64
 /** What of complex numbers can be drawn, the first one at first. */
 export const COMPLEX_PARTS = ["magnitude", "real", "imag", "phase"];
 export const MOST_BINS = 512;
+// Red, green, blue and opacity.
+const MOST_BANDS = 4;
 
 /** Return True where an array can be drawn: numbers, times and booleans along a dimension of several cells. */
 export function canPlot(details) {
@@ -85,12 +87,19 @@ function firstKind(details, long) {
   return isSeries && details.coordinates[1].size <= 4096 ? "traces" : "image";
 }
 
+/** Return True where the last dimension is that of the few colours of a picture, which no axis is. */
+function isBand({ coordinates }) {
+  const last = coordinates[coordinates.length - 1];
+  return coordinates.filter(({ size }) => size > 1).length > 2 && last.size > 1 && last.size <= MOST_BANDS && !last.role;
+}
+
 /** Return a kind with the dimensions that it is drawn along at first. */
 export function axesFor(details, kind) {
   const dims = details.coordinates;
   const long = dims.filter(({ size }) => size > 1).map(({ dim }) => dim);
   const role = (name) => dims.find((each) => each.role === name && each.size > 1)?.dim;
-  const last = [long[long.length - 1], long[long.length - 2] ?? null];
+  const plane = isBand(details) ? long.slice(0, -1) : long;
+  const last = [plane[plane.length - 1], plane[plane.length - 2] ?? null];
   if (kind === "map") {
     const [row, column] = details.map.dims;
     return details.map.kind === "grid" ? { kind, x: column, y: row } : { kind, x: row, y: null };
@@ -175,11 +184,7 @@ export function isEarth(details, { kind, x, y }) {
 
 /** Return the words that the legend of cells will have, before any cell is there; null where it has numbers. */
 export function flagsOf(details, { decoded }) {
-  const value = (wanted) => details.attributes.find(({ name }) => name === wanted)?.value;
-  const [meanings, values] = [value("flag_meanings"), value("flag_values")];
-  if (!decoded || typeof meanings !== "string" || !Array.isArray(values) || value("flag_masks") !== undefined) return null;
-  const words = meanings.trim().split(/\s+/);
-  return words.length === values.length ? words.map((word, i) => ({ word, value: values[i] })) : null;
+  return decoded ? (details.flags ?? null) : null;
 }
 
 /** Return width by height of a plot as far as the facts of an array tell, before any cell is there; null for any. */
