@@ -110,8 +110,10 @@ def table(infos: Iterable[Any], *, head: bool) -> list[tuple[str, ...]]:
 
 def version_rows(infos: Iterable[Any]) -> list[tuple[str, ...]]:
     """Return versions of an object as rows of text."""
-    moments = ["" if info.retired is None else info.retired.strftime("%Y-%m-%d %H:%M:%S") for info in infos]
-    return [(*row, moment) for row, moment in zip(table(infos, head=True), ["replaced", *moments], strict=True)]
+    made = ["" if info.created is None else info.created.isoformat(" ", "milliseconds") for info in infos]
+    replaced = ["" if info.retired is None else info.retired.isoformat(" ", "milliseconds") for info in infos]
+    rows = zip(table(infos, head=True), ["made", *made], ["replaced", *replaced], strict=True)
+    return [(*row[:-1], first, last) for row, first, last in rows]
 
 
 def index_rows(states: Iterable[Any]) -> list[tuple[str, ...]]:

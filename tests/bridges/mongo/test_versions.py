@@ -86,6 +86,17 @@ def test_each_version_is_found_by_its_time(keeping: XarrayMongoDB, database: Dat
     assert keeping.check() == []
 
 
+def test_a_version_was_made_when_it_took_its_place(keeping: XarrayMongoDB) -> None:
+    """To the millisecond, by the server's clock; what took no other's place has the second of its id."""
+    first = put(keeping, days(0, 5), "a")
+    second, third = (keeping.replace("a", days(0, 5, scale))[0] for scale in (2.0, 3.0))
+    infos = keeping.versions("a")
+    since = [keeping.meta.find_one({"_id": id})["hyperslab"]["since"].replace(tzinfo=UTC) for id in (second, third)]
+    assert [info.created for info in infos] == [first.generation_time, *since]
+    assert infos[1].created <= infos[1].retired and infos[1].created <= infos[2].created
+    assert keeping.list()[0].created == since[1]
+
+
 def test_a_version_that_was_removed_is_not_taken_for_the_next(keeping: XarrayMongoDB, database: Database[Any]) -> None:
     put(keeping, days(0, 5), "a")
     moments = []

@@ -346,6 +346,7 @@ INFO_PROJECTION: MutableDocument = {
     "variables": {"$concatArrays": [_variable_entries("coords"), _variable_entries("data_vars")]},
     "status": f"${STATUS}",
     "retired": f"${RETIRED_AT}",
+    "since": f"${SINCE}",
 }
 """A projection: ``attrs`` and ``variables`` as lists, in which names are values."""
 
@@ -353,7 +354,8 @@ INFO_PROJECTION: MutableDocument = {
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
     """One object: id, name (None: it has none), ``Dataset`` or ``DataArray``, sizes by dimension (None: not known),
-    names of the variables, attributes, when it was made (UTC), bytes of its cells (None: not known), and ``status``
+    names of the variables, attributes, when it was made (UTC; to the second, which its id has, or to the millisecond
+    where it has taken the place of a version that is kept), bytes of its cells (None: not known), and ``status``
     (``writing`` while it is being made, ``retired`` of an older version, another one having taken its place at
     ``retired``, UTC)."""
 
@@ -389,6 +391,8 @@ def parse_info(row: Document) -> ObjectInfo:
             if isinstance(dim, str | int) and dims.get(dim) is None:
                 dims[dim] = size
     id = row["_id"]
+    made = id.generation_time if isinstance(id, ObjectId) else None
+    since = _utc(row.get("since"))
     return ObjectInfo(
         id,
         row.get("name"),
@@ -396,7 +400,7 @@ def parse_info(row: Document) -> ObjectInfo:
         dims,
         tuple(entry["k"] for entry in entries),
         {pair["k"]: pair["v"] for pair in row["attrs"]},
-        id.generation_time if isinstance(id, ObjectId) else None,
+        since if since is not None and (made is None or made < since) else made,
         None if None in sizes else sum(size for size in sizes if size is not None),
         row.get("status"),
         _utc(row.get("retired")),
