@@ -134,8 +134,13 @@ def test_a_store_with_the_old_schema_keeps_new_values(tmp_path: Path) -> None:
         id = known.get(day=2).id
         collection.add_attribute(QUALITY)
         collection[id].update_custom_attributes({"quality": 8})
+        index = tmp_path / "collections" / "air" / "index.sqlite"
+        before = index.stat().st_ino if index.exists() else None
         store.update(id, lambda record: type(record)(record.id, record.primary, {"note": "late"}))
         assert collection[id].custom_attributes == {"note": "n2", "quality": 8} | {"note": "late"}
+        assert [array.id for array in collection.query(note="late")] == [id]
+        if before is not None:  # it was left alone
+            assert index.stat().st_ino == before
 
 
 def test_attributes_are_added_one_after_another(tmp_path: Path, options: dict[str, Any]) -> None:

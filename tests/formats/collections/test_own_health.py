@@ -16,8 +16,8 @@ from own_store import SETTINGS, ids, key_of, kinds, made, opened, record, repair
 
 import hyperslab as hs
 from hyperslab.errors import AlreadyExists, ReadOnly
+from hyperslab.formats.collections.own.batches import creation_marker
 from hyperslab.formats.collections.own.layout import LAYOUT, OwnCollectionStore
-from hyperslab.formats.collections.own.store import creation_marker
 from hyperslab.model.schemas.arrays import new_id
 from hyperslab.stores import MemoryStore, leases
 from hyperslab.stores.location import Location

@@ -33,27 +33,18 @@ from hyperslab.cli.commands.db_collections import (
 )
 from hyperslab.cli.commands.get import check_ending, give_out, write
 from hyperslab.cli.commands.info import cut_text
-from hyperslab.cli.databases import (
-    DatabaseObjects,
-    attribute_option,
+from hyperslab.cli.database_objects import DatabaseObjects, is_server, open_objects
+from hyperslab.cli.database_options import attribute_option, dimension_option, is_confirmed, parse_age, verb
+from hyperslab.cli.database_rows import (
     collection_rows,
     describe_collection,
-    dimension_option,
-    find_collection,
-    find_database_array,
     index_rows,
-    is_confirmed,
-    is_server,
-    open_client,
-    open_objects,
-    parse_age,
     print_index_states,
     print_problems,
     table,
-    tell_unreadable,
-    verb,
     version_rows,
 )
+from hyperslab.cli.open_collections import find_collection, find_database_array, open_client, tell_unreadable
 from hyperslab.cli.output import echo_rows, format_columns, print_json, print_remark
 from hyperslab.conversion import convert
 from hyperslab.conversion.labelled_part import read_part

@@ -100,7 +100,9 @@ def doctor_command(url: str | None, storage_option: dict[str, object] | None, as
 def _describe_indexes(url: str, storage: dict[str, object] | None, as_json: bool) -> None:
     """Print which indexes of a database are there, and what those cost that are missing or out of date."""
     # Imported on use, so that doctor starts without it.
-    from hyperslab.cli.databases import index_rows, is_server, open_client, open_objects, print_index_states
+    from hyperslab.cli.database_objects import is_server, open_objects
+    from hyperslab.cli.database_rows import index_rows, print_index_states
+    from hyperslab.cli.open_collections import open_client
 
     if not is_server(url):
         with open_client(url, storage) as client:

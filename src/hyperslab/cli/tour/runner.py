@@ -19,7 +19,8 @@ import numpy as np
 
 from hyperslab import api
 from hyperslab.cli.arguments import parse_selections, selection_key
-from hyperslab.cli.databases import find_collection, is_server, open_objects
+from hyperslab.cli.database_objects import is_server, open_objects
+from hyperslab.cli.open_collections import find_collection
 from hyperslab.cli.tour.steps import (
     ARRAY,
     COLLECTION,

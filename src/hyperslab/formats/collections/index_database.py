@@ -26,6 +26,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any
 
+from hyperslab.errors import Conflict
 from hyperslab.formats.collections.index_file import FILE, FILES, IndexFile, transaction
 from hyperslab.formats.collections.index_queries import ColumnTest, IndexColumns, IndexQuery
 from hyperslab.formats.collections.ranks import encode_rank, ranker
@@ -98,12 +99,19 @@ class IndexDatabase(IndexFile):
     """The index of a collection with these attributes, for many threads; ``path``: its file, None for memory alone.
 
     Nothing that goes wrong with the file fails a call of its methods: it is left out then, and everything is kept in
-    memory. A damaged file is removed by who may write.
+    memory. A damaged file is removed by who may write. ``is_current``: returns False once the collection has another
+    schema, whose file is left alone.
     """
 
     def __init__(
-        self, attributes: Sequence[AttributeSchema], path: str | None = None, *, writable: bool = True
+        self,
+        attributes: Sequence[AttributeSchema],
+        path: str | None = None,
+        *,
+        writable: bool = True,
+        is_current: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._is_current = is_current
         self._attributes = attributes
         self._rankers = [ranker(each) for each in attributes]
         self._columns = IndexColumns(attributes)
@@ -112,6 +120,12 @@ class IndexDatabase(IndexFile):
     def _begin(self) -> None:
         super()._begin()
         self._confirmed: set[str] = set()
+
+    def _is_ours(self, path: str) -> bool:
+        is_ours = super()._is_ours(path)
+        if not is_ours and self._writable and not self._is_current():
+            raise Conflict("the index is that of another schema, which the collection has by now")
+        return is_ours
 
     # -- tables and rows ----------------------------------------------------------------------------------------------
 

@@ -18,7 +18,8 @@ Specification: section "Our own layout" of the page on this format; documents of
      "attributes": [{"name": "dt", "primary": true, "dtype": "datetime"}], "fill_value": null}, "options": null,
      "storage_adapter": "HDF5StorageAdapter", "metadata_version": "0.2", "layout": "hyperslab"}
 
-Files: ``documents`` (keys, documents of arrays, how arrays are cut), ``store`` (records, key entries, creation),
-``layout`` (collections below a root, changes of their arrays), ``tiles`` and ``tile_transaction`` (writes over several
-shards show as one), ``rules`` (what a check finds, and what mends it).
+Files: ``documents`` (keys, documents of arrays, how arrays are cut), ``store`` (records, key entries, the index),
+``creation`` and ``batches`` (arrays made at one stroke), ``layout`` (collections below a root, changes of arrays),
+``versions`` (what changes replace), ``tiles`` and ``tile_transaction`` (writes over several shards show as one),
+``rules`` (what a check finds, and what mends it).
 """

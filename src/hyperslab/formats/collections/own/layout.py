@@ -1,7 +1,7 @@
 """Collections of our own layout: found, opened and made below a root; their arrays made, changed and removed.
 
 What changes a collection is in ``OwnCollectionStore``; its base, ``StoredCollection`` in :mod:`.store`, has what is
-read and how arrays are created.
+read, and :mod:`.creation` how arrays are created.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from hyperslab.formats.collections.base import (
     no_versions_error,
     record_of,
 )
+from hyperslab.formats.collections.own.creation import CollectionCreation
 from hyperslab.formats.collections.own.documents import (
     ARRAY,
     COLLECTIONS,
@@ -46,7 +47,7 @@ from hyperslab.formats.collections.own.documents import (
     part_of,
 )
 from hyperslab.formats.collections.own.rules import RULES, CollectionDamage
-from hyperslab.formats.collections.own.store import CollectionCreation, StoredCollection
+from hyperslab.formats.collections.own.store import StoredCollection
 from hyperslab.formats.collections.own.versions import ArrayVersions, PastStore
 from hyperslab.formats.documents import read_document
 from hyperslab.formats.format_errors import Problems
