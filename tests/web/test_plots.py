@@ -380,7 +380,10 @@ def test_what_plays_keeps_its_scale(page: Page, server: Any) -> None:
 
 def test_a_picture_with_colours_is_shown_band_by_band(page: Page, server: Any) -> None:
     show(page, server, "maps.zarr", "/rgb")
-    assert (page.get_by_test_id("plot-x").input_value(), page.get_by_test_id("plot-y").input_value()) == ("column", "row")
+    assert (page.get_by_test_id("plot-x").input_value(), page.get_by_test_id("plot-y").input_value()) == (
+        "column",
+        "row",
+    )
     assert page.get_by_test_id("slider-band").count() == 1
 
 

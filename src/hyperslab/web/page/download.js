@@ -54,7 +54,7 @@ function paintAll(pen, plot, sizes, width, height, place) {
 }
 
 function noteOf({ pictures, parts }) {
-  const at = (pictures[0].head ?? pictures[0]).at ?? [];
+  const at = pictures[0].head.at ?? [];
   const places = at.map(({ dim, index, label }) => `${dim} ${label === null ? `[${index}]` : labelText(label)}`);
   return [...places, parts.reduction.textContent].join(" · ");
 }

@@ -37,6 +37,15 @@ export class PlaneDrawing {
   pointOf({ x, y }) {
     return { x: x + 0.5, y: y + 0.5 };
   }
+
+  /** Return the next cell of the picture as it lies on the screen; null beside the cells. */
+  neighbour(from, right, down) {
+    const { picture, bounds, isTurned, isUpward } = this;
+    const x = from.x + right * (isTurned ? -1 : 1) * picture.x.span;
+    const y = bounds.y ? from.y + down * (isUpward ? -1 : 1) * picture.y.span : from.y;
+    const isInside = (place, range) => !range || (place >= range[0] && place < range[1]);
+    return isInside(x, bounds.x) && isInside(y, bounds.y) ? { x, y } : null;
+  }
 }
 
 /** Return the box that is left for the cells: `ticks` of the vertical axis need room, and `below` pixels. */

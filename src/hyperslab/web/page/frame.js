@@ -109,7 +109,7 @@ export class Frame extends BaseFrame {
   }
 
   placeMark() {
-    const middle = this.at && this.drawing?.pointOf?.(this.at);
+    const middle = this.at && this.drawing?.pointOf(this.at);
     const { projection } = this;
     const [x, y] = middle && projection ? [projection.x(middle.x), projection.y(middle.y)] : [NaN, NaN];
     this.mark.hidden = !projection || !projection.back(x, y);
@@ -175,7 +175,7 @@ export class Frame extends BaseFrame {
     const { drawing, projection } = this;
     if (!projection) return;
     if (this.at) {
-      const next = drawing.neighbour ? drawing.neighbour(this.at, right, down) : this.neighbour(this.at, right, down);
+      const next = drawing.neighbour(this.at, right, down);
       if (next) this.point(next);
       return;
     }
@@ -185,20 +185,12 @@ export class Frame extends BaseFrame {
     if (first) this.point(first);
   }
 
-  neighbour(from, right, down) {
-    const { picture, bounds, isTurned, isUpward } = this.drawing;
-    const x = from.x + right * (isTurned ? -1 : 1) * picture.x.span;
-    const y = bounds.y ? from.y + down * (isUpward ? -1 : 1) * picture.y.span : from.y;
-    const isInside = (place, range) => !range || (place >= range[0] && place < range[1]);
-    return isInside(x, bounds.x) && isInside(y, bounds.y) ? { x, y } : null;
-  }
-
   // -- windows ---------------------------------------------------------------------------------------------------
 
   zoomBy(factor) {
     const { window } = this.drawing;
     const middle = (range) => (range ? (range[0] + range[1]) / 2 : 0);
-    const at = this.at && this.drawing.pointOf?.(this.at);
+    const at = this.at && this.drawing.pointOf(this.at);
     this.zoom(factor, at ?? { x: middle(window.x), y: middle(window.y) });
   }
 

@@ -287,7 +287,7 @@ export class Plot {
     this.width = this.parts.panes.clientWidth;
     if (settings.kind === "histogram") {
       const facts = await fetchJson("histogram", this.place, { ...this.query(this.details.path), bins: settings.bins }, signal);
-      if (!signal.aborted) this.take([facts], null, false);
+      if (!signal.aborted) this.take([{ head: facts }], null, false);
       return;
     }
     if (settings.kind === "map") await this.fetchWhole(signal);
@@ -386,7 +386,7 @@ export class Plot {
   take(pictures, places, isCoarse) {
     Object.assign(this, { pictures, places });
     this.draw();
-    const heads = pictures.map((picture) => picture.head ?? picture);
+    const heads = pictures.map(({ head }) => head);
     this.parts.reduction.textContent = visible(reductionText(heads, isCoarse));
     this.showGaps(heads.flatMap((head) => head.gaps), heads.reduce((sum, head) => sum + head.gap_count, 0));
     if (heads[0].at) this.sliders.setLabels(heads[0].at);
@@ -437,7 +437,7 @@ export class Plot {
 
   drawingOf(picture, isDifference, [common, difference], coast) {
     const { settings, details } = this;
-    if (settings.kind === "histogram") return new HistogramDrawing({ facts: picture });
+    if (settings.kind === "histogram") return new HistogramDrawing({ facts: picture.head });
     const window = windowOf(details, settings);
     if (settings.kind === "traces") return new TraceDrawing({ picture, window, gain: settings.gain });
     if (settings.kind === "line") {
