@@ -161,7 +161,7 @@ def join(
 
 
 def open_group(url: Target, mode: UserMode = "r", **options: Any) -> Group:
-    """:func:`open`, when a group is expected; Invalid when it is an array.
+    """Open a group as :func:`open` does; Invalid when it is an array.
 
     A dataset of one array is given as the group that holds the array and its coordinates.
     """
@@ -174,7 +174,7 @@ def open_group(url: Target, mode: UserMode = "r", **options: Any) -> Group:
 
 
 def open_array(url: Target, mode: UserMode = "r", **options: Any) -> Array:
-    """:func:`open`, when an array is expected; Invalid when it is a group."""
+    """Open an array as :func:`open` does; Invalid when it is a group."""
     node = open(url, mode, **options)
     if not isinstance(node, Array):
         raise Invalid("this is a group", url=node.url, remedy=f"name one of its arrays by path=: {', '.join(node)}")

@@ -243,7 +243,7 @@ class TilesFailed(HyperslabError):
 
 
 def _told(error: Exception) -> str:
-    """What is wrong, and under which key."""
+    """Return what is wrong, and under which key."""
     if not isinstance(error, HyperslabError):
         return str(error)
     return f"{error.said} [key={error.key}]" if error.key else error.said

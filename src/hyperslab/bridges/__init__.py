@@ -4,7 +4,7 @@ from typing import Any
 
 
 def zarr_store(url: Any, *, read_only: bool = False, durable: bool = True, storage_options: Any = None) -> Any:
-    """A ``zarr.abc.store.Store`` over any place that hyperslab opens: ``zarr.open(hs.zarr_store(url))``.
+    """Return a ``zarr.abc.store.Store`` over any place that hyperslab opens: ``zarr.open(hs.zarr_store(url))``.
 
     What zarr or ``ds.to_zarr`` write through it is atomic and, if ``durable``, survives a power cut. ``url``: a path, a
     URL or a store of hyperslab's; ``storage_options`` as in ``open``.

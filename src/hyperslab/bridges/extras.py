@@ -28,7 +28,8 @@ _EXTRAS = {
 
 
 def library(name: str) -> Any:
-    """The module ``name``; MissingLibrary where its package is not installed. One that is broken says so itself."""
+    """Return the module ``name``; MissingLibrary where its package is not installed. One that is broken says so
+    itself."""
     package = name.partition(".")[0]
     try:
         return import_module(name)

@@ -161,19 +161,19 @@ class ZarrStore(Store):
     # -- names ------------------------------------------------------------------------------------------------------
 
     async def list(self) -> AsyncIterator[str]:
-        """Every key."""
+        """Yield every key."""
         for key in await asyncio.to_thread(lambda: [*self._store.list("")]):
             yield key
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        """Every key that begins with ``prefix``."""
+        """Yield every key that begins with ``prefix``."""
         folder = prefix.rpartition("/")[0]
         for key in await asyncio.to_thread(lambda: [*self._store.list(folder)]):
             if key.startswith(prefix):
                 yield key
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """The names right below ``prefix``."""
+        """Yield the names right below ``prefix``."""
         keys, folders = await asyncio.to_thread(self._store.list_dir, prefix.rstrip("/"))
         for name in (*keys, *folders):
             yield name

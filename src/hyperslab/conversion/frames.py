@@ -197,7 +197,7 @@ class _Encoder:
         raise Invalid(f"{what} is of dtype {cells.dtype}", remedy="astype() it to numbers, times or text")
 
     def _encode_masked(self, cells: Any, dtype: np.dtype, variable: str, dim: str, what: str) -> Part:
-        """Numbers and truth values some of which are missing."""
+        """Encode numbers and truth values some of which are missing."""
         missing = np.asarray(cells.isna())
         values = np.asarray(cells.array.to_numpy(dtype=dtype, na_value=dtype.type(0)))
         if dtype.kind == "f":

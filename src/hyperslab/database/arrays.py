@@ -65,7 +65,7 @@ class Array:
         self._session: Any = None
 
     def __reduce__(self) -> tuple[object, ...]:
-        """It is pickled as where it is and what is known of it, without secrets."""
+        """Return it as where it is and what is known of it, without secrets, for a pickle."""
         return type(self), (self._collection, self._record)
 
     @property

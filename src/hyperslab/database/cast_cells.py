@@ -12,8 +12,8 @@ _PLAIN = (bool, int, float, complex, np.number, np.bool_)
 
 
 def as_cells(data: object, dtype: np.dtype[np.generic], shape: tuple[int, ...] | None, fill: object = 0) -> Values:
-    """``data`` as cells of ``dtype``: of exactly ``shape``, or one number for all of them; ``fill`` where it is masked.
-    A ``shape`` of None is any.
+    """Return ``data`` as cells of ``dtype``: of exactly ``shape``, or one number for all of them; ``fill`` where it is
+    masked. A ``shape`` of None is any.
 
     An array is cast where its type is held by the other; numbers of Python's, alone or in lists, also where they are
     rounded to a smaller float. WrongType (a TypeError) for what would lose something, SelectionError (an IndexError)
@@ -59,7 +59,7 @@ def _number(value: object, dtype: np.dtype[np.generic]) -> Values:
 
 
 def _numbers(values: Values, dtype: np.dtype[np.generic]) -> Values:
-    """Numbers of Python's, in an array of whatever type NumPy gave them."""
+    """Return numbers of Python's in an array of whatever type NumPy gave them."""
     kind = values.dtype.kind
     if kind in "fc" and np.can_cast(values.dtype, dtype, "same_kind"):
         return _round(values, dtype)

@@ -374,7 +374,7 @@ class Manager:
         return self._collection.create(primary_attributes, custom_attributes, id_)
 
     def filter(self, wanted: Mapping[str, object]) -> FilteredManager:
-        """Arrays by id, key or attributes, as :meth:`Collection.filter` finds them."""
+        """Return arrays by id, key or attributes, as :meth:`Collection.filter` finds them."""
         return self._collection.filter(wanted)
 
     def __iter__(self) -> Iterator[Array]:
@@ -425,7 +425,7 @@ class TileMembers:
         self._wanted = dict(wanted or {})
 
     def create(self, *args: Any, **kwargs: Any) -> Tile:
-        """Refused: a tile is made when cells of it are written."""
+        """Raise Unsupported: a tile is made when cells of it are written."""
         raise Unsupported("tiles are not made one by one", remedy="update() the VArray that they belong to")
 
     def filter(self, wanted: Mapping[str, object]) -> TileMembers:

@@ -79,11 +79,11 @@ class Connection:
         return opened
 
     def require_open(self) -> None:
-        """ClientError when it is closed."""
+        """Raise ClientError when it is closed."""
         _ = self.session
 
     def require_writable(self) -> None:
-        """ReadOnly unless changes are taken."""
+        """Raise ReadOnly unless changes are taken."""
         if not self.session.writable:
             if self.session.origin is not None and self.session.origin.where.moment is not None:
                 remedy = "get the collection without at="
@@ -183,7 +183,7 @@ class OpenCollection:
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        """It is pickled as where it is, and opened when it is first used."""
+        """Return it as where it is, for a pickle; it is opened when it is first used."""
         return OpenCollection, (self.connection, self.document)
 
     @property

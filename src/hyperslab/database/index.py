@@ -255,7 +255,7 @@ _indexes: WeakSet[AttributeIndex] = WeakSet()
 
 
 def _begin_anew() -> None:
-    """In a forked child: whoever held the lock is not in this process, and may have been half-way."""
+    """Begin anew in a forked child: whoever held the lock is not in this process, and may have been half-way."""
     for index in _indexes:
         index._begin()
 

@@ -219,7 +219,7 @@ def replace_chunk(state: RepairState, finding: Finding) -> Plan:
 
 
 def _replace(state: RepairState, finding: Finding) -> None:
-    """If it is still damaged. Where a store has no locks, a writer that was faster is a Conflict."""
+    """Replace a chunk if it is still damaged. Where a store has no locks, a writer that was faster is a Conflict."""
     store = state.store
     with _locked_chunk(state, finding) as (objects, coords):
         stamp = objects.keys.stamp(finding.key)

@@ -51,7 +51,8 @@ class Attempt:
 
 
 def attempts(timeout: float | None) -> Iterator[Attempt]:
-    """``for attempt in attempts(60): with attempt: …``: run the block until no ``Conflict`` ends it.
+    """Yield attempts, ``for attempt in attempts(60): with attempt: …``, which run the block until no ``Conflict`` ends
+    it.
 
     After ``timeout`` seconds (None: never) the last one is raised.
     """

@@ -81,7 +81,7 @@ def done(chunks: int, nbytes: float = 0, *, written: bool = False) -> None:
 
 
 def telling(work: Callable[[Any], None], nbytes: float, *, written: bool = False) -> Callable[[Any], None]:
-    """``work`` of batches, which tells the watchers of each: its items are chunks of ``nbytes`` each."""
+    """Return ``work`` of batches, which tells the watchers of each: its items are chunks of ``nbytes`` each."""
 
     def told(batch: Any) -> None:
         work(batch)

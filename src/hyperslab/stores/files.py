@@ -256,7 +256,8 @@ def replace(temporary: str, place: str, *, flushed: bool) -> None:
 
 
 def move_over(source: str, place: str, spare: str, *, flushed: bool) -> None:
-    """:func:`replace` by a file that keeps its name until it has the other one. ``spare``: a free name beside it."""
+    """Replace a file, as :func:`replace` does, by one that keeps its name until it has the other one. ``spare``: a free
+    name beside it."""
     if not flushed and os.path.lexists(place):
         try:
             os.link(source, spare)

@@ -70,8 +70,8 @@ class ObjectListing(ProcessStore):
         self._lists_nothing = self._lists_something = False
 
     def _stamp(self, meta: Mapping[str, Any]) -> Stamp:
-        """Google swaps by the number of a version, the others by the ETag; a server that has none tells the time,
-        which obstore gives as 1970 where it does not."""
+        """Return the stamp of a version: Google swaps by the number of one, the others by the ETag; a server that has
+        none tells the time, which obstore gives as 1970 where it does not."""
         if self._by_version:
             return meta["e_tag"], meta.get("version")
         time = meta.get("last_modified")
@@ -275,8 +275,8 @@ class ObjectStore(ObjectListing, KeepsLeases):
         return self._ranges(check_key(key), ranges, {})
 
     def get_ranges_of(self, key: str, ranges: Sequence[Range], stamp: Stamp) -> list[bytes] | None:
-        """:meth:`get_ranges` of the version that has this stamp; ``Conflict`` when it is another one by now, as far as
-        the server tells."""
+        """Return :meth:`get_ranges` of the version that has this stamp; ``Conflict`` when it is another one by now, as
+        far as the server tells."""
         tag = self._strong(stamp)
         found = self._ranges(check_key(key), ranges, {} if tag is None else {"if_match": tag})
         unsure = tag is None and not isinstance(stamp, Unversioned)

@@ -21,11 +21,11 @@ class SeveralStore(Store):
         self._count = len(urls)
 
     def get(self, key: str) -> bytes | None:
-        """Nothing."""
+        """Return None."""
         return None
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Nothing."""
+        """Return no keys."""
         return iter(())
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:

@@ -33,13 +33,14 @@ Strategy = st.SearchStrategy
 
 
 def shapes(max_dims: int = 5, max_side: int = 8, min_dims: int = 0, min_side: int = 0) -> Strategy[Shape]:
-    """Array shapes, axes without cells among them."""
+    """Draw array shapes, axes without cells among them."""
     return st.lists(st.integers(min_side, max_side), min_size=min_dims, max_size=max_dims).map(tuple)
 
 
 @st.composite
 def chunk_grids(draw: st.DrawFn, shape: Shape, varying: bool = True) -> Chunks:
-    """Chunk lengths for a shape: an int per axis or, where ``varying``, a tuple of sizes; both may pass the edge."""
+    """Draw chunk lengths for a shape: an int per axis or, where ``varying``, a tuple of sizes; both may pass the
+    edge."""
     cuts: list[int | tuple[int, ...]] = []
     for length in shape:
         several = varying and length > 0 and draw(st.booleans())
@@ -49,7 +50,7 @@ def chunk_grids(draw: st.DrawFn, shape: Shape, varying: bool = True) -> Chunks:
 
 @st.composite
 def varying_sizes(draw: st.DrawFn, length: int) -> tuple[int, ...]:
-    """Sizes of at least 1 that cover ``length`` cells (at least one)."""
+    """Draw sizes of at least 1 that cover ``length`` cells (at least one)."""
     sizes: list[int] = []
     while sum(sizes) < length:
         sizes.append(draw(st.integers(1, length)))
@@ -58,26 +59,27 @@ def varying_sizes(draw: st.DrawFn, length: int) -> tuple[int, ...]:
 
 @st.composite
 def slices(draw: st.DrawFn, length: int) -> slice:
-    """Slices of an axis, with bounds inside and outside, open ones, and any step but zero."""
+    """Draw slices of an axis, with bounds inside and outside, open ones, and any step but zero."""
     bound = st.none() | st.integers(-length - 2, length + 2)
     return slice(draw(bound), draw(bound), draw(st.none() | st.integers(-4, 4).filter(bool)))
 
 
 def positions(length: int) -> Strategy[int]:
-    """Valid positions along an axis that has cells, negative ones too."""
+    """Draw valid positions along an axis that has cells, negative ones too."""
     return st.integers(-length, length - 1)
 
 
 @st.composite
 def basic_keys(draw: st.DrawFn, shape: Shape) -> object:
-    """Ints, slices, ``...`` and new axes; sometimes fewer items than dimensions, sometimes no tuple."""
+    """Draw ints, slices, ``...`` and new axes; sometimes fewer items than dimensions, sometimes no tuple."""
     items: list[Any] = [_basic_item(draw, length) for length in shape]
     return _dressed(draw, items)
 
 
 @st.composite
 def advanced_keys(draw: st.DrawFn, shape: Shape) -> object:
-    """Keys with arrays: integer arrays and lists that broadcast, masks of one or more axes, mixed with all the rest."""
+    """Draw keys with arrays: integer arrays and lists that broadcast, masks of one or more axes, mixed with all the
+    rest."""
     common = draw(st.lists(st.integers(0, 3), max_size=2).map(tuple))
     items: list[Any] = []
     axis = 0
@@ -128,7 +130,7 @@ def wrong_keys(shape: Shape) -> Strategy[object]:
 
 @st.composite
 def outer_keys(draw: st.DrawFn, shape: Shape) -> tuple[object, ...]:
-    """Keys of ``oindex``: per axis an int, a slice, a 1-D integer array or a 1-D mask."""
+    """Draw keys of ``oindex``: per axis an int, a slice, a 1-D integer array or a 1-D mask."""
     items = []
     for length in shape:
         kind = draw(st.sampled_from(["basic", "array", "mask"]))
@@ -143,7 +145,7 @@ def outer_keys(draw: st.DrawFn, shape: Shape) -> tuple[object, ...]:
 
 @st.composite
 def vectorised_keys(draw: st.DrawFn, shape: Shape) -> tuple[object, ...]:
-    """Keys of ``vindex``: per axis an integer array, an int or a slice; the arrays broadcast."""
+    """Draw keys of ``vindex``: per axis an integer array, an int or a slice; the arrays broadcast."""
     common = draw(st.lists(st.integers(0, 3), max_size=2).map(tuple))
     pick = st.booleans()
     return tuple(_index_array(draw, n, common) if draw(pick) else _basic_item(draw, n) for n in shape)
@@ -158,7 +160,7 @@ def scalar_dtypes() -> Strategy[NumpyDType]:
 
 @st.composite
 def dtypes(draw: st.DrawFn, depth: int = 2) -> NumpyDType:
-    """Scalar types, and packed structured ones with nested fields and sub-arrays."""
+    """Draw scalar types, and packed structured ones with nested fields and sub-arrays."""
     if not depth or draw(st.integers(0, 3)):
         return draw(scalar_dtypes())
     names = draw(st.lists(st.sampled_from(["x", "y", "lat", "t 1", "ü"]), min_size=1, max_size=3, unique=True))
@@ -171,7 +173,7 @@ def dtypes(draw: st.DrawFn, depth: int = 2) -> NumpyDType:
 
 @st.composite
 def arrays(draw: st.DrawFn, dtype: NumpyDType, shape: Shape) -> Values:
-    """Cells of a type: any bit pattern that is a value, NaN and NaT included."""
+    """Draw cells of a type: any bit pattern that is a value, NaN and NaT included."""
     result = np.zeros(shape, dtype)
     _fill(draw, result)
     return result
@@ -305,7 +307,7 @@ def attributes(most: int = 3) -> Strategy[dict[str, Any]]:
 
 
 def _with_text(attrs: dict[str, Any]) -> dict[str, object]:
-    """``units`` are text, whatever was drawn for them."""
+    """Make ``units`` text, whatever was drawn for them."""
     return {name: "K" if name == "units" else value for name, value in attrs.items()}
 
 
@@ -317,7 +319,7 @@ def held_types(features: Features) -> list[DataType]:
 
 @st.composite
 def datasets(draw: st.DrawFn, features: Features) -> SampleTree:
-    """A small tree with coordinates, dimensions that are shared, fill values, attributes, links and references."""
+    """Draw a small tree with coordinates, dimensions that are shared, fill values, attributes, links and references."""
     sizes = {dim: draw(st.integers(1, 4)) for dim in DIMS}
     if draw(st.integers(0, 3)) == 0:
         sizes["t"] = 0
@@ -370,7 +372,7 @@ def _cells_of(draw: st.DrawFn, dtype: DataType, shape: Shape) -> Values:
 
 @st.composite
 def _coordinates(draw: st.DrawFn, dim: str, size: int) -> SampleArray:
-    """A coordinate: regular or irregular numbers, times, or words."""
+    """Draw a coordinate: regular or irregular numbers, times, or words."""
     kind = draw(st.sampled_from(["regular", "whole", "irregular", "times", "words"]))
     attrs = draw(attributes(2))
     if kind == "words":
@@ -386,7 +388,7 @@ def _coordinates(draw: st.DrawFn, dim: str, size: int) -> SampleArray:
 
 @st.composite
 def _with_pointers(draw: st.DrawFn, tree: SampleTree) -> SampleTree:
-    """Links to nodes and attributes that refer to them."""
+    """Add links to nodes and attributes that refer to them."""
     places = [*tree.arrays, *(path for path in tree.groups if path)]
     target: Strategy[str] = st.sampled_from(places)
     links = {"link": draw(target)} if draw(st.booleans()) else {}

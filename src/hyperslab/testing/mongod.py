@@ -93,7 +93,7 @@ def _free_port() -> int:
 
 
 def _listens(process: subprocess.Popen[bytes], log: Path) -> bool:
-    """Once it listens, or has ended or is given up; what interrupts the waiting ends it."""
+    """Wait for a server; return False if it has ended, or was given up and ended, as by what interrupts the waiting."""
     latest = time.monotonic() + _PATIENCE
     try:
         while process.poll() is None:

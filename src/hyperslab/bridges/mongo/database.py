@@ -178,7 +178,7 @@ class XarrayMongoDB:
         )
 
     def get(self, _id: Any, load: Load = None, *, at: Any = None) -> Any:
-        """The object of this ``_id``, or of this name where it is the only one, a Dataset or DataArray.
+        """Return the object of this ``_id``, or of this name where it is the only one, a Dataset or DataArray.
 
         ``load``: None reads now what was stored whole, and later, as dask arrays, what was stored in chunks; True reads
         all now; False reads all later; names read these variables now. Index coordinates, and what stands in the
@@ -235,11 +235,12 @@ class XarrayMongoDB:
             raise error.locate(url=origin.url, node="") from error.__cause__
 
     def list(self) -> list[search.ObjectInfo]:
-        """All objects, the oldest first."""
+        """Return all objects, the oldest first."""
         return [*self.find()]
 
     def versions(self, _id: Id) -> Sequence[search.ObjectInfo]:
-        """The older versions of an object that are kept, the oldest first, and the object itself, which is the last.
+        """Return the older versions of an object that are kept, the oldest first, and the object itself, which is the
+        last.
 
         Each is read by its id, or by ``get(name, at=...)``; ``copy`` makes an object of it. NotFound.
         """
@@ -346,7 +347,8 @@ class XarrayMongoDB:
         return completeness.is_complete(here.meta, here.chunks, objects.resolve_id(here.meta, _id))
 
     def check(self, _id: Id | None = None, *, deep: bool = False) -> Sequence[Problem]:
-        """Every problem of one object, or of all and of what belongs to none; ``deep`` decodes sparse chunks too."""
+        """Return every problem of one object, or of all and of what belongs to none; ``deep`` decodes sparse chunks
+        too."""
         here = self._origin().open()
         id = None if _id is None else objects.resolve_id(here.meta, _id)
         return [*rules.find_problems(here.meta, here.chunks, id, deep=deep)]

@@ -16,7 +16,7 @@ from typing import Literal
 
 
 def write_nwb() -> None:
-    """The temperature as the one recording of an NWB file."""
+    """Write the temperature as the one recording of an NWB file."""
     from datetime import UTC, datetime
 
     from pynwb import NWBFile, TimeSeries
@@ -43,7 +43,7 @@ def write_nwb() -> None:
 
 
 def fill_a_collection() -> None:
-    """A collection of decades, declared and filled."""
+    """Declare and fill a collection of decades."""
     from datetime import UTC, datetime
 
     import numpy as np
@@ -70,7 +70,7 @@ def fill_a_collection() -> None:
 
 
 def damage_a_chunk() -> None:
-    """A copy of the Zarr with one bit of one chunk flipped."""
+    """Copy the Zarr, and flip one bit of one chunk of the copy."""
     import shutil
     from pathlib import Path
 

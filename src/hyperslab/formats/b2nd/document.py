@@ -223,7 +223,8 @@ def _codecs(compression: Document, itemsize: int) -> tuple[Codec, ...]:
 
 
 def compression_of(codecs: tuple[Codec, ...]) -> Doc:
-    """blosc2's words for a codec chain: ``codec``, ``clevel``, ``filters``. Without codecs nothing is compressed."""
+    """Return blosc2's words for a codec chain: ``codec``, ``clevel``, ``filters``. Without codecs nothing is
+    compressed."""
     config = codecs[0].config if codecs else {"clevel": 0, "shuffle": "noshuffle"}
     words = {ours: theirs for theirs, ours in CODECS.items()}
     shuffle = config.get("shuffle", "shuffle")

@@ -138,7 +138,7 @@ class ArrayHandle(B2ndCells):
                 array[part or ()] = np.ascontiguousarray(cells, array.dtype).reshape(cells.shape)
 
     def chunk_sizes(self) -> list[int]:
-        """Stored bytes of each chunk, in their order in the file; of each only the header is read."""
+        """Return the stored bytes of each chunk, in their order in the file; of each only the header is read."""
         with self.locked_array() as array:
             try:
                 heads = [info.lazychunk[:_HEAD] for info in array.schunk.iterchunks_info()]

@@ -71,7 +71,7 @@ class DataKeys(ChunkKeys):
         return self._locks.lock(coords, timeout)
 
     def require_writable(self) -> None:
-        """ReadOnly when the store takes no writes; this comes before each of them."""
+        """Raise ReadOnly when the store takes no writes; this comes before each of them."""
         super().require_writable()
         if self._on_write is not None:
             self._on_write()
@@ -235,7 +235,7 @@ class Column(ChunkSource):
         return max(0, min(behind, self.chunks) - first)
 
     def size(self, number: int) -> int:
-        """Decoded bytes of a chunk of the array."""
+        """Return the decoded bytes of a chunk of the array."""
         return max(0, min(self.chunk_rows, self._rows - number * self.chunk_rows)) * self.row
 
     def _number(self, coords: Coords) -> int:

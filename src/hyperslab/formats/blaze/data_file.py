@@ -81,7 +81,7 @@ class ChunkOffsets:
         return list(zip(self.starts[at].tolist(), self.stops[at].tolist(), strict=True))
 
     def size(self, number: int) -> int:
-        """Decoded bytes of a chunk."""
+        """Return the decoded bytes of a chunk."""
         return self.last if number == self.count - 1 else self.chunk_size
 
 

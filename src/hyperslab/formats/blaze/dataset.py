@@ -283,11 +283,11 @@ class MultiDirectoryChunks(ChunkSource):
         return self._parts[number].read(local)
 
     def write(self, coords: Coords, block: Block) -> None:
-        """Refused."""
+        """Raise Unsupported."""
         raise ReadOnly("shards are only read together", remedy="open one of them for writing, or gather them")
 
     def erase(self, coords: Coords) -> None:
-        """Refused."""
+        """Raise Unsupported."""
         raise ReadOnly("shards are only read together", remedy="open one of them for writing, or gather them")
 
     def stamp(self, coords: Coords) -> object:

@@ -124,7 +124,7 @@ def with_whole_rows(spec: ArraySpec) -> ArraySpec:
 
 
 def row_bytes(spec: ArraySpec) -> int:
-    """Decoded bytes of one row: all cells at one position of the first axis."""
+    """Return the decoded bytes of one row: all cells at one position of the first axis."""
     return prod(spec.shape[1:]) * spec.numpy_dtype.itemsize
 
 

@@ -353,7 +353,7 @@ class ArrayFolder:
         self._labelled = labelled
 
     def _layout(self, docs: dict[str, Doc]) -> str:
-        """``blaze`` or ``bcolz`` (BLZ is alike), by the documents or else by the names of the data files."""
+        """Return ``blaze`` or ``bcolz`` (BLZ is alike), by the documents or else by the names of the data files."""
         if SUPERCHUNKS in docs or ATTRIBUTES["bcolz"] not in docs:
             names = [] if SUPERCHUNKS in docs else self.store.list_dir(self.key(DATA))[0]
             return "bcolz" if any(name.endswith(".blp") for name in names) else "blaze"

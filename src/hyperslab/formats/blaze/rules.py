@@ -156,7 +156,8 @@ class _ColumnFiles:
         yield from (finding for _, finding in sorted(self._found, key=lambda pair: pair[0]))
 
     def _add_missing(self, first: int, behind: int) -> None:
-        """Superchunks from one to before another are missing: each is told, unless nobody would have them written."""
+        """Tell of each superchunk from one to before another, which are missing, unless nobody would have them
+        written."""
         if behind - first <= _MANY:
             for place in range(first, behind):
                 self._add(place, "missing-superchunk", f"superchunk {place + 1} is missing", self._fill(place))

@@ -84,7 +84,7 @@ class Superchunks(Column):
         self.keys.put_many(self.files(parts), durable)
 
     def files(self, parts: Mapping[int, Mapping[int, bytes]]) -> list[tuple[str, memoryview]]:
-        """Keys and contents of the files with new chunks in them."""
+        """Return keys and contents of the files with new chunks in them."""
         found = []
         for place, new in parts.items():
             key = self.keys.key(place)
@@ -117,7 +117,7 @@ class Superchunks(Column):
         return join(parts, self._size_in(place, count - 1, count, index), self.shape) if parts else None
 
     def _size_in(self, place: int, local: int, count: int, index: ChunkOffsets | None) -> int:
-        """Decoded bytes that a chunk is to have in a file of ``count`` chunks."""
+        """Return the decoded bytes that a chunk is to have in a file of ``count`` chunks."""
         if local < count - 1:
             return self.shape.chunk_bytes
         size = self.size(self.numbering.first(place) + local)

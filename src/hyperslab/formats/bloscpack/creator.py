@@ -190,13 +190,13 @@ class BloscpackCreator(StateWriter):
 
     @contextmanager
     def transaction(self, timeout: float | None) -> Iterator[None]:
-        """Other threads wait; all is shown when the file is closed."""
+        """Keep other threads waiting; all is shown when the file is closed."""
         with self._take_turn(timeout), self.changing():
             yield
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """After a failure of the medium nothing will be published."""
+        """Publish nothing after a failure of the medium."""
         try:
             yield
         except StorageError:
@@ -205,7 +205,7 @@ class BloscpackCreator(StateWriter):
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Nothing is written before the end in any case."""
+        """Do nothing: all is written at the end in any case."""
         self._check_open()
         yield
 
@@ -261,7 +261,7 @@ class BloscpackCreator(StateWriter):
 
     @contextmanager
     def _lock_target(self) -> Iterator[None]:
-        """Nobody else makes or changes the target meanwhile."""
+        """Keep others from making or changing the target meanwhile."""
         timeout = self._settings.lock_timeout
         # The folder first, then the file, in every writer: two that replace one another cannot wait for each other.
         with ExitStack() as locks:

@@ -153,7 +153,7 @@ class BloscpackReader(SingleArrayReader):
         return open_stream(self._file, self._tables, content, digest, content.labelled.name)
 
     def storage(self, path: str) -> Doc:
-        """Layout and checksum of the file, the chunks that it holds, how many more its offsets have room for."""
+        """Return layout and checksum of the file, the chunks that it holds, how many more its offsets have room for."""
         if path != self.content.labelled.name:
             return {}
         header = self._preamble.header

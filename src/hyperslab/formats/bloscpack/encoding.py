@@ -62,7 +62,7 @@ def with_slack(chunk: Buffer, slack: Slack) -> Buffer:
 
 
 def blosc_of(codecs: Sequence[Codec], dtype: NumpyDType) -> Blosc:
-    """Blosc as the spec of an array has it; Unsupported for any other codec."""
+    """Return Blosc as the spec of an array has it; Unsupported for any other codec."""
     found = list(codecs) or [CODEC]
     if len(found) > 1 or found[0].name != "blosc":
         names = "+".join(codec.name for codec in found)

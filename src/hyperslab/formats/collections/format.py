@@ -93,7 +93,7 @@ class CollectionTreeFormat(Format):
     )
 
     def placed(self, where: Location) -> None:
-        """Links of collections that were made elsewhere lead to where their files are."""
+        """Make links of collections that were made elsewhere lead to where their files are."""
         for layout in self.layouts():
             for name in layout.names(where) if where.scheme == "file" else ():
                 found = layout.open(where, name, DEFAULTS, writable=True)
@@ -194,7 +194,7 @@ def _root_of(where: Location) -> tuple[Location, str]:
 
 
 def _document_names(name: str) -> tuple[tuple[str, str], ...]:
-    """By layout, what the document of a collection is called in its folder."""
+    """Return by layout what the document of a collection is called in its folder."""
     return ("hyperslab", "collection.json"), ("deker", f"{name}.json")
 
 

@@ -82,13 +82,13 @@ def _encode(value: object) -> bytes:
 
 
 def _encode_float(value: float) -> bytes:
-    """IEEE's bytes, with the sign turned about for numbers from zero on, and all bits for those below."""
+    """Return IEEE's bytes, with the sign turned about for numbers from zero on, and all bits for those below."""
     (bits,) = struct.unpack(">Q", struct.pack(">d", value + 0.0))  # + 0.0: no -0.0
     return struct.pack(">Q", bits ^ (0xFFFFFFFFFFFFFFFF if bits >> 63 else 1 << 63))
 
 
 def _encode_whole(value: int) -> bytes:
-    """A length, then the number in that many bytes; of a negative one the complement of it all."""
+    """Return a length, then the number in that many bytes; of a negative one the complement of it all."""
     if value < 0:
         return bytes(byte ^ 0xFF for byte in _encode_whole(-value))
     length = (value.bit_length() + 7) >> 3

@@ -166,7 +166,7 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
                 self._lock_depth.depth = 0
 
     def batch(self) -> AbstractContextManager[None]:
-        """Arrays of a collection are made at once, and the document of the root is written once, at the end."""
+        """Make arrays of a collection at once, and write the document of the root once, at the end."""
         return self._batches.block(self._flush)
 
     def _flush(self) -> None:
@@ -258,7 +258,7 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
             raise Unsupported(error.message, url=self.url, node=path, remedy="choose format collections") from None
 
     def _raise_if_inside(self, path: str) -> None:
-        """Nothing but its arrays is in a collection, and nothing at all in an array."""
+        """Raise Invalid within an array, which holds nothing, and a collection, which holds its arrays alone."""
         tree = self._tree()
         for group in outward(split(path)[0]):
             if group in tree.arrays or self._shown_collection(group) is not None:
@@ -366,7 +366,7 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
         return out
 
     def _change_array(self, path: str, entry: ArrayEntry, spec: ArraySpec) -> None:
-        """Other attributes or another shape of an array, which stays cut as it is; one of another type in its place."""
+        """Give an array other attributes or another shape, cut as it is; put one of another type in its place."""
         before = self._entry_spec(path, entry)
         same = (before.dtype, before.dims, len(before.shape)) == (spec.dtype, spec.dims, len(spec.shape))
         limited = before.shape != spec.shape and not self._may_become(entry, spec)

@@ -181,8 +181,8 @@ _ATTR_REMEDY = "give text, bytes, numbers below 2**63, NumPy scalars and arrays,
 
 
 def encode_attrs(attrs: Attrs, raw: Document, codes: Codes) -> tuple[MutableDocument, MutableDocument]:
-    """BSON values and codes. What reads as before keeps the value that is stored (``raw``, ``codes``), whatever its
-    BSON type. Unsupported names an attribute that BSON cannot hold."""
+    """Return BSON values and codes. What reads as before keeps the value that is stored (``raw``, ``codes``), whatever
+    its BSON type. Unsupported names an attribute that BSON cannot hold."""
     before = decode_attrs(raw, codes)
     values: MutableDocument = {}
     kept: MutableDocument = {}
@@ -197,7 +197,7 @@ def encode_attrs(attrs: Attrs, raw: Document, codes: Codes) -> tuple[MutableDocu
 
 
 def decode_attrs(raw: Document, codes: Codes) -> MutableDocument:
-    """Typed values by name."""
+    """Return typed values by name."""
     return {name: decode_attr(value, codes.get(name)) for name, value in raw.items()}
 
 
@@ -268,7 +268,7 @@ def decode_attr(value: object, code: object = None) -> Any:
 
 
 def _decode_inner(value: object) -> Any:
-    """Within lists and mappings dates are text, as JSON has them."""
+    """Return a value within lists and mappings, where dates are text, as JSON has them."""
     return value.isoformat() if isinstance(value, datetime) else decode_attr(value)
 
 

@@ -208,7 +208,7 @@ class AssembledChunk:
             out[...] = self.block()
 
     def read_common(self, out: Numbers) -> None:
-        """The cells that lie within ``out``, which may be longer or shorter; its others stay."""
+        """Read the cells that lie within ``out``, which may be longer or shorter; its others stay."""
         if self.shape == out.shape:
             self.read_into(out)
             return

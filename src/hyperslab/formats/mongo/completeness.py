@@ -238,7 +238,7 @@ class ObjectSurvey:
     value, and which chunks are ``sparse``."""
 
     def __init__(self, meta: Meta, chunks: DocumentCollection, statistics: Iterable[ChunkStats] | None = None) -> None:
-        """``statistics``: of all its chunks, where they are known."""
+        """Take the ``statistics`` of all its chunks, where they are known."""
         self.meta = meta
         self.chunks = chunks
         self._statistics = statistics

@@ -68,7 +68,7 @@ def fits_one_piece(spec: ArraySpec, most: int) -> bool:
 
 
 def without_coordinates(attrs: Document) -> MutableDocument:
-    """Without what the places of variables say, and the field ``hyperslab`` where they do not."""
+    """Return the attributes without what the places of variables say, and the field ``hyperslab`` where they do not."""
     return {name: value for name, value in attrs.items() if name != COORDINATES or not isinstance(value, str)}
 
 
@@ -261,7 +261,7 @@ def sort_coordinates(meta: Meta) -> Meta:
 
 
 def auto_chunk_lengths(shape: tuple[int, ...], itemsize: int, most: int) -> tuple[int, ...]:
-    """Chunk lengths such that a chunk is at most ``most`` bytes, of equal cuts of the longest axes."""
+    """Return chunk lengths such that a chunk is at most ``most`` bytes, of equal cuts of the longest axes."""
     chunks = list(auto_chunks(shape, itemsize))
     while chunks and max(itemsize, 1) * int(np.prod(chunks, dtype=object)) > most and max(chunks) > 1:
         longest = chunks.index(max(chunks))

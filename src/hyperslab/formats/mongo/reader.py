@@ -117,7 +117,7 @@ class ObjectReader(Reader):
     """One object: its variables are the arrays of the root and of the groups in it."""
 
     def __init__(self, pair: CollectionPair, doc: Document, wanted: str | None = None) -> None:
-        """``wanted``: the id or name by which the object was found."""
+        """Take an object; ``wanted``: the id or name by which it was found."""
         self._pair = pair
         self._wanted = wanted
         self._mutex = threading.RLock()

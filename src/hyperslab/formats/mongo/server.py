@@ -120,7 +120,7 @@ call_after_fork(_clients.forget)
 
 
 def import_pymongo() -> Any:
-    """pymongo. Unsupported where it is not installed."""
+    """Return pymongo. Unsupported where it is not installed."""
     try:
         import pymongo
     except ImportError:

@@ -211,8 +211,8 @@ def _same_sparse(chunks: Mapping[ChunkIndex, AssembledChunk], background: Any) -
 def _chunk_lengths(
     name: str, variable: Variable, chunks: Mapping[ChunkIndex, AssembledChunk], *, lenient: bool
 ) -> tuple[Shape, ...]:
-    """Lengths of the chunks along each axis: as the object says, else as chunks are; all that share an index agree,
-    unless what the object says counts (``lenient``)."""
+    """Return the lengths of the chunks along each axis: as the object says, else as chunks are; all that share an index
+    agree, unless what the object says counts (``lenient``)."""
     declared = variable.chunks if variable.chunks is not None else tuple((size,) for size in variable.shape)
     cuts: list[list[int | None]] = [list(sizes) for sizes in declared]
     for index, chunk in chunks.items():

@@ -240,7 +240,7 @@ class ObjectWriter(ObjectReader, _ArrayMaker):
             self._heartbeats.beat(self._pair.meta, self.id)
 
     def _allow_missing(self, name: str) -> None:
-        """Chunks are about to be erased: from now on those that are not stored read as the fill value."""
+        """Have chunks that are not stored read as the fill value from now on: some are about to be erased."""
         extension = variable_extension(self._meta, name)
         if "fill" not in extension:
             _, variable = self._variable(next(face for face, own in self._names.items() if own == name))
@@ -339,7 +339,7 @@ class ObjectWriter(ObjectReader, _ArrayMaker):
 
     @contextmanager
     def _undoing(self) -> Iterator[None]:
-        """Where the block fails, chunks whose length was to change are what they were."""
+        """Make chunks whose length was to change what they were where the block fails."""
         before = set(self._undo_entries)
         try:
             yield

@@ -283,7 +283,7 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         return length
 
     def _blank_dead_rows(self, changed: Mapping[str, Spec], besides: str) -> None:
-        """Blank what an append that died stored behind the last row of an array, whose dimension grows now."""
+        """Erase what an append that died stored behind the last row of an array, whose dimension grows now."""
         for path, spec in changed.items():
             before = self._find_node(path)
             if path == besides or not isinstance(spec, ArraySpec) or not isinstance(before, ArraySpec):

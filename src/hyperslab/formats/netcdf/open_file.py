@@ -293,8 +293,8 @@ class OpenNetcdfFile:
         return found
 
     def variable(self, path: str) -> Any:
-        """The library's variable at ``path``, or None; also where the library overlooks references among the fields of
-        its rows: reading those would overwrite memory."""
+        """Return the library's variable at ``path``, or None; also where the library overlooks references among the
+        fields of its rows: reading those would overwrite memory."""
         parent, _, name = path.rpartition("/")
         group = self.group(parent)
         found = None if group is None else group.variables.get(name)
@@ -346,7 +346,7 @@ class OpenNetcdfFile:
             os.close(descriptor)
 
     def keep_open(self) -> None:
-        """Never close the library's dataset (:func:`~.library.keep_open`)."""
+        """Keep the library's dataset from ever being closed (:func:`~.library.keep_open`)."""
         with LOCK:
             if not self.is_kept_open and self._finish is not None:
                 self.is_kept_open = True

@@ -187,7 +187,7 @@ class SparseCopy:
         return [os.pread(self._descriptor, stop - start, start) for start, stop in within]
 
     def preads(self, ranges: Sequence[Span]) -> list[bytes]:
-        """Cells, from the server."""
+        """Read cells from the server."""
         return self.file.preads(ranges)
 
     def fetch_map(self, name: str) -> None:

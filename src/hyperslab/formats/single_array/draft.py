@@ -89,7 +89,7 @@ class SingleArrayDraft:
         return self.specs[path]
 
     def _dims(self) -> tuple[Dimension, ...]:
-        """Declared dimensions, as long as the array is."""
+        """Return the declared dimensions, as long as the array is."""
         spec = self.specs.get(self.main or "")
         if spec is None:
             return self.group.dims
@@ -154,7 +154,7 @@ class SingleArrayDraft:
 
 
 def check_small(spec: ArraySpec, path: str) -> None:
-    """Invalid for an array that is too large to be a coordinate."""
+    """Raise Invalid for an array that is too large to be a coordinate."""
     if coordinate_bytes(spec) > MOST_COORDINATE_BYTES:
         message = f"{spec.shape} cells of {describe(spec.dtype)} beside another array: this format holds one array"
         remedy = "coordinates may take 64 MiB; choose one array (path=), or use a .zarr folder"

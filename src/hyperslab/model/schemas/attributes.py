@@ -118,7 +118,7 @@ def require_dtype(kind: Any) -> np.dtype[np.generic]:
 
 
 def dtype_name(dtype: np.dtype[np.generic]) -> str:
-    """``numpy.<name>`` as collection documents have it."""
+    """Return ``numpy.<name>`` as collection documents have it."""
     return _PREFIX + _WRITTEN[dtype.char]
 
 

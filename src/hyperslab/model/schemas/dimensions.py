@@ -307,12 +307,12 @@ def as_moment(value: date | str | np.datetime64) -> datetime:
 
 
 def iso_text(moment: datetime) -> str:
-    """``2023-01-01T00:00:00+00:00``, with microseconds only where there are some."""
+    """Return a text such as ``2023-01-01T00:00:00+00:00``, with microseconds only where there are some."""
     return get_utc(moment).isoformat()
 
 
 def microseconds(moment: datetime) -> int:
-    """Microseconds since 1970, exactly."""
+    """Return the microseconds since 1970, exactly."""
     return (moment - _EPOCH) // _MICROSECOND
 
 

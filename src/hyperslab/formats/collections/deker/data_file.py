@@ -322,7 +322,8 @@ class ContiguousDekerCells(ContiguousCells):
         return True
 
     def _read(self, start: int, strides: tuple[int, ...], out: Block) -> None:
-        """Cells whose bytes are ``strides`` apart: their whole span at once, or axis by axis where that is wide."""
+        """Read cells whose bytes are ``strides`` apart: their whole span at once, or axis by axis where that is
+        wide."""
         span = self._stored.itemsize + sum([(n - 1) * step for n, step in zip(out.shape, strides, strict=True)])
         if out.ndim and span > max(DEKER_READ_GAP, 2 * out.size * self._stored.itemsize):
             for place in range(len(out)):
@@ -351,7 +352,7 @@ class DekerChunks(Hdf5Chunks):
 
     @classmethod
     def at(cls, table: dict[Coords, ChunkLocation], descriptor: int, spec: ArraySpec, url: str) -> DekerChunks:
-        """Chunks at known places; Unsupported for filters that are not ours."""
+        """Return chunks at known places; Unsupported for filters that are not ours."""
         made = cls(_Named(Grid.of(spec.shape, spec.chunks).fixed or ()), descriptor, spec, url)
         made._table = table
         return made

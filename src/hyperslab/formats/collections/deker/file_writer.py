@@ -201,7 +201,7 @@ def new_file(path: str, text: str, *, durable: bool, old: str | None = None) -> 
 
 
 def _copy_others(h5py: Any, old: str, file: h5py.File) -> None:
-    """Objects and attributes of others, as far as they can be read."""
+    """Copy objects and attributes of others, as far as they can be read."""
     with suppress(OSError, RuntimeError, ValueError, KeyError), h5py.File(old, "r", locking=False) as source:
         for name in source:
             if name not in ("meta", "empty_cells", "data"):

@@ -76,7 +76,7 @@ def path_component(value: object) -> str:
 
 
 def check_parts(values: Iterable[object]) -> None:
-    """SchemaError for a key that would leave its folder, nest in another or be too long for a file system."""
+    """Raise SchemaError for a key that would leave its folder, nest in another or be too long for a file system."""
     for value in values:
         check_component(path_component(value))
 
@@ -178,7 +178,7 @@ class CollectionFolder:
         return f"{self.path}/{data_path(kind or self.kind, id)}"
 
     def require_writable(self) -> None:
-        """ReadOnly when the root was opened for reading."""
+        """Raise ReadOnly when the root was opened for reading."""
         if not self.writable:
             raise ReadOnly("the collection was opened for reading", url=self.path, remedy="open it for writing")
 

@@ -191,7 +191,7 @@ def _fill(message: bytes) -> bytes:
 
 
 def _filters(message: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Number and values of each filter of a pipeline."""
+    """Yield number and values of each filter of a pipeline."""
     if message[0] != 1:
         raise _UnusualFile
     here = 8
@@ -204,7 +204,7 @@ def _filters(message: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
 
 @cache
 def _types() -> dict[bytes, np.dtype[np.generic]]:
-    """NumPy's types by the messages that stand for them."""
+    """Return NumPy's types by the messages that stand for them."""
     from h5py import h5t
 
     native = [np.dtype(name) for name in _TYPES]

@@ -136,7 +136,7 @@ class DekerLayout(Layout):
         return holding
 
     def find_damage(self, where: Location) -> Iterator[Finding]:
-        """Folders and files that belong to no collection, with what mends that."""
+        """Yield folders and files that belong to no collection, with what mends that."""
         folder = _collections(where)
         if folder is None:
             return

@@ -187,7 +187,7 @@ class TileCells(ChunkSource):
         return with_folder(path, partial(str, path))
 
     def _require(self) -> None:
-        """NodeNotFound when the array is gone."""
+        """Raise NodeNotFound when the array is gone."""
         if not os.path.lexists(f"{self.place.path}/{data_path('varray', self.id)}"):
             raise NodeNotFound("the array was removed", url=self.place.path, node=f"{self.place.name}/{self.id}")
 

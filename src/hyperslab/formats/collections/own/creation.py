@@ -61,7 +61,7 @@ class CollectionCreation:
         return self._collection.key_entry(record) if self._has_key else self._keys.array_document(record.id)
 
     def run(self) -> None:
-        """AlreadyExists names the id or the key that is taken; CollectionNotFound."""
+        """Make all arrays, or none. AlreadyExists names the id or the key that is taken; CollectionNotFound."""
         self._check_distinct()
         for keys in batched(self._entries, BATCH):
             for key, value in zip(keys, readable_values(self._store, keys), strict=True):
@@ -155,7 +155,7 @@ class CollectionCreation:
             yield self._keys.generation(part)
 
     def _undo(self) -> None:
-        """Entries first, so that no reader finds one that leads to nothing."""
+        """Remove what was made, entries first, so that no reader finds one that leads to nothing."""
         with suppress(HyperslabError):
             for key, record in self._entered:
                 self._collection.drop_entry(key, record.id)

@@ -163,7 +163,7 @@ def _is_left_over(store: Store, name: str) -> bool:
 
 
 def _remove_rest(where: Location, name: str) -> None:
-    """Unless the collection was made anew meanwhile."""
+    """Remove what is left of a collection, unless it was made anew meanwhile."""
     store, timeout = where.store(read_only=False), DEFAULTS.lock_timeout
     with _keep_folder(store, COLLECTIONS, timeout), store.lock_node(CollectionKeys(name).base, timeout):
         if _is_left_over(store, name):

@@ -170,8 +170,8 @@ class CollectionDamage:
             yield found_at(self._collection.node(id), problem.kind, problem.message, self._keys.array_document(id))
 
     def _blank_documents(self) -> Iterator[Finding]:
-        """Documents that are blank: of a creation that lost its power, which nobody was told of, unless a key leads
-        there."""
+        """Yield documents that are blank: of a creation that lost its power, which nobody was told of, unless a key
+        leads there."""
         for id, error in self._blank.items():
             if id in self._entry_targets:
                 yield from self._unparsed(id, error)
@@ -189,8 +189,8 @@ class CollectionDamage:
         self._mark_settled(id)
 
     def _recheck_uncommitted(self) -> Iterator[Finding]:
-        """Arrays that had no key a moment ago: some may have been made, or removed, to the end by now, or are being
-        made still."""
+        """Examine arrays that had no key a moment ago: some may have been made, or removed, to the end by now, or are
+        being made still."""
         under_way = is_under_way(self._store, self._keys)
         for record in self._uncommitted_records:
             data = self._store.get(self._keys.array_document(record.id))
@@ -229,7 +229,7 @@ class CollectionDamage:
             yield found_at(node, "unreadable-cells", spec.problem, key)
 
     def _examine_cells(self, id: str, spec: ArraySpec) -> Iterator[Finding]:
-        """Stray keys, damaged indexes of shards, and, looking deep, chunks that cannot be decoded."""
+        """Yield stray keys, damaged indexes of shards, and, looking deep, chunks that cannot be decoded."""
         store, folder, node = self._store, self._keys.array(id), self._collection.node(id)
         keys = ChunkKeys(store, folder, key_of(spec), self._collection.settings)
         places = list(keys.stored(len(spec.shape)))
@@ -256,7 +256,8 @@ class CollectionDamage:
             yield from self._staged_tiles(node, pending)
 
     def _staged_tiles(self, node: str, pending: PendingTiles) -> Iterator[Finding]:
-        """Tiles of a committed write that do not have their keys yet: once they have, what is damaged is mended."""
+        """Yield tiles of a committed write that do not have their keys yet: once they have, what is damaged is
+        mended."""
         for place in pending.staged_tiles():
             try:
                 for coords in pending.stored_in(place):
@@ -375,7 +376,7 @@ class CollectionDamage:
             return True
 
     def _remove_orphan(self, record: Record) -> None:
-        """Nobody completes it while its key is held."""
+        """Remove an array that nobody completes while its key is held."""
         entry = self._collection.key_entry(record)
         claim = _CLAIM + os.urandom(8).hex().encode()
         try:

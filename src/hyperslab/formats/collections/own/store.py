@@ -196,7 +196,7 @@ class StoredCollection:
             self.store.delete_prefix(f"{self.keys.folder(folder)}/{id}", durable=durable)
 
     def require_writable(self) -> None:
-        """ReadOnly when the store takes no writes."""
+        """Raise ReadOnly when the store takes no writes."""
         if self.store.read_only:
             remedy = "open it for writing"
             raise ReadOnly("the collection was opened for reading", url=self.store.url, remedy=remedy)
