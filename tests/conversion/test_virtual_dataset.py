@@ -69,7 +69,7 @@ def months(folder: Path, make: Callable[..., Path] = netcdf, count: int = 3, **h
 
 def same(virtual: Any, source: Any) -> None:
     """Every array of the source reads equal, with its dimensions."""
-    assert list(virtual) == list(source)
+    assert sorted(virtual) == sorted(source)
     for name in source:
         assert virtual[name].dims == source[name].dims
         np.testing.assert_array_equal(virtual[name][...], source[name][...])
@@ -292,6 +292,52 @@ def test_paths_are_relative_below_the_target_or_absolute(tmp_path: Path) -> None
     shutil.move(tmp_path / "near.json", moved)
     shutil.move(tmp_path / "files", moved)
     np.testing.assert_array_equal(hs.open(moved / "near.json")["t"][31:60], cells(29, 1))
+
+
+# -- repositories of icechunk ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in")
+@pytest.mark.parametrize("how", FILTERS.values(), ids=FILTERS)
+def test_virtual_chunks_of_a_repository(tmp_path: Path, how: dict[str, Any]) -> None:
+    icechunk = pytest.importorskip("icechunk")
+    (tmp_path / "files").mkdir()
+    try:
+        files = months(tmp_path / "files", **how)
+    except RuntimeError as error:
+        pytest.skip(str(error))
+    url = f"icechunk+file://{tmp_path}/repository"
+    report = hs.virtual(files, url, along="time")
+    assert report.references == 2 * (31 + 29 + 31) and report.files == 3 and report.format == "icechunk"
+    expected = hs.join(files, along="time")
+    same(hs.open(url, storage_options={"allow_external": str(tmp_path / "files")}), expected)
+    assert next(snapshot.message for snapshot in hs.history(url)) == "refer to 3 pieces"
+    with pytest.raises(StorageError, match="authorize"):
+        hs.open(url)["t"][0]
+    # icechunk itself, and xarray
+    storage = icechunk.local_filesystem_storage(str(tmp_path / "repository"))
+    prefix = f"file://{tmp_path}/files/"
+    repository = icechunk.Repository.open(storage, authorize_virtual_chunk_access={prefix: None})
+    with xr.open_zarr(repository.readonly_session("main").store, consolidated=False, chunks=None) as found:
+        np.testing.assert_array_equal(found.t.values, expected["t"][...])
+
+
+def test_a_repository_sees_that_a_file_changed(tmp_path: Path) -> None:
+    pytest.importorskip("icechunk")
+    files = months(tmp_path, zlib=True)
+    url = f"icechunk+file://{tmp_path}/repository"
+    hs.virtual(files, url, along="time")
+    with pytest.raises(AlreadyExists):
+        hs.virtual(files, url, along="time")
+    options = {"allow_external": True}
+    os.utime(files[1], (2**31 - 9, 2**31 - 9))
+    root = hs.open(url, storage_options=options)
+    np.testing.assert_array_equal(root["t"][:31], cells(31, 0))
+    with pytest.raises(StorageError, match=r"checksum.*1\.nc"):
+        root["t"][40]
+    hs.virtual(files, url, along="time", overwrite=True)
+    same(hs.open(url, storage_options=options), hs.join(files, along="time"))
+    assert len(hs.history(url)) == 3
 
 
 # -- what does not fit -------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""References on disk: kerchunk's JSON and Parquet, which readers of fsspec, kerchunk and VirtualiZarr know.
+"""References on disk: kerchunk's JSON and Parquet, and virtual chunks of icechunk.
 
 Beside the references stands what tells the version of each file that they lead to, in a member of its own that other
 readers pass over; :mod:`hyperslab.stores.references` holds the files to it.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -19,6 +19,8 @@ import numpy as np
 
 from hyperslab.chunks.locations import ChunkLocations
 from hyperslab.errors import Invalid, Unsupported
+from hyperslab.stores.building import already_exists
+from hyperslab.stores.location import Location
 from hyperslab.stores.parquet import ParquetColumn, write_table
 from hyperslab.stores.reference_table import LIMIT, METADATA, VERSIONS, file_version
 from hyperslab.stores.stored_file import StoredFile
@@ -170,6 +172,41 @@ def _write_array(
             columns["raw"] = ParquetColumn(np.array(own) - start, [raw[number] for number in own], np.arange(len(own)))
         with open(os.path.join(folder, f"refs.{start // RECORD_ROWS}.parq"), "wb") as file:
             file.write(write_table(rows, columns))
+
+
+def write_repository(
+    place: Location, references: References, message: str, options: Mapping[str, Any], *, overwrite: bool
+) -> int:
+    """Commit the values and the virtual chunks to a repository of icechunk, which is made where there is none; return
+    how many files they lead to. AlreadyExists for one with a dataset, unless it is to be replaced."""
+    from hyperslab.stores.icechunk import DOCUMENT, RepositoryStore
+    from hyperslab.stores.virtual_chunks import add_containers, checksum_of, find_prefixes, location_of
+
+    used = {file for array in references.arrays for file in _used_files(array.locations)}
+    repository = place.repository
+    add_containers(repository, find_prefixes(used), options)
+    with closing(RepositoryStore(repository)) as store, store.transaction():
+        if store.get(DOCUMENT) is not None:
+            if not overwrite:
+                raise already_exists(place.url)
+            store.delete_prefix("")
+        store.describe_commit(message)
+        store.put_many(sorted(references.values.items(), key=lambda pair: not pair[0].endswith(DOCUMENT)))
+        for array in references.arrays:
+            found = array.locations
+            names = [(location_of(file), checksum_of(file)) for file in found.files]
+            places = zip(
+                found.coords.tolist(), found.numbers.tolist(), found.offsets.tolist(), found.sizes.tolist(), strict=True
+            )
+            store.refer(
+                array.path,
+                ((coords, names[number][0], offset, size, names[number][1]) for coords, number, offset, size in places),
+            )
+    return len(used)
+
+
+def _used_files(locations: ChunkLocations) -> list[StoredFile]:
+    return [locations.files[number] for number in np.unique(locations.numbers).tolist()]
 
 
 def inline_text(value: bytes) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -32,18 +32,26 @@ from hyperslab.conversion.opening import dataset_session
 from hyperslab.conversion.pipeline import require_disjoint
 from hyperslab.conversion.plan import MEMORY, collect_nodes, dry_run, write_documents
 from hyperslab.conversion.rechunk import Encoding
-from hyperslab.conversion.reference_files import ArrayReferences, References, write_json, write_parquet
+from hyperslab.conversion.reference_files import (
+    ArrayReferences,
+    References,
+    write_json,
+    write_parquet,
+    write_repository,
+)
 from hyperslab.conversion.source_nodes import SourceDamage
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats import get_format
 from hyperslab.formats.base import Writer
+from hyperslab.formats.codec_kinds import ARRAY
 from hyperslab.formats.join.locations import NO_PLACE, VIRTUAL_REMEDY
 from hyperslab.formats.single_array.coordinates import CoordinateCells
 from hyperslab.model.amounts import counted, size_text
 from hyperslab.model.cells import same_type
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.building import building, refuse_taken
-from hyperslab.stores.location import Location, Several
+from hyperslab.stores.endpoints import Options
+from hyperslab.stores.location import REPOSITORIES, Location, Several
 from hyperslab.stores.memory import MemoryStore
 
 _log = logging.getLogger("hyperslab")
@@ -58,8 +66,8 @@ _MOST_INLINE = 8 << 20
 _REFERENCE_BYTES = 64
 # Bare cells in one piece are cut into chunks of at most so many bytes: what a reader fetches for one cell.
 _MOST_CHUNK = 4 << 20
-_PACKED = "zlib:1"
-"""The codec of cells that are stored in the references, where there are many: every reader of Zarr v2 has it."""
+_PACKED = {"zarr2": "zlib:1", "zarr3": "zstd:1"}
+"""The codec of cells that are stored in the references, where there are many: every reader of the format has it."""
 
 _WRITERS = {"json": write_json, "parquet": write_parquet}
 _SUFFIXES = {".json": "json", ".parquet": "parquet", ".parq": "parquet"}
@@ -97,28 +105,28 @@ def virtual(
     overwrite: bool = False,
     allow_loss: bool = False,
     progress: bool | ProgressCallback | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Options | tuple[Options, Options] = None,
     **options: Any,
 ) -> VirtualReport:
     """Write references to the chunks of datasets where they lie, which open as one dataset; no chunk is copied.
 
     ``pieces``, ``along``: as for ``join``; one dataset, too. ``target``: a path, whose end says the ``format``:
-    ``json`` (``.json``) or ``parquet`` (``.parquet``, ``.parq``: a folder), as kerchunk has them. ``relative``: files
-    below the folder of the target are named by their way from there, else by their whole path. ``overwrite``: replace
-    what is there. ``allow_loss``: leave out, and log, what Zarr has no form for. ``storage_options``: of pieces on
-    servers. ``options`` as for ``open``, of one piece.
+    ``json`` (``.json``) or ``parquet`` (``.parquet``, ``.parq``: a folder), as kerchunk has them; or a repository of
+    icechunk, which gets virtual chunks by one commit. ``relative``: files below the folder of the target are named by
+    their way from there, else by their whole path. ``overwrite``: replace what is there. ``allow_loss``: leave out, and
+    log, what Zarr has no form for. ``storage_options``: of pieces on servers, or a pair, for a repository on one, too.
+    ``options`` as for ``open``, of one piece.
 
     Unsupported names the first file and array whose chunks are no part of one array: in other codecs, cut short, or
     stored as no other reader knows; Invalid for pieces that ``join`` refuses.
     """
     started = time.perf_counter()
-    source, place = Location.matching(pieces, storage_options), Location.of(target)
+    own, other = storage_options if isinstance(storage_options, tuple) else (storage_options, None)
+    source, place = Location.matching(pieces, own), Location.of(target, other)
     chosen = choose_format(place, format)
     require_disjoint(source, place)
-    if place.path is None:
-        remedy = "write a local file, and copy it there"
-        raise Unsupported("references are written to the local file system", url=place.url, remedy=remedy)
-    refuse_taken(place.path, overwrite)
+    if chosen != "icechunk":
+        refuse_taken(require_path(place), overwrite)
     if isinstance(source.target, Several) and len(source.target.places) == 1:
         source = source.target.places[0]
     total = len(source.target.places) if isinstance(source.target, Several) else 1
@@ -130,32 +138,36 @@ def virtual(
             advance = partial(_advance, report, numbers, total, started)
             opening |= {"along": along, "locates": True, "advance": advance}
         session = stack.enter_context(dataset_session(source, options=opening))
-        made = _Maker(session, place, allow_loss=allow_loss).run()
-        path = stack.enter_context(building(place.path, overwrite=overwrite))
-        files = _WRITERS[chosen](path, place.path, made.references, relative=relative)
-    arrays = [node for node in made.nodes if node.node.is_array]
-    return VirtualReport(
-        source=source.url if len(source.url) < 200 else f"{total} pieces",
-        target=place.url,
-        format=chosen,
-        arrays=len(arrays),
-        references=sum(len(each.locations) for each in made.references.arrays),
-        files=files,
-        nbytes=sum(_nbytes(node.node) for node in arrays if node.node.is_array),
-        inline_nbytes=sum(map(len, made.references.values.values())),
-        seconds=time.perf_counter() - started,
-        losses=made.losses,
-    )
+        if chosen == "icechunk":
+            made = _Maker(session, place, "zarr3", allow_loss=allow_loss).run()
+            message = f"refer to {counted(total, 'piece')}"
+            files = write_repository(place, made.references, message, own or {}, overwrite=overwrite)
+        else:
+            made = _Maker(session, place, "zarr2", allow_loss=allow_loss).run()
+            path = stack.enter_context(building(require_path(place), overwrite=overwrite))
+            files = _WRITERS[chosen](path, require_path(place), made.references, relative=relative)
+    name = source.url if total == 1 else f"{total} pieces"
+    return made.describe(name, place.url, chosen, files, time.perf_counter() - started)
 
 
 def choose_format(place: Location, format: str | None) -> str:
     """Return the form of references by its name, or by the end of a path. Invalid."""
+    if place.scheme in REPOSITORIES and format in (None, "icechunk"):
+        return "icechunk"
     found = format or _SUFFIXES.get(place.suffix)
     if found not in _WRITERS:
         known = ", ".join(f"{name} ({suffix})" for suffix, name in _SUFFIXES.items())
         what = f"{format!r} is no form of references" if format else "the name does not say the form of references"
-        raise Invalid(what, url=place.url, remedy=f"it is one of {known}")
+        raise Invalid(what, url=place.url, remedy=f"it is one of {known}, or a repository of icechunk")
     return found
+
+
+def require_path(place: Location) -> str:
+    """Return the path of a target in the local file system. Unsupported for any other."""
+    if place.path is None:
+        remedy = "write a local file, and copy it there"
+        raise Unsupported("references are written to the local file system", url=place.url, remedy=remedy)
+    return place.path
 
 
 def _advance(report: ProgressCallback, numbers: Any, total: int, started: float) -> None:
@@ -172,15 +184,31 @@ class _Made:
     nodes: list[TargetNode]
     losses: tuple[Loss, ...]
 
+    def describe(self, source: str, target: str, format: str, files: int, seconds: float) -> VirtualReport:
+        """Return the report of references that lead to so many files."""
+        arrays = [each.node for each in self.nodes if each.node.is_array]
+        return VirtualReport(
+            source=source,
+            target=target,
+            format=format,
+            arrays=len(arrays),
+            references=sum(len(each.locations) for each in self.references.arrays),
+            files=files,
+            nbytes=sum(map(_nbytes, arrays)),
+            inline_nbytes=sum(map(len, self.references.values.values())),
+            seconds=seconds,
+            losses=self.losses,
+        )
+
 
 class _Maker:
-    """Makes the documents and references of one dataset as Zarr v2."""
+    """Makes the documents and references of one dataset, in a ``format`` of Zarr."""
 
-    def __init__(self, source: OpenDataset, place: Location, *, allow_loss: bool) -> None:
+    def __init__(self, source: OpenDataset, place: Location, format: str, *, allow_loss: bool) -> None:
         self._source = source
         self._place = place
         self._allow_loss = allow_loss
-        self._format = get_format("zarr2")
+        self._format = get_format(format)
 
     def run(self) -> _Made:
         """Return the references. Unsupported."""
@@ -190,8 +218,8 @@ class _Maker:
         )
         for loss in plan.losses:
             _log.warning("lost in %s: %s", self._format.name, loss)
-        store = MemoryStore()
-        with dataset_session(store, mode="x", format=self._format.name, options={"consolidated": True}) as target:
+        store, options = MemoryStore(), {"consolidated": self._format.name == "zarr2"}
+        with dataset_session(store, mode="x", format=self._format.name, options=options) as target:
             located: dict[str, ChunkLocations] = {}
             nodes = [self._choose(each, target.writer(), located) for each in plan.nodes]
             write_documents(target, nodes)
@@ -224,7 +252,7 @@ class _Maker:
         if found is not None:
             located[plan.source.path], node = found
             return TargetNode(plan.source, node)
-        codecs = parse_codec("none" if _nbytes(spec) <= _FEW_BYTES else _PACKED, spec.numpy_dtype)
+        codecs = parse_codec("none" if _nbytes(spec) <= _FEW_BYTES else _PACKED[self._format.name], spec.numpy_dtype)
         wish = spec.evolve(chunks=whole_chunks(spec.shape), codecs=codecs, layout={})
         return TargetNode(plan.source, writer.new_array(wish))
 
@@ -242,11 +270,9 @@ class _Maker:
             if nbytes <= _MOST_INLINE and nbytes < _REFERENCE_BYTES * len(located):
                 return None
             located = cut_cells(located, spec.shape)
-            wish = spec.evolve(chunks=located.shape, codecs=located.codecs, layout={})
-            if isinstance(spec.dtype, np.dtype) and spec.dtype.kind in "iufcmM":
-                wish = wish.evolve(dtype=located.dtype)
+            wish = self._spell_as_stored(spec, located)
             odd_bytes = len(located.odd) * prod(located.shape) * located.dtype.itemsize
-            if not accepts(wish, writer.new_array):
+            if self._reads_otherwise(located) or not accepts(wish, writer.new_array):
                 reason = f"Zarr has no form for the codecs {'+'.join(codec.name for codec in located.codecs)}"
             elif odd_bytes <= _MOST_INLINE:
                 return located, writer.new_array(wish)
@@ -257,6 +283,20 @@ class _Maker:
             url = located.files[0].url if located is not None and located.files else self._source.url
             raise Unsupported(reason, url=url, remedy=VIRTUAL_REMEDY)
         return None
+
+    def _spell_as_stored(self, spec: ArraySpec, located: ChunkLocations) -> ArraySpec:
+        """Return an array with the chunks and codecs that it has where it lies; the format says by its own codec, or by
+        the type of the cells, how these become bytes."""
+        codecs = tuple(codec for codec in located.codecs if codec.name != "bytes")
+        wish = spec.evolve(chunks=located.shape, codecs=codecs, layout={"checksum": False})
+        is_number = isinstance(spec.dtype, np.dtype) and spec.dtype.kind in "iufcmM"
+        return wish.evolve(dtype=located.dtype) if is_number else wish
+
+    def _reads_otherwise(self, located: ChunkLocations) -> bool:
+        """Return True for filters over cells that are big-endian, which Zarr v3 takes for little-endian ones."""
+        filters = any(codec.name in ARRAY - {"transpose"} for codec in located.codecs)
+        is_big = located.dtype.newbyteorder(">") == located.dtype
+        return filters and is_big and self._format.name == "zarr3"
 
     def _store_odd(self, target: OpenDataset, path: str, found: ChunkLocations) -> None:
         """Store chunks that were not passed through all codecs, as those would have made them."""

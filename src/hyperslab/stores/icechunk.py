@@ -14,13 +14,14 @@ import threading
 import time
 from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from hyperslab.errors import Conflict, FormatError, StorageError, Unsupported
+from hyperslab.errors import Conflict, FormatError, Invalid, StorageError, Unsupported
 from hyperslab.stores import counting
 from hyperslab.stores.attempts import kept_waiting
 from hyperslab.stores.base import Buffer, ProcessStore, Stamp, StoreTraits
@@ -367,6 +368,24 @@ class RepositoryStore(ProcessStore):
             if key.endswith(DOCUMENT):
                 self._gone.add(node_of_key(key) or "")
 
+    def refer(self, node: str, chunks: Iterable[tuple[Sequence[int], str, int, int, str | datetime | None]]) -> None:
+        """Have chunks of an array lie in other files: for each its coordinates, the URL of the file, the first byte,
+        the number of bytes, and the ETag or time of change of the file. Invalid where the repository does not name
+        their place."""
+        self._require_writable()
+        spec = library().VirtualChunkSpec
+        wanted = [
+            spec(list(coords), url, offset, size, *_checksum(version)) for coords, url, offset, size, version in chunks
+        ]
+        with self._own_transaction():
+            work = self._store.set_virtual_refs_async(f"/{node}", wanted)
+            refused = self._run(work, doing="refer to") if wanted else None
+            if refused:
+                message = f"{len(refused)} chunks lie where the repository names no place of virtual chunks"
+                raise Invalid(message, url=self._url, node=node, remedy="name the place when the repository is made")
+            self._written[f"{below(node)}c"] = next(self._counter)
+            self._known.clear()
+
     # -- transactions -----------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -507,6 +526,10 @@ def _is_scalar(document: bytes | None) -> bool:
     """Return True for the document of an array without dimensions, whose only chunk has no folder."""
     found = {} if document is None else msgspec.json.decode(document)
     return isinstance(found, dict) and found.get("shape") == []
+
+
+def _checksum(version: str | datetime | None) -> tuple[str | None, datetime | None]:
+    return (version, None) if isinstance(version, str) else (None, version)
 
 
 async def _collect(names: Any) -> list[str]:
