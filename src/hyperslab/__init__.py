@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hyperslab.bridges import zarr_store
     from hyperslab.conversion import ConversionReport, Loss, Progress, convert, gather, save, shard, virtual
     from hyperslab.conversion.frames import read_frame, write_frame
+    from hyperslab.conversion.transfer import TransferReport, copy, sync
     from hyperslab.errors import HyperslabError, Problem
     from hyperslab.formats.nczarr.adopt import adopt
     from hyperslab.group import Group
@@ -34,10 +35,12 @@ __all__ = [
     "Problem",
     "Progress",
     "Report",
+    "TransferReport",
     "adopt",
     "check",
     "commit",
     "convert",
+    "copy",
     "create",
     "diff",
     "errors",
@@ -54,6 +57,7 @@ __all__ = [
     "serve",
     "shard",
     "stores",
+    "sync",
     "trace",
     "virtual",
     "write_frame",
@@ -70,10 +74,12 @@ _HOMES = {
     "Problem": "errors",
     "Progress": "conversion",
     "Report": "integrity",
+    "TransferReport": "conversion.transfer",
     "adopt": "formats.nczarr.adopt",
     "check": "integrity",
     "commit": "api",
     "convert": "conversion",
+    "copy": "conversion.transfer",
     "create": "api",
     "diff": "integrity",
     "gather": "conversion",
@@ -88,6 +94,7 @@ _HOMES = {
     "save": "conversion",
     "serve": "web.server",
     "shard": "conversion",
+    "sync": "conversion.transfer",
     "trace": "stores.counting",
     "virtual": "conversion",
     "write_frame": "conversion.frames",

@@ -17,6 +17,8 @@ COMMANDS = {
     "get": "a part of an array, chosen by labels or positions",
     "convert": "copy a dataset into another format, or cut and encode it anew",
     "virtual": "references to the chunks of datasets, which open as one, in place of a copy",
+    "copy": "copy a dataset byte by byte, to and from buckets",
+    "sync": "send what changed in a dataset to its copy",
     "append": "put the rows of one dataset behind those of another",
     "diff": "what differs between two datasets, cell by cell and attribute by attribute",
     "check": "every problem of a dataset, with its place",
@@ -37,6 +39,7 @@ FILES = {
     "plan": "info",
     "append": "convert",
     "diff": "convert",
+    "sync": "copy",
     "repair": "check",
     "formats": "doctor",
 }

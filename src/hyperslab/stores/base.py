@@ -287,6 +287,13 @@ class Store(ABC):
             if stamp is not None and size is not None:
                 yield name, stamp, size
 
+    def scan(self, prefix: str = "") -> Iterator[tuple[str, Stamp, int]]:
+        """Yield key, stamp and size of every value below ``prefix/``, in any order."""
+        for key in self.list(prefix):
+            stamp, size = self.stamp(key), self.size(key)
+            if stamp is not None and size is not None:
+                yield key, stamp, size
+
     def nbytes_below(self, prefix: str) -> int:
         """Return the bytes of all values below ``prefix/``."""
         return sum(self.size(key) or 0 for key in self.list(check_prefix(prefix)))

@@ -66,6 +66,7 @@ def calls_of(store: Store, key: str) -> list[Callable[[], object]]:
             lambda: list(store.list(key)),
             lambda: store.list_dir(key),
             lambda: list(store.entries(key)),
+            lambda: list(store.scan(key)),
             lambda: store.nbytes_below(key),
         ]
     if key and traits.locks_chunks:
@@ -157,6 +158,9 @@ class BulkTests:
             found = {name: (stamp, size) for name, stamp, size in store.entries(folder, tail)}
             whole = {name: below + name + behind for name in expected}
             assert found == {name: (store.stamp(key), keys.index(key) + 1) for name, key in whole.items()}
+        for prefix in ("", "a", "q"):
+            values = {key: (stamp, size) for key, stamp, size in store.scan(prefix)}
+            assert values == {key: (store.stamp(key), store.size(key)) for key in store.list(prefix)}
         assert store.nbytes_below("a") == sum(range(1, 7))
         assert store.nbytes_below("") == sum(range(1, 9))
         assert store.nbytes_below("q") == 0
