@@ -43,6 +43,10 @@ PAGE = 1000
 """Keys that are listed, or removed, by one request."""
 
 
+# Bytes of a value that is stored by one request, so that its ETag is its MD5: S3 takes 5 GB so.
+_ONE_REQUEST = 1 << 30
+
+
 @dataclass(frozen=True)
 class StoreListings:
     """What is asked for listings: ``stores``, in turn until one answers, whose names begin with ``above``."""
@@ -387,8 +391,10 @@ class ObjectStore(ObjectListing, KeepsLeases):
 
     def _put(self, key: str, value: Buffer, mode: Any) -> Stamp:
         self._require_writable(key)
-        raw = value if isinstance(value, bytes) else bytes(value)
-        put = partial(self._obstore.put, self._store, key, raw, mode=mode, use_multipart=False)
+        fixed = isinstance(value, bytes) or (isinstance(value, memoryview) and value.readonly and value.c_contiguous)
+        raw = value if fixed else bytes(value)
+        in_parts = len(raw) > _ONE_REQUEST and mode == "overwrite"
+        put = partial(self._obstore.put, self._store, key, raw, mode=mode, use_multipart=in_parts)
         try:
             made = self._ask(key, put, writing=True)
         except FileNotFoundError:
