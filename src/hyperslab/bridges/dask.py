@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -18,6 +19,7 @@ from uuid import uuid4
 import numpy as np
 
 from hyperslab.array import Array, View
+from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.cancellable_tasks import CancellableTasks
 from hyperslab.bridges.cluster import Placed, each_computed, each_computed_in_pool
 from hyperslab.bridges.extras import library
@@ -169,8 +171,15 @@ def write_together(writes: Iterable[tuple[Array | View, Any, Any]], fields: Any 
     """
     pairs = [(_view(target, region), data) for target, data, region in writes]
     sessions = [session for view, _ in pairs if (session := view.cells.session) is not None]
+    with ExitStack() as stack:
+        for session in sessions:
+            stack.enter_context(session.writer().one_commit())
+        _write_all(pairs, sessions, fields)
     for session in sessions:
-        session.writer()
+        session.version.renew()
+
+
+def _write_all(pairs: Sequence[tuple[View, Any]], sessions: Sequence[OpenDataset], fields: Any) -> None:
     elsewhere = _is_elsewhere()
     # Other processes do not find the cells of one file until it is closed, nor rows that are appended.
     is_known_here_alone = any(session.is_written_whole for session in sessions) or not all(
@@ -185,8 +194,6 @@ def write_together(writes: Iterable[tuple[Array | View, Any, Any]], fields: Any 
         if counting.watchers and elsewhere:
             for _, blocks in tasks:
                 counting.done(blocks.npartitions, blocks.nbytes, written=True)
-    for session in sessions:
-        session.version.renew()
 
 
 def _tasks(view: View, data: Any, fields: Any, running: CancellableTasks, *, compute: bool = True) -> tuple[Any, Any]:

@@ -26,6 +26,12 @@ COMMANDS = {
     "plan": "which chunks, bytes and requests a selection costs",
     "plot": "a picture of a part: a line or an image",
     "serve": "datasets of any format as Zarr over HTTP",
+    "history": "the snapshots of a repository",
+    "tag": "names that stay, for snapshots of a repository",
+    "branch": "names that move, for versions of a repository that go their own ways",
+    "commit": "make a dataset the newest version of a repository",
+    "restore": "make an older version of a repository the newest one",
+    "expire": "take old snapshots out of a repository",
     "db": "collections of arrays, and objects in a database: list, query, get, check and more",
     "formats": "the formats that are spoken, and what they hold",
     "doctor": "versions, and what is available here",
@@ -41,6 +47,7 @@ FILES = {
     "diff": "convert",
     "sync": "copy",
     "repair": "check",
+    **dict.fromkeys(("tag", "branch", "commit", "restore", "expire"), "history"),
     "formats": "doctor",
 }
 

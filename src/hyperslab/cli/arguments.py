@@ -412,7 +412,10 @@ def storage_option(flag: str = "--storage-option", whose: str = "the place") -> 
 
 
 def at_option(whose: str = "the dataset") -> Callable[[Any], Any]:
-    """Return the moment of which a dataset is the version, as text or None."""
+    """Return the version of a dataset that is meant, as text or None: a moment, or its name in a repository."""
     return click.option(
-        "--at", metavar="MOMENT", help=f"The version of {whose} that was the present one then: 2026-11-01T00:00 (UTC)."
+        "--at",
+        metavar="VERSION",
+        help=f"The version of {whose} that was the present one then: 2026-11-01T00:00 (UTC); in a repository also a "
+        "tag, a branch, or the id of a snapshot.",
     )

@@ -76,6 +76,7 @@ def convert(
     at: Moment | None = None,
     along: str | Sequence[str] | None = None,
     packing: str = "same",
+    message: str | None = None,
     **layout: Any,
 ) -> ConversionReport:
     """Copy the dataset ``src`` to ``dst`` in another format, or cut and encoded anew.
@@ -89,7 +90,8 @@ def convert(
     interrupted. ``skip_damaged``: leave out what cannot be read. ``memory``: bytes for cells in flight, or text such as
     ``"1GB"``. ``scheduler``: a Client of dask.distributed (or address) whose workers copy. ``progress``: True for a
     bar, or a function of ``Progress``. ``storage_options``: for sides in the network, or a pair. ``allow_external``,
-    ``at``: of the source, as for ``open``; ``along``, ``packing`` as for ``join``. ``layout``: options of the target.
+    ``at``: of the source, as for ``open``; ``along``, ``packing`` as for ``join``. ``message``: of the one commit that
+    is made in a repository. ``layout``: options of the target.
 
     Unsupported with all losses before anything is touched, unless ``allow_loss`` (then they are logged); AlreadyExists
     unless ``overwrite``, which replaces the target once the new one is complete. Interrupted it leaves the target as it
@@ -108,6 +110,7 @@ def convert(
         path=path,
         layout=api.add_consolidated(target, format, layout),
         allow_loss=allow_loss,
+        message=message,
         options={"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more},
         **flags,
     )
@@ -136,6 +139,7 @@ class _Request:
     allow_loss: bool
     skip_damaged: bool
     verify: bool
+    message: str | None
 
 
 def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler: object) -> ConversionReport:
@@ -181,7 +185,7 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
         can_resume = plan.keyed and request.target.scheme != "zip" and not request.target.keeps_versions
         stack.enter_context(_log_resume_hint(request, resumable=can_resume))
         # Staging closes before the source does: the target is verified, put in its place, then all is let go.
-        message = f"convert {request.source.url}"
+        message = request.message or f"convert {request.source.name}"
         staged = stack.enter_context(
             stage_target(request.target, overwrite=request.overwrite, head=head, message=message)
         )

@@ -214,6 +214,8 @@ def _load(path: str) -> Values:
 @click.option("--no-cells", is_flag=True, help="Compare documents alone: attributes, types, dimensions, fill values.")
 @click.option("--memory", default="256MiB", show_default=True, metavar="SIZE", help="Memory for cells in flight.")
 @at_option("A")
+@click.option("--a-at", metavar="VERSION", help="The same as --at.")
+@click.option("--b-at", metavar="VERSION", help="The version of B that is compared.")
 @storage_option("--a-option", "A")
 @storage_option("--b-option", "B")
 @json_option
@@ -223,6 +225,8 @@ def diff_command(
     no_cells: bool,
     memory: str,
     at: str | None,
+    a_at: str | None,
+    b_at: str | None,
     a_option: dict[str, object] | None,
     b_option: dict[str, object] | None,
     as_json: bool,
@@ -232,8 +236,11 @@ def diff_command(
     Attributes, types, dimensions, shapes, fill values and every cell are compared; how arrays are cut and encoded means
     nothing. The exit code is 1 when something differs.
     """
-    sides = a_option, b_option
-    found = diff(a, b, cells=not no_cells, memory=parse_size(memory, "--memory"), storage_options=sides, at=at)
+    if at is not None and a_at is not None:
+        raise Invalid("--at and --a-at are one option", url=a, remedy="leave one of them out")
+    sides, versions = (a_option, b_option), (at or a_at, b_at)
+    most = parse_size(memory, "--memory")
+    found = diff(a, b, cells=not no_cells, memory=most, storage_options=sides, at=versions)
     if as_json:
         differences = [asdict(problem) for problem in found]
         print_json("diff", a=a, b=b, equal=not found, arrays=found.arrays, cells=found.cells, differences=differences)

@@ -1,0 +1,222 @@
+"""``hyperslab history``, ``tag``, ``branch``, ``commit``, ``restore``, ``expire``: the versions of a repository."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from hyperslab import versions
+from hyperslab.cli.arguments import at_option, storage_option, url_argument
+from hyperslab.cli.database_options import parse_age
+from hyperslab.cli.output import echo_rows, is_quiet, json_option, print_json, print_remark
+from hyperslab.conversion import convert
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.formats.opening import has_keys
+from hyperslab.integrity import diff
+from hyperslab.model.amounts import counted, size_text
+from hyperslab.stores.location import Location
+from hyperslab.stores.repositories import MAIN
+
+
+@click.command("history", epilog="Example: hyperslab history icechunk+file:///data/air --limit 10")
+@url_argument
+@at_option("the repository, and those that led to it,")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many, the newest first.")
+@storage_option()
+@json_option
+def history_command(
+    url: str, at: str | None, limit: int | None, storage_option: dict[str, object] | None, as_json: bool
+) -> None:
+    """The snapshots of the repository at URL, the newest first: id, time (UTC), message, tags and branches."""
+    found = versions.history(url, at, limit, storage_options=storage_option)
+    if as_json:
+        snapshots = [{**asdict(each), "time": each.time.isoformat()} for each in found]
+        print_json("history", url=url, snapshots=snapshots)
+        return
+    for each in found:
+        click.echo(str(each))
+
+
+def _show_names(kind: str, url: str, names: dict[str, str], as_json: bool) -> None:
+    if as_json:
+        print_json(kind, url=url, names=names)
+    else:
+        echo_rows(names.items(), lambda some, head: [list(pair) for pair in some], f"no {kind}s")
+
+
+def _show_change(kind: str, url: str, name: str, snapshot: str | None, as_json: bool) -> None:
+    if as_json:
+        print_json(kind, url=url, name=name, snapshot=snapshot)
+    else:
+        print_remark(f"{kind} {name} was removed" if snapshot is None else f"{kind} {name} is the snapshot {snapshot}")
+
+
+_name = click.argument("name", required=False)
+_delete = click.option("--delete", is_flag=True, help="Remove NAME.")
+
+
+def _check_name(url: str, name: str | None, at: str | None, delete: bool) -> None:
+    if delete and (name is None or at is not None):
+        raise Invalid("what is to be removed is not said", url=url, remedy="write URL NAME --delete")
+    if name is None and at is not None:
+        raise Invalid("a version without a name", url=url, remedy="write URL NAME --at VERSION")
+
+
+@click.command("tag", epilog="Example: hyperslab tag icechunk+file:///data/air v1")
+@url_argument
+@_name
+@at_option("the repository")
+@_delete
+@storage_option()
+@json_option
+def tag_command(
+    url: str,
+    name: str | None,
+    at: str | None,
+    delete: bool,
+    storage_option: dict[str, object] | None,
+    as_json: bool,
+) -> None:
+    """List the tags of the repository at URL, or give the newest snapshot (--at: another) the tag NAME, which stays.
+
+    A name that was removed is not given again.
+    """
+    _check_name(url, name, at, delete)
+    if name is None:
+        _show_names("tag", url, versions.tags(url, storage_options=storage_option), as_json)
+    elif delete:
+        versions.delete_tag(url, name, storage_options=storage_option)
+        _show_change("tag", url, name, None, as_json)
+    else:
+        _show_change("tag", url, name, versions.create_tag(url, name, at, storage_options=storage_option), as_json)
+
+
+@click.command("branch", epilog="Example: hyperslab branch icechunk+file:///data/air trial --at v1")
+@url_argument
+@_name
+@at_option("the repository")
+@_delete
+@storage_option()
+@json_option
+def branch_command(
+    url: str,
+    name: str | None,
+    at: str | None,
+    delete: bool,
+    storage_option: dict[str, object] | None,
+    as_json: bool,
+) -> None:
+    """List the branches of the repository at URL, or begin the branch NAME with the newest snapshot (--at: another).
+
+    A branch moves with what is written to it: by the URL with ?at=NAME, or hyperslab commit --branch NAME.
+    """
+    _check_name(url, name, at, delete)
+    if name is None:
+        _show_names("branch", url, versions.branches(url, storage_options=storage_option), as_json)
+    elif delete:
+        versions.delete_branch(url, name, storage_options=storage_option)
+        _show_change("branch", url, name, None, as_json)
+    else:
+        snapshot = versions.create_branch(url, name, at, storage_options=storage_option)
+        _show_change("branch", url, name, snapshot, as_json)
+
+
+@click.command("commit", epilog="Example: hyperslab commit icechunk+file:///data/air air.nc -m 'Corrected January'")
+@url_argument
+@click.argument("src")
+@click.option("-m", "--message", required=True, metavar="TEXT", help="What the commit changes, and why.")
+@click.option("--branch", default=MAIN, show_default=True, metavar="NAME", help="The branch that is written to.")
+@storage_option("--storage-option", "the repository")
+@storage_option("--src-option", "SRC")
+@json_option
+def commit_command(
+    url: str,
+    src: str,
+    message: str,
+    branch: str,
+    storage_option: dict[str, object] | None,
+    src_option: dict[str, object] | None,
+    as_json: bool,
+) -> None:
+    """Make the dataset SRC, of any format, the newest version of the repository at URL, which is made where there is
+    none.
+
+    Where nothing differs there is no commit. What is there stays in the history.
+    """
+    where = Location.of(url, storage_option)
+    target: Any = where if branch == MAIN else where.as_of(branch)
+    sides = (src_option, None)
+    is_there = where.repository.exists() and has_keys(target.store(read_only=True))
+    equal = is_there and not diff(src, target, storage_options=sides)
+    if not equal:
+        convert(
+            src,
+            target,
+            "zarr3",
+            overwrite=True,
+            message=message,
+            progress=not as_json and not is_quiet(),
+            storage_options=sides,
+        )
+    newest = versions.history(url, branch, 1, storage_options=storage_option)[0]
+    if as_json:
+        print_json("commit", url=url, branch=branch, changed=not equal, snapshot=newest.id, message=newest.message)
+    else:
+        print_remark("nothing differs: there is no new commit" if equal else str(newest))
+
+
+@click.command("restore", epilog="Example: hyperslab restore icechunk+file:///data/air v1")
+@url_argument
+@click.argument("version")
+@click.option("--branch", default=MAIN, show_default=True, metavar="NAME", help="The branch that is moved.")
+@storage_option()
+@json_option
+def restore_command(
+    url: str, version: str, branch: str, storage_option: dict[str, object] | None, as_json: bool
+) -> None:
+    """Make VERSION (a time, a tag, a branch or a snapshot) of the repository at URL the newest one again.
+
+    No cells are copied. What came after is in the history no more, and is read by its snapshot, which is said, until
+    it expires.
+    """
+    before = versions.branches(url, storage_options=storage_option).get(branch)
+    snapshot = versions.restore(url, version, branch, storage_options=storage_option)
+    if as_json:
+        print_json("restore", url=url, branch=branch, snapshot=snapshot, before=before)
+        return
+    print_remark(f"the branch {branch} is the snapshot {snapshot}; it was {before}")
+
+
+@click.command("expire", epilog="Example: hyperslab expire icechunk+file:///data/air --older-than 90d --dry-run")
+@url_argument
+@click.option(
+    "--older-than", required=True, callback=parse_age, metavar="AGE", help="Committed longer ago: 2w, 90d, 12h, 30m."
+)
+@click.option("--dry-run", is_flag=True, help="Remove nothing; show which snapshots would go.")
+@storage_option()
+@json_option
+def expire_command(
+    url: str, older_than: float, dry_run: bool, storage_option: dict[str, object] | None, as_json: bool
+) -> None:
+    """Take old snapshots out of the history of the repository at URL, with the chunks that only they hold.
+
+    What a tag names, and the newest snapshot of each branch, stays. Nothing is asked, so that cron can run it; nobody
+    may be reading what goes. Of collections and of objects in MongoDB hyperslab db expire does so.
+    """
+    where = Location.of(url, storage_option)
+    if not where.keeps_versions:
+        remedy = "versions in a collection, or in MongoDB, are removed by hyperslab db expire"
+        raise Unsupported("this is no repository", url=where.url, remedy=remedy)
+    found = versions.expire(url, older_than, dry_run=dry_run, storage_options=storage_option)
+    if as_json:
+        print_json("expire", url=url, applied=not dry_run, **asdict(found))
+        return
+    for snapshot in found.snapshots:
+        click.echo(snapshot)
+    count = counted(len(found.snapshots), "snapshot")
+    if dry_run:
+        print_remark(f"nothing was removed: without --dry-run {count} would be")
+    else:
+        print_remark(f"{count} expired, {size_text(found.nbytes)} are free")
