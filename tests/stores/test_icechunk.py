@@ -5,6 +5,10 @@ The peer is icechunk itself, in the same environment: it reads what we committed
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -469,3 +473,60 @@ def test_their_session_is_not_ours(store: RepositoryStore) -> None:
     session = theirs.readonly_session("main")
     assert sync(session.store.exists("g/a/c/0"))
     assert not np.asarray(zarr.open_array(session.store, path="g/a", mode="r")[:1024]).any()
+
+
+# -- many processes, and processes that are killed ---------------------------------------------------------------------
+
+COMMITTING = Path(__file__).with_name("committing.py")
+
+
+def begin_committing(how: str, place: Place, which: int, times: int) -> subprocess.Popen[str]:
+    """Start a process that commits."""
+    command = [sys.executable, str(COMMITTING), how, json.dumps(place), str(which), str(times)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def make_two_arrays(place: Place, chunk: int) -> None:
+    with hs.commit(**place, message="begin") as root:
+        for name in ("a", "b"):
+            root.create_array(name, data=np.zeros(100, "i4"), chunks=(chunk,), codec="none")
+
+
+@pytest.mark.parametrize("times", [4, pytest.param(60, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("how", ["commit", "clash", "write"])
+def test_eight_processes_lose_nothing(place: Place, how: str, times: int) -> None:
+    """Every acknowledged commit is in the history, and every acknowledged cell has its last value."""
+    count = 8 if "storage_options" not in place else 3  # moto is slow
+    make_two_arrays(place, 10)
+    processes = [begin_committing(how, place, which, times) for which in range(count)]
+    outputs = [process.communicate()[0] for process in processes]  # which closes their pipes
+    assert [process.returncode for process in processes] == [0] * count
+    said = [json.loads(line) for output in outputs for line in output.splitlines()]
+    assert len(said) == count * times
+    wanted = {each["cell"]: each["value"] for each in said}
+    with hs.open(**place) as root:
+        cells = root["a"][...]
+    assert {cell: cells[cell] for cell in wanted} == wanted
+    history = [each.message for each in hs.history(**place)]
+    assert {each["message"] for each in said if "message" in each} <= set(history)
+    assert len(history) == 2 + count * times
+
+
+@pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.soak)])
+def test_a_killed_writer_leaves_its_last_commit(tmp_path: Path, kills: int) -> None:
+    """At whatever time it is killed, what opens is the last acknowledged state or the one after it, whole."""
+    place = {"url": f"icechunk+file://{tmp_path}/r"}
+    make_two_arrays(place, 5)
+    rng = np.random.default_rng(kills)
+    for number in range(kills):
+        with begin_committing("generations", place, 0, 0) as process:
+            assert process.stdout is not None
+            lines = [process.stdout.readline() for _ in range(int(rng.integers(1, 4)))]
+            time.sleep(float(rng.uniform(0, 0.02)))
+            process.kill()
+            lines += process.stdout.read().splitlines()
+        last = max(json.loads(line)["generation"] for line in lines if line.strip())
+        with hs.open(**place) as root:
+            seen = {*root["a"][...].tolist(), *root["b"][...].tolist()}
+        assert seen in ({last}, {last + 1}), number
+    assert hs.check(place["url"], deep=True) == []

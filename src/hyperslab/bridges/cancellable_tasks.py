@@ -50,9 +50,9 @@ class CancellableTasks:
                     del _counts.at_work[self.name]
                     _counts.changed.notify_all()
 
-    def compute(self, *collections: Any) -> None:
-        """Compute what these tasks are part of, all at once, by the scheduler that dask would use; where that fails, or
-        at Ctrl-C, those at work are waited for."""
+    def compute(self, *collections: Any) -> tuple[Any, ...]:
+        """Compute what these tasks are part of, all at once, by the scheduler that dask would use, and return it; where
+        that fails, or at Ctrl-C, those at work are waited for."""
         base: Any = import_module("dask.base")
         scheduler = base.get_scheduler(collections=list(collections))
         module, pool = getattr(scheduler, "__module__", None), None
@@ -61,7 +61,8 @@ class CancellableTasks:
             is_executor = hasattr(own, "submit")
             pool = _WatchedPool(own if is_executor else import_module("dask.local").MultiprocessingPoolExecutor(own))
         try:
-            base.compute(*collections, **({} if pool is None else {"pool": pool}))
+            found: tuple[Any, ...] = base.compute(*collections, **({} if pool is None else {"pool": pool}))
+            return found
         except BaseException:
             _counts.cancel(self.name)
             if pool is not None:

@@ -58,9 +58,14 @@ def _await_workers(client: Any, patience: float) -> None:
 
 
 def each_task(
-    client: Any, work: Callable[..., Any], tasks: Iterator[tuple[tuple[Any, ...], Mark]], done: Callable[[Mark], None]
+    client: Any,
+    work: Callable[..., Any],
+    tasks: Iterator[tuple[tuple[Any, ...], Mark]],
+    done: Callable[[Mark], None],
+    take: Callable[[Any], None] = lambda answer: None,
 ) -> None:
-    """Call ``work(*arguments)`` on the workers for each ``(arguments, mark)``, and ``done(mark)`` here, as they end.
+    """Call ``work(*arguments)`` on the workers for each ``(arguments, mark)``, and here, as they end, ``take`` with the
+    answer and ``done(mark)``.
 
     A task of a worker that dies is done again by another one. When a task fails, or at Ctrl-C, no further ones are sent
     and those under way are waited for: what they write to may be cleared away then.
@@ -81,7 +86,7 @@ def each_task(
             send()
         for future in finished:
             mark = under_way.pop(future)
-            future.result()
+            take(future.result())
             done(mark)
             send()
     except BaseException:

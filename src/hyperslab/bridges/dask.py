@@ -19,7 +19,8 @@ from uuid import uuid4
 import numpy as np
 
 from hyperslab.array import Array, View
-from hyperslab.array.session import OpenDataset
+from hyperslab.array.cells import open_cells
+from hyperslab.array.session import OpenDataset, open_session
 from hyperslab.bridges.cancellable_tasks import CancellableTasks
 from hyperslab.bridges.cluster import Placed, each_computed, each_computed_in_pool
 from hyperslab.bridges.extras import library
@@ -35,9 +36,15 @@ from hyperslab.bridges.overlaps import (
     require_shape,
 )
 from hyperslab.chunks.grid import FixedAxis, Grid
+from hyperslab.chunks.settings import Settings
 from hyperslab.errors import Invalid
 from hyperslab.model.guessing import meant
+from hyperslab.selection.region import Selection
 from hyperslab.stores import counting
+from hyperslab.stores.base import Share, Store
+from hyperslab.stores.location import Location
+
+_IN_A_TASK = Settings(workers=1, cache_bytes=0)
 
 
 def check_travel(handle: Any) -> None:
@@ -186,7 +193,9 @@ def _write_all(pairs: Sequence[tuple[View, Any]], sessions: Sequence[OpenDataset
         view.cells.is_published or view.cells.session is None for view, _ in pairs
     )
     if elsewhere and is_known_here_alone:
-        _write_here([(view, _broadcast(data, view, True)) for view, data in pairs], fields)
+        left = _write_shared([(view, _broadcast(data, view, True)) for view, data in pairs], fields)
+        if left:
+            _write_here(left, fields)
     elif pairs:
         running = CancellableTasks()
         tasks = [_tasks(view, data, fields, running) for view, data in pairs]
@@ -205,6 +214,32 @@ def _tasks(view: View, data: Any, fields: Any, running: CancellableTasks, *, com
     written = each_block(data, put, task, "hyperslab-write")
     check_travel(task)
     return written, data
+
+
+def _write_shared(pairs: Sequence[tuple[View, Any]], fields: Any) -> list[tuple[View, Any]]:
+    """Have other processes store blocks in shares of the transaction that runs here, and take what they changed into
+    it; return the pairs for which that cannot be: of other stores, and where blocks share chunks."""
+    left: list[tuple[View, Any]] = []
+    written: list[tuple[Any, Store]] = []
+    running = CancellableTasks()
+    for view, data in pairs:
+        session = view.cells.session
+        store = None if session is None else session.reader.store
+        share = None if store is None else store.share()
+        blocks, turn = guarded(data, view, is_own=check_source(data, view)) if share is not None else (data, None)
+        if session is None or store is None or share is None or turn is None or turn.lock is not None:
+            left.append((view, data))
+            continue
+        task = _PutShared(
+            share, session.format.name, view.cells.node, view.selection, Cuts.of(blocks.chunks), fields, running
+        )
+        written.append((each_block(blocks, put_shared, task, "hyperslab-write", kind=object), store))
+        if counting.watchers:
+            counting.done(blocks.npartitions, blocks.nbytes, written=True)
+    found = running.compute(*(array for array, _ in written)) if written else ()
+    for (_, store), changes in zip(written, found, strict=True):
+        store.merge(changes.ravel().tolist())
+    return left
 
 
 def _write_here(pairs: Iterable[tuple[View, Any]], fields: Any) -> None:
@@ -231,15 +266,16 @@ def _placed(block: Any, number: int, cuts: Cuts, node: str, block_id: tuple[int,
     return Placed(number, require_shape(block, cuts, node, block_id), block)
 
 
-def each_block(data: Any, store: Callable[..., Any], task: Any, name: str) -> Any:
-    """Return a dask array of one cell per block of ``data``, whose tasks call ``store(block, task=…, block_id=…)``."""
+def each_block(data: Any, store: Callable[..., Any], task: Any, name: str, kind: type = bool) -> Any:
+    """Return a dask array of one cell (of this ``kind``) per block of ``data``, whose tasks call ``store(block, task=…,
+    block_id=…)``."""
     return data.map_blocks(
         store,
         task=task,
         name=f"{name}-{uuid4().hex}",
         chunks=tuple((1,) * count for count in data.numblocks),
-        meta=np.empty((0,) * data.ndim, bool),
-        dtype=bool,
+        meta=np.empty((0,) * data.ndim, kind),
+        dtype=kind,
     )
 
 
@@ -340,6 +376,35 @@ def put(block: Any, task: Any = None, block_id: tuple[int, ...] = ()) -> np.ndar
     with task.running.at_work(), task.turn.taken():
         task.view[extent].write(block, task.fields)
     return np.ones((1,) * len(extent), bool)
+
+
+@dataclass(frozen=True, slots=True)
+class _PutShared:
+    """The same in a share of the transaction that another process commits."""
+
+    share: Share
+    format: str
+    node: str
+    selection: Selection
+    cuts: Cuts
+    fields: Any
+    running: CancellableTasks
+
+    def __dask_tokenize__(self) -> str:
+        return uuid4().hex
+
+
+def put_shared(block: Any, task: Any = None, block_id: tuple[int, ...] = ()) -> np.ndarray:
+    """Write one block into a share of its own; the answer is one cell that holds what that changed."""
+    extent = require_shape(block, task.cuts, task.node, block_id)
+    answer = np.empty((1,) * len(extent), object)
+    with task.running.at_work():
+        store = task.share.open()
+        session = open_session(Location.of(store), "r+", task.format, _IN_A_TASK, {})
+        cells = open_cells(session, task.node, session.array(task.node))
+        View(cells, task.selection)[extent].write(block, task.fields)
+        answer[(0,) * len(extent)] = store.changes()
+    return answer
 
 
 # -- new arrays ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hyperslab.array.origin import DatasetRef
@@ -27,6 +27,7 @@ from hyperslab.conversion.selection import ArraySelection
 from hyperslab.conversion.staging import StagedTarget, UnpublishedStore, parse_documents
 from hyperslab.errors import FormatError, NodeNotFound, Unsupported
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.base import Share, Store
 from hyperslab.stores.keys import UNFINISHED
 from hyperslab.stores.location import Location
 
@@ -40,13 +41,14 @@ _MOST_OPEN = 8
 class CopyTask:
     """The order to a worker to copy boxes of one array.
 
-    ``name`` is the same for all tasks of one conversion and array. ``hides_documents``: the target's documents are held
+    ``name`` is the same for all tasks of one conversion and array; ``target``: its place, or the transaction that it is
+    made in. ``hides_documents``: the target's documents are held
     back, see :class:`~hyperslab.conversion.staging.UnpublishedStore`.
     """
 
     name: str
     source: Location
-    target: Location
+    target: Location | Share
     hides_documents: bool
     format: str
     path: str
@@ -82,6 +84,7 @@ def copy_distributed(
 ) -> None:
     """Copy all boxes that are not done by the workers of ``client``; references and columns by this process."""
     name = f"hyperslab-{id(progress):x}-{client.id}"
+    store = staged.where.store(read_only=False) if staged.where.scheme == "store" else None
     try:
         for copy in copies:
             if copy.has_references or isinstance(copy.source, ColumnChunks):
@@ -90,10 +93,15 @@ def copy_distributed(
                 copy_arrays([copy], progress, SETTINGS)
                 continue
             copy.threads(1)  # MemoryLimit before anything is sent
-            sides = (source, staged.where, staged.hides_documents, format)
+            # what the boxes of other arrays have changed is no part of it: they do not need that
+            share = None if store is None else store.share()
+            sides = (source, share or staged.where, staged.hides_documents, format)
             task = CopyTask(f"{name}/{copy.path}", *sides, copy.path, copy.origin, copy.picked, copy.memory)
             tasks = (((task, box), (copy, number, box)) for number, box in copy.boxes(progress.skip(copy)))
-            each_task(client, run_task, tasks, lambda done: progress(*done))
+            if store is None:
+                each_task(client, run_task, tasks, lambda done: progress(*done))
+            else:
+                each_task(client, run_shared_task, tasks, lambda done: progress(*done), store.merge)
     finally:
         on_every_worker(client, close_tasks, name)
 
@@ -115,8 +123,8 @@ class _OpenTask:
             )
         self.users = 0
         self._retired = False
-        place: Location | UnpublishedStore = task.target
-        if task.hides_documents:
+        place: Location | Store = task.target.open() if isinstance(task.target, Share) else task.target
+        if task.hides_documents and isinstance(task.target, Location):
             store = task.target.store(read_only=False)
             documents = ConversionJournal(store, UNFINISHED).documents()
             if documents is None:
@@ -162,6 +170,19 @@ def _read_array(session: OpenDataset, path: str) -> ArraySpec:
 _open_tasks: OrderedDict[str, _OpenTask] = OrderedDict()
 # Held while sides are opened, counted or closed; never while cells are copied.
 _lock = threading.Lock()
+
+
+def run_shared_task(task: CopyTask, box: Box) -> list[bytes]:
+    """Copy one box into the transaction that the target is made in, on a worker; return what that changed.
+
+    Each box has a share of its own: of a worker that dies no box is counted as done whose changes died with it.
+    """
+    assert isinstance(task.target, Share)
+    with _use_open_task(task) as sides, sides.room:
+        store = task.target.open()
+        target = open_session(Location.of(store), "r+", task.format, NO_CACHE, {})
+        copy_box(replace(sides.copy, target=target.reader.chunks(task.path)), box, SETTINGS)
+        return [store.changes()]
 
 
 def run_task(task: CopyTask, box: Box) -> None:

@@ -70,6 +70,15 @@ class Stray:
         return self.kind == "temporary" and has_no_writer(self.name, self.age)
 
 
+class Share(ABC):
+    """A transaction of another process, in which a part of the work is done. It is pickled."""
+
+    @abstractmethod
+    def open(self) -> Store:
+        """Return a store whose changes are the other process's to take (``changes``, ``merge``): nobody else sees
+        them, and those of a share that is opened again are not in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoreTraits:
     """What a store does better than the defaults of :class:`Store`: callers choose their way of working by it.
@@ -467,6 +476,19 @@ class Store(ABC):
         One within another is a part of that. ``shared``: also what other threads write meanwhile; else these wait, and
         get ``Conflict`` after ``timeout`` seconds (None: never)."""
         return nullcontext()
+
+    def share(self) -> Share | None:
+        """Return what other processes write to as parts of the transaction that runs; None where they open the place
+        itself."""
+        return None
+
+    def merge(self, changes: Iterable[bytes]) -> None:
+        """Take what shares of the transaction that runs have changed (:meth:`changes`) into it."""
+        self._refuse("this store has no shares")
+
+    def changes(self) -> bytes:
+        """Return what was changed in this store, of one that a share opens, for :meth:`merge`."""
+        self._refuse("this store has no shares")
 
     def describe_commit(self, message: str | None, metadata: Mapping[str, Any] | None = None) -> None:
         """Say what the history is to tell of the transaction that runs, where the place has a history."""

@@ -9,11 +9,13 @@ awaited in zarr-python's event loop, those of many keys in one go.
 from __future__ import annotations
 
 import asyncio
+import pickle
 import re
 import threading
 import time
 from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import count
@@ -24,8 +26,9 @@ import msgspec
 from hyperslab.errors import Conflict, FormatError, Invalid, StorageError, Unsupported
 from hyperslab.stores import counting
 from hyperslab.stores.attempts import kept_waiting
-from hyperslab.stores.base import Buffer, ProcessStore, Stamp, StoreTraits
+from hyperslab.stores.base import Buffer, ProcessStore, Share, Stamp, Store, StoreTraits
 from hyperslab.stores.building import sync_medium
+from hyperslab.stores.credentials import plain_options
 from hyperslab.stores.keys import below, check_key, check_prefix, split_names
 from hyperslab.stores.ranges import span
 from hyperslab.stores.repositories import (
@@ -115,22 +118,25 @@ class RepositoryStore(ProcessStore):
     """The keys of one version; of one that is open for writing of the branch that its place names."""
 
     def __init__(self, place: RepositoryPlace, *, read_only: bool = False, create: bool = False) -> None:
-        super().__init__(place.name, read_only=read_only)
+        self._prepare(place.name, read_only=read_only, is_local=place.folder is not None)
+        self._place = place
+        self._repository = place.open(create=create)
+        self._branch = "" if read_only else find_branch(self._repository, place)
+        self._message: str | None = None
+        self._metadata: Mapping[str, Any] | None = None
+        self._begin()
+
+    def _prepare(self, url: str, *, read_only: bool, is_local: bool) -> None:
+        super().__init__(url, read_only=read_only)
         from zarr.core.buffer import default_buffer_prototype
         from zarr.core.sync import sync
 
         self._sync, self._prototype = sync, default_buffer_prototype()
-        self._place = place
-        self._repository = place.open(create=create)
-        self._branch = "" if read_only else find_branch(self._repository, place)
         self._turn = _Turn()
         self._chunk_locks = _ChunkLocks()
         self._counter = count(1)
-        self._message: str | None = None
-        self._metadata: Mapping[str, Any] | None = None
-        self._begin()
         # Each request suits a thread where they go over a network; files are read as fast by few.
-        concurrency = None if place.folder is not None else IN_FLIGHT
+        concurrency = None if is_local else IN_FLIGHT
         self.traits = StoreTraits(stamped=True, ranges=True, transacts=True, concurrency=concurrency)
 
     def _begin(self, snapshot: str | None = None) -> None:
@@ -146,8 +152,7 @@ class RepositoryStore(ProcessStore):
 
     def _use(self, session: Session) -> None:
         self._session = session
-        self._store = session.store
-        self._snapshot = str(session.snapshot_id)
+        self._use_store(session)
         self.version = self._snapshot if self.read_only else None
         try:
             self._repository.lookup_snapshot(self._snapshot)
@@ -155,6 +160,13 @@ class RepositoryStore(ProcessStore):
             message = f"the snapshot {self._snapshot} cannot be read: {reason(error)}"
             remedy = "open another version (at=, hyperslab history), or restore the repository from a copy"
             raise FormatError(message, url=self._url, remedy=remedy) from None
+
+    def _use_store(self, session: Session) -> None:
+        """Read and write in a session: that of the store, or a fork of it."""
+        self._fork: Any = session
+        self._has_merged = False
+        self._store = session.store
+        self._snapshot = str(session.snapshot_id)
         self._known: set[str] = set()
         self._written: dict[str, int] = {}
         """By key: which of all writes put or removed it since the session began."""
@@ -422,6 +434,9 @@ class RepositoryStore(ProcessStore):
                 if not shared:
                     stack.enter_context(self._place.exclusive(timeout))
                 self._follow()
+                if shared:  # other processes may get a part of it, which they can only of one that begins as a fork
+                    with translate_errors(self._url):
+                        self._use_store(self._session.fork())
                 try:
                     yield
                     self._turn.wait_for_parts()
@@ -451,10 +466,18 @@ class RepositoryStore(ProcessStore):
         """Commit what was changed, on top of what others have committed meanwhile; Conflict where that clashes."""
         message, metadata = self._message, self._metadata
         with translate_errors(self._url, doing="commit"):
+            written: Iterable[str] = self._written
+            gone = self._gone
+            if self._has_merged and not message:  # shares have not told what they wrote
+                chunks = self._fork.status().updated_chunks
+                written = [f"{path.strip('/')}/c/{number}" for path in chunks for number in range(len(chunks[path]))]
+            if self._fork is not self._session:
+                self._session.merge(self._fork)
             if not self._session.has_uncommitted_changes:
+                self._begin()
                 return
             icechunk = library()
-            message = message or describe_changes(self._written, self._gone)
+            message = message or describe_changes(written, gone)
             try:
                 self._commit_durably(message, metadata)
             except icechunk.RebaseFailedError as error:
@@ -483,6 +506,25 @@ class RepositoryStore(ProcessStore):
         self._repository.reset_branch(self._branch, snapshot, from_snapshot_id=tip)
         sync_medium(folder)
 
+    def share(self) -> Share | None:
+        """Return the transaction that runs, for other processes; None where none runs that is shared. Invalid where
+        they would need secrets that only this one has."""
+        if not self.is_transacting:
+            return None
+        options = self._place.options
+        if plain_options(options) != options:
+            remedy = "leave secrets out, and set them in the environment of every process"
+            raise Invalid("secrets are not sent to other processes", url=self._url, remedy=remedy)
+        return SharedTransaction(self._url, self._place.folder is not None, pickle.dumps(self._fork))
+
+    def merge(self, changes: Iterable[bytes]) -> None:
+        """Take what shares of the transaction that runs have changed into it."""
+        with translate_errors(self._url, doing="merge"):
+            for each in changes:
+                self._fork.merge(pickle.loads(each))
+        self._has_merged = True
+        self._known.clear()
+
     def _clash(self, error: Any) -> Conflict:
         """Return the error for changes that clash with those of another writer, which names the nodes."""
         nodes = sorted({str(each.path).strip("/") for each in error.conflicts})
@@ -498,6 +540,47 @@ class RepositoryStore(ProcessStore):
         """Hold chunks against other threads that write through this store; other writers are met when it commits."""
         with self._chunk_locks.hold({(folder, slot) for slot in slots}, timeout):
             yield
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTransaction(Share):
+    """A session of icechunk with what was changed in it so far, as icechunk sends it to other processes."""
+
+    url: str
+    is_local: bool
+    session: bytes
+
+    def open(self) -> Store:
+        """Return a store of its own."""
+        return _ShareStore(self)
+
+
+class _ShareStore(RepositoryStore):
+    """A part of a transaction of another process."""
+
+    def __init__(self, share: SharedTransaction) -> None:
+        self._prepare(share.url, read_only=False, is_local=share.is_local)
+        with translate_errors(share.url):
+            self._use_store(pickle.loads(share.session))
+
+    @property
+    def is_transacting(self) -> bool:
+        """Return True: nothing of it is seen before the other process commits."""
+        return True
+
+    @contextmanager
+    def transaction(self, timeout: float | None = None, *, shared: bool = False) -> Iterator[None]:
+        """Run the block: the other process commits."""
+        yield
+
+    def share(self) -> Share | None:
+        """Return None: what is a part has none."""
+        return None
+
+    def changes(self) -> bytes:
+        """Return the session."""
+        with translate_errors(self._url):
+            return pickle.dumps(self._fork)
 
 
 class _ChunkLocks:

@@ -15,7 +15,6 @@ from hyperslab.cli.arguments import (
     at_option,
     find_array,
     open_dataset,
-    parse_age,
     parse_selections,
     selection_key,
     selection_option,
