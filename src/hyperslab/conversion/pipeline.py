@@ -90,19 +90,20 @@ def convert(
     interrupted. ``skip_damaged``: leave out what cannot be read. ``memory``: bytes for cells in flight, or text such as
     ``"1GB"``. ``scheduler``: a Client of dask.distributed (or address) whose workers copy. ``progress``: True for a
     bar, or a function of ``Progress``. ``storage_options``: for sides in the network, or a pair. ``allow_external``,
-    ``at``: of the source, as for ``open``; ``along``, ``packing`` as for ``join``. ``message``: of the one commit that
-    is made in a repository. ``layout``: options of the target.
+    ``at``: of the source, as for ``open``; ``along``, ``packing`` as for ``join``. ``message``: of a repository's
+    commit. ``layout``: options of the target.
 
     Unsupported with all losses before anything is touched, unless ``allow_loss`` (then they are logged); AlreadyExists
     unless ``overwrite``, which replaces the target once the new one is complete. Interrupted it leaves the target as it
-    was (a store without renames: empty). Invalid when one side lies in the other, or when it cannot be resumed.
+    was (a store without renames: empty). Invalid when one side lies in the other, or it cannot be resumed.
     """
     source, target = _two_sides(src, dst, storage_options, along, packing, at)
     more = _only_set({"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged})
     flags = {"resume": resume, "overwrite": overwrite, "skip_damaged": skip_damaged, "verify": verify}
     request = _Request(
-        source=source,
-        target=target,
+        source,
+        target,
+        message,
         encoding=Encoding(chunks, shards, codec),
         select=Select.of(select),
         memory=parse_size(memory, "memory"),
@@ -110,7 +111,6 @@ def convert(
         path=path,
         layout=api.add_consolidated(target, format, layout),
         allow_loss=allow_loss,
-        message=message,
         options={"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more},
         **flags,
     )
@@ -127,6 +127,7 @@ class _Request:
 
     source: Location
     target: Location
+    message: str | None
     encoding: Encoding
     select: Select
     memory: int
@@ -139,7 +140,6 @@ class _Request:
     allow_loss: bool
     skip_damaged: bool
     verify: bool
-    message: str | None
 
 
 def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler: object) -> ConversionReport:

@@ -11,13 +11,10 @@ from __future__ import annotations
 import asyncio
 import pickle
 import re
-import threading
-import time
 from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,7 +22,6 @@ import msgspec
 
 from hyperslab.errors import Conflict, FormatError, Invalid, StorageError, Unsupported
 from hyperslab.stores import counting
-from hyperslab.stores.attempts import kept_waiting
 from hyperslab.stores.base import Buffer, ProcessStore, Share, Stamp, Store, StoreTraits
 from hyperslab.stores.building import sync_medium
 from hyperslab.stores.credentials import plain_options
@@ -40,6 +36,7 @@ from hyperslab.stores.repositories import (
     translate_errors,
 )
 from hyperslab.stores.requests import IN_FLIGHT
+from hyperslab.stores.turns import ChunkLocks, TransactionTurn
 
 if TYPE_CHECKING:
     from icechunk import Session
@@ -69,51 +66,6 @@ def node_of_key(key: str) -> str | None:
     return None if chunk is None else chunk["node"] or ""
 
 
-class _Turn:
-    """The transaction that runs in one store, and the blocks that are parts of it."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self.owner: int | None = None
-        """The thread that began it; None while none runs."""
-        self.is_shared = False
-        self._parts = 0
-
-    def take(self, shared: bool, timeout: float | None) -> bool:
-        """Begin one (True), or become a part of the one that runs (False): of one's own, or of one that is shared.
-        Any other is waited for; Conflict after ``timeout`` seconds (None: never)."""
-        me = threading.get_ident()
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with self._changed:
-            while self.owner is not None and self.owner != me and not self.is_shared:
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    raise kept_waiting()
-                self._changed.wait(left)
-            if self.owner is not None:
-                self._parts += 1
-                return False
-            self.owner, self.is_shared = me, shared
-            return True
-
-    def leave(self) -> None:
-        """End a part."""
-        with self._changed:
-            self._parts -= 1
-            self._changed.notify_all()
-
-    def wait_for_parts(self) -> None:
-        """Wait for the parts of other threads."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._parts)
-
-    def end(self) -> None:
-        """Let the next one begin."""
-        with self._changed:
-            self.owner, self.is_shared = None, False
-            self._changed.notify_all()
-
-
 class RepositoryStore(ProcessStore):
     """The keys of one version; of one that is open for writing of the branch that its place names."""
 
@@ -132,8 +84,8 @@ class RepositoryStore(ProcessStore):
         from zarr.core.sync import sync
 
         self._sync, self._prototype = sync, default_buffer_prototype()
-        self._turn = _Turn()
-        self._chunk_locks = _ChunkLocks()
+        self._turn = TransactionTurn()
+        self._chunk_locks = ChunkLocks()
         self._counter = count(1)
         # Each request suits a thread where they go over a network; files are read as fast by few.
         concurrency = None if is_local else IN_FLIGHT
@@ -581,28 +533,6 @@ class _ShareStore(RepositoryStore):
         """Return the session."""
         with translate_errors(self._url):
             return pickle.dumps(self._fork)
-
-
-class _ChunkLocks:
-    """Which chunks a thread of this process holds."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._held: set[tuple[str, int]] = set()
-
-    @contextmanager
-    def hold(self, wanted: set[tuple[str, int]], timeout: float | None) -> Iterator[None]:
-        """Hold them all at once, as soon as none is held; Conflict after ``timeout`` seconds."""
-        with self._changed:
-            if not self._changed.wait_for(partial(self._held.isdisjoint, wanted), timeout):
-                raise kept_waiting()
-            self._held |= wanted
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._held -= wanted
-                self._changed.notify_all()
 
 
 def _is_scalar(document: bytes | None) -> bool:

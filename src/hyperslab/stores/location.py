@@ -162,9 +162,7 @@ _REMEDIES = {
 REMOTE = ("s3", "gs", "az", "http", "https")
 """The schemes of buckets and web servers."""
 
-REPOSITORIES = ("icechunk+file", "icechunk+s3", "icechunk+gs", "icechunk+az")
-"""The schemes of repositories of icechunk, which keep versions."""
-
+REPOSITORIES = ("icechunk+file", "icechunk+s3", "icechunk+gs", "icechunk+az")  # of icechunk, which keep versions
 PLACES: dict[str, Scheme] = {
     "file": _Folder(),
     "zip": _Archive(),
@@ -298,6 +296,10 @@ class Location:
             raise Unsupported(
                 f"places of the kind {scheme}://", url=redact(text), remedy=f"use a path, or one of {known}"
             )
+        if scheme == REPOSITORIES[0]:
+            from hyperslab.stores.repositories import absolute_url
+
+            text = absolute_url(text)
         if scheme not in ("file", "zip", "reference"):
             return cls(redact(text), scheme, None, options, rest if scheme == "memory" else text)
         path = _path_of_url(rest, text) if scheme == "file" and escaped else rest

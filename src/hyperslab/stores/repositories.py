@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from hyperslab.errors import (
 from hyperslab.stores import locks
 from hyperslab.stores.credentials import redact, redact_text
 from hyperslab.stores.forks import call_after_fork
+from hyperslab.stores.repository_buckets import open_bucket, take_options
 
 if TYPE_CHECKING:
     from icechunk import Repository, Storage
@@ -109,13 +110,29 @@ def reason(error: BaseException) -> str:
     return redact_text(first.removeprefix("x ").removeprefix("\u00d7 ").strip())
 
 
+def absolute_url(url: str) -> str:
+    """Return the URL of a repository in the file system as every process understands it, wherever it works.
+
+    ``icechunk+file://./air`` is relative to the working directory. Invalid for what names no folder here.
+    """
+    scheme, _, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    if host not in ("", ".", "localhost"):
+        remedy = f"use {PREFIX}file:///path, with three slashes, or {PREFIX}file://./path"
+        raise Invalid(f"{url!r} names another machine", remedy=remedy)
+    path = unquote(path if host == "." else slash + path)
+    if not path.strip("/") or "\0" in path:
+        raise Invalid(f"{url!r} names no folder", remedy="give the folder of the repository")
+    return f"{scheme.lower()}://{quote(os.path.abspath(path))}"
+
+
 # -- places ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryPlace:
-    """A repository's place: ``url`` as it was given, storage ``options``, and the ``version`` that is meant; None for
-    the branch ``main``."""
+    """A repository's place: ``url``, of one in the file system as :func:`absolute_url` has it; storage ``options``, and
+    the ``version`` that is meant; None for the branch ``main``."""
 
     url: str
     options: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
@@ -128,18 +145,9 @@ class RepositoryPlace:
 
     @property
     def folder(self) -> str | None:
-        """Return the path of a repository in the file system; None of one in a bucket. Invalid."""
+        """Return the path of a repository in the file system; None of one in a bucket."""
         scheme, _, rest = self.url.partition("://")
-        if scheme.lower() != f"{PREFIX}file":
-            return None
-        host, slash, path = rest.partition("/")
-        if host not in ("", "localhost"):
-            remedy = f"use {PREFIX}file:///path, with three slashes"
-            raise Invalid(f"{self.url!r} names another machine", remedy=remedy)
-        path = unquote(slash + path)
-        if not path.strip("/") or "\0" in path:
-            raise Invalid(f"{self.url!r} names no folder", remedy="give the folder of the repository")
-        return os.path.abspath(path)
+        return unquote(rest) if scheme.lower() == f"{PREFIX}file" else None
 
     def exists(self) -> bool:
         """Return True if a repository is there."""
@@ -215,19 +223,18 @@ class RepositoryPlace:
         return nullcontext() if folder is None else _hold(folder, self.name, timeout)
 
     def _storage(self) -> Storage:
-        icechunk = library()
         folder = self.folder
         if folder is not None:
-            _take(self.options, (), self.name)
-            storage: Storage = icechunk.local_filesystem_storage(folder)
+            take_options(self.options, (), self.name)
+            storage: Storage = library().local_filesystem_storage(folder)
             return storage
         url = urlsplit(self.url)
         bucket, prefix = url.netloc.rpartition("@")[2], unquote(url.path).strip("/")
         if not bucket or not prefix:
             raise Invalid("this names no place in a bucket", url=self.name, remedy="write the bucket and a path in it")
-        scheme = url.scheme.lower().removeprefix(PREFIX)
         try:
-            return _STORAGES[scheme](icechunk, bucket, prefix, dict(self.options), self.name)
+            kind = url.scheme.lower().removeprefix(PREFIX)
+            return open_bucket(library(), kind, bucket, prefix, dict(self.options), self.name)
         except (TypeError, ValueError) as error:
             names = ", ".join(self.options) or "none"
             message = f"the URL and the storage options ({names}) make no storage: {reason(error)}"
@@ -250,76 +257,6 @@ def _container_url(place: str) -> str:
 
 def _is_below(prefix: str, root: str) -> bool:
     return f"{prefix.rstrip('/')}/".startswith(f"{root.rstrip('/')}/")
-
-
-def _take(options: Mapping[str, Any], known: Sequence[str], url: str) -> dict[str, Any]:
-    """Return the options that are set, without ``allow_external``; Invalid for one that is not known."""
-    unknown = sorted(options.keys() - {*known, "allow_external"})
-    if unknown:
-        names = ", ".join(("allow_external", *known))
-        message = f"storage options that mean nothing here: {', '.join(unknown)}"
-        raise Invalid(message, url=url, remedy=f"there are {names}")
-    return {name: value for name, value in options.items() if name != "allow_external" and value is not None}
-
-
-def _open_s3(icechunk: Any, bucket: str, prefix: str, options: dict[str, Any], url: str) -> Storage:
-    """Return the storage of a bucket of S3; ``options`` by the names of obstore, s3fs and botocore."""
-    from hyperslab.stores.buckets import s3_options
-
-    allowed = options.pop("allow_external", ())
-    plain = s3_options(options)
-    client = dict(plain.pop("client_options", None) or {})
-    plain = {name.removeprefix("aws_"): value for name, value in plain.items()}
-    known = ("access_key_id", "secret_access_key", "session_token", "region", "endpoint", "skip_signature")
-    more = ("virtual_hosted_style_request", "request_payer")
-    plain = _take({**plain, "allow_external": allowed}, (*known, *more), url)
-    endpoint = plain.get("endpoint") or next(filter(None, map(os.environ.get, _S3_ENDPOINTS)), None)
-    with_keys = "access_key_id" in plain
-    is_anonymous = bool(plain.get("skip_signature"))
-    storage: Storage = icechunk.s3_storage(
-        bucket=bucket,
-        prefix=prefix,
-        region=plain.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
-        endpoint_url=endpoint,
-        allow_http=bool(client.get("allow_http")) or str(endpoint).startswith("http://"),
-        access_key_id=plain.get("access_key_id"),
-        secret_access_key=plain.get("secret_access_key"),
-        session_token=plain.get("session_token"),
-        anonymous=is_anonymous or None,
-        from_env=None if with_keys or is_anonymous else True,
-        # Servers of one's own have names of buckets in their paths, those of AWS in the name of the host.
-        force_path_style=not plain.get("virtual_hosted_style_request", endpoint is None),
-        requester_pays=bool(plain.get("request_payer")),
-    )
-    return storage
-
-
-_S3_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-_GCS_OPTIONS = ("service_account_file", "service_account_key", "application_credentials", "bearer_token", "anonymous")
-_AZURE_OPTIONS = ("account", "access_key", "sas_token", "bearer_token")
-
-
-def _open_gcs(icechunk: Any, bucket: str, prefix: str, options: dict[str, Any], url: str) -> Storage:
-    given = _take(options, _GCS_OPTIONS, url)
-    storage: Storage = icechunk.gcs_storage(bucket=bucket, prefix=prefix, from_env=None if given else True, **given)
-    return storage
-
-
-def _open_azure(icechunk: Any, bucket: str, prefix: str, options: dict[str, Any], url: str) -> Storage:
-    given = _take(options, _AZURE_OPTIONS, url)
-    account = given.pop("account", None) or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
-    if account is None:
-        raise Invalid("which account of Azure is meant is not said", url=url, remedy="give the storage option account")
-    from_env = None if given else True
-    storage: Storage = icechunk.azure_storage(
-        account=account, container=bucket, prefix=prefix, from_env=from_env, **given
-    )
-    return storage
-
-
-_STORAGES: Mapping[str, Callable[..., Storage]] = {"s3": _open_s3, "gs": _open_gcs, "az": _open_azure}
-SCHEMES = tuple(PREFIX + scheme for scheme in ("file", *_STORAGES))
-"""The schemes of URLs of repositories."""
 
 
 # -- versions ----------------------------------------------------------------------------------------------------------
