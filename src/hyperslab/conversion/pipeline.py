@@ -87,11 +87,10 @@ def convert(
     ``shards`` also ``"many"``, or False for none. ``codec``: as in ``create_array``, else the source's where the target
     has it. ``select``: by dimension name, whole numbers are positions, anything else labels (with their stop); one
     label drops the dimension. ``verify``: read both sides again and compare all. ``resume``: go on where a call was
-    interrupted. ``skip_damaged``: leave out what cannot be read. ``memory``: bytes for cells in flight, or text such as
-    ``"1GB"``. ``scheduler``: a Client of dask.distributed (or address) whose workers copy. ``progress``: True for a
-    bar, or a function of ``Progress``. ``storage_options``: for sides in the network, or a pair. ``allow_external``,
-    ``at``: of the source, as for ``open``; ``along``, ``packing`` as for ``join``. ``message``: of a repository's
-    commit. ``layout``: options of the target.
+    interrupted. ``skip_damaged``: leave out what cannot be read. ``memory``: bytes for cells in flight, or ``"1GB"``.
+    ``scheduler``: a Client of dask.distributed (or address) whose workers copy. ``progress``: True for a bar, or a
+    function of ``Progress``. ``storage_options``: for sides in the network, or a pair. ``allow_external``, ``at``: of
+    the source, as for ``open``; ``along``, ``packing`` as for ``join``. ``message``: of a commit. ``layout``: options.
 
     Unsupported with all losses before anything is touched, unless ``allow_loss`` (then they are logged); AlreadyExists
     unless ``overwrite``, which replaces the target once the new one is complete. Interrupted it leaves the target as it
@@ -99,20 +98,17 @@ def convert(
     """
     source, target = _two_sides(src, dst, storage_options, along, packing, at)
     more = _only_set({"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged})
-    flags = {"resume": resume, "overwrite": overwrite, "skip_damaged": skip_damaged, "verify": verify}
+    given: dict[str, Any] = {"source": source, "target": target, "message": message, "path": path}
+    given |= {"resume": resume, "overwrite": overwrite, "verify": verify, "allow_loss": allow_loss}
     request = _Request(
-        source,
-        target,
-        message,
+        **given,
+        skip_damaged=skip_damaged,
         encoding=Encoding(chunks, shards, codec),
         select=Select.of(select),
         memory=parse_size(memory, "memory"),
         format=format or format_for_new(target.url),
-        path=path,
         layout=api.add_consolidated(target, format, layout),
-        allow_loss=allow_loss,
         options={"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more},
-        **flags,
     )
     report = _run(request, progress, scheduler)
     return replace(report, source=_display_place(src, source, at), target=_display_place(dst, target))

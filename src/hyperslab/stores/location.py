@@ -27,6 +27,7 @@ from hyperslab.stores.files import absolute, read_error
 from hyperslab.stores.memory import MemoryStore
 from hyperslab.stores.moments import add_moment, split_moment
 from hyperslab.stores.reference_table import SUFFIXES, holds_references
+from hyperslab.stores.repositories import RepositoryPlace, absolute_url
 
 
 class Scheme(ABC):
@@ -179,7 +180,6 @@ PLACES: dict[str, Scheme] = {
 
 if TYPE_CHECKING:
     from hyperslab.stores.object import RemoteFile
-    from hyperslab.stores.repositories import RepositoryPlace
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 _QUERY = re.compile(r"[?#]")
@@ -297,8 +297,6 @@ class Location:
                 f"places of the kind {scheme}://", url=redact(text), remedy=f"use a path, or one of {known}"
             )
         if scheme == REPOSITORIES[0]:
-            from hyperslab.stores.repositories import absolute_url
-
             text = absolute_url(text)
         if scheme not in ("file", "zip", "reference"):
             return cls(redact(text), scheme, None, options, rest if scheme == "memory" else text)
@@ -418,8 +416,6 @@ class Location:
         if not self.keeps_versions:
             remedy = f"convert it into a repository: hyperslab convert {self.url} icechunk+file:///FOLDER"
             raise Unsupported("this place keeps no versions", url=self.url, remedy=remedy)
-        from hyperslab.stores.repositories import RepositoryPlace
-
         return RepositoryPlace(self.target, resolve(self.options), self.moment)
 
     def exists(self) -> bool:

@@ -512,21 +512,27 @@ def expire(place: RepositoryPlace, older_than: datetime, *, dry_run: bool = Fals
     with place.exclusive(None), translate_errors(place.name, doing="expire"):
         if dry_run:
             return Expiry(tuple(_find_older(repository, older_than)), 0)
-        gone = sorted(repository.expire_snapshots(older_than))
+        # It names those that tags and branches lead to, too: they are in no history any more, and stay.
+        gone = set(repository.expire_snapshots(older_than)) - _find_named(repository)
         summary = repository.garbage_collect(older_than)
-        return Expiry(tuple(gone), int(summary.bytes_deleted))
+        return Expiry(tuple(sorted(gone)), int(summary.bytes_deleted))
+
+
+def _find_named(repository: Repository) -> set[str]:
+    """Return the ids of snapshots that have a name: those of tags, and the newest of branches."""
+    tags, branches = repository.list_tags(), repository.list_branches()
+    return {*map(repository.lookup_tag, tags), *map(repository.lookup_branch, branches)}
 
 
 def _find_older(repository: Repository, older_than: datetime) -> Iterator[str]:
     """Yield the ids of snapshots that an expiry takes out of history: all so old but those that have a name and the
     first one of all."""
-    tags = {repository.lookup_tag(name) for name in repository.list_tags()}
-    tips = {repository.lookup_branch(name) for name in repository.list_branches()}
+    named = _find_named(repository)
     seen: set[str] = set()
-    for start in sorted(tags | tips):
+    for start in sorted(named):
         for info in repository.ancestry(snapshot_id=start):
             if info.id in seen:
                 break
             seen.add(info.id)
-            if info.written_at < older_than and info.id not in tags | tips and info.parent_id is not None:
+            if info.written_at < older_than and info.id not in named and info.parent_id is not None:
                 yield str(info.id)
