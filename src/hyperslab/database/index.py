@@ -91,7 +91,7 @@ class AttributeIndex:
     def _begin(self) -> None:
         self._lock = threading.RLock()
         self._pending: dict[str, Record] = {}
-        self._loose: set[str] = set()
+        self._unsettled: set[str] = set()
         self.unread = 0
 
     def make(self) -> int:
@@ -128,7 +128,7 @@ class AttributeIndex:
         damaged = {id for id in ids if self.store.stamp(id) is not None}
         if damaged:
             with self._lock:
-                self.unread += self._database.put_loose({}, (), damaged)
+                self.unread += self._database.put_unsettled({}, (), damaged)
 
     def _look_up(self, question: Callable[[], Answer]) -> Answer:
         """Ask the database when it is up to date, and still the one that was brought up to date."""
@@ -175,7 +175,7 @@ class AttributeIndex:
                 if not news.is_empty or news.rows or news.unread:
                     is_complete &= self._database.refresh(news.parts, news.rows, news.pending, news.unread)
                 self._pending.update(news.pending)
-        unread += self._read_loose()
+        unread += self._read_unsettled()
         new += self._confirm_pending()
         self.unread = unread
         return new, is_complete
@@ -204,17 +204,17 @@ class AttributeIndex:
         self._read(changed, news)
         yield news, new
 
-    def _read_loose(self) -> int:
+    def _read_unsettled(self) -> int:
         """Read documents whose writer may have died before it said that they changed; also those that were found so
         once, and that no listing has told of since. Return how many of them could not be read."""
-        self._loose.update(self.store.unsettled_ids())
-        if not self._loose:
+        self._unsettled.update(self.store.unsettled_ids())
+        if not self._unsettled:
             return 0
         news = _News()
-        self._read(dict.fromkeys(self._loose, UNSURE), news)
+        self._read(dict.fromkeys(self._unsettled, UNSURE), news)
         self._pending.update(news.pending)
-        lost = self._database.put_loose(news.rows, news.pending, news.unread)
-        self._loose = self._database.unsure_ids(self._loose - news.unread)
+        lost = self._database.put_unsettled(news.rows, news.pending, news.unread)
+        self._unsettled = self._database.unsure_ids(self._unsettled - news.unread)
         return lost
 
     def _confirm_pending(self) -> int:

@@ -310,13 +310,13 @@ class IndexDatabase(IndexFile):
             self._set_stamp(connection, schema, part, present if is_sure else UNSURE)
         return is_complete
 
-    def put_loose(self, rows: Mapping[str, Row], pending: Collection[str], gone: Collection[str]) -> int:
+    def put_unsettled(self, rows: Mapping[str, Row], pending: Collection[str], gone: Collection[str]) -> int:
         """Take over what was read of documents without their parts having been listed; return how many of ``gone`` were
         known."""
         with self.lock:
-            return self._run(lambda connection: self._put_loose(connection, rows, pending, gone))
+            return self._run(lambda connection: self._put_unsettled(connection, rows, pending, gone))
 
-    def _put_loose(
+    def _put_unsettled(
         self, connection: sqlite3.Connection, rows: Mapping[str, Row], pending: Collection[str], gone: Collection[str]
     ) -> int:
         known = {id: row for id in {*rows, *gone} if (row := self._row(connection, id)) is not None}
