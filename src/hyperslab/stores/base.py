@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from hyperslab.stores.keys import below, check_key, check_prefix, has_no_writer,
 from hyperslab.stores.ranges import span
 from hyperslab.stores.requests import each_request
 from hyperslab.stores.stored_file import ValuePlace
+
+if TYPE_CHECKING:
+    from hyperslab.stores.shares import Share
 
 Buffer = bytes | bytearray | memoryview
 Stamp = Hashable
@@ -68,15 +71,6 @@ class Stray:
     def is_abandoned(self) -> bool:
         """Return True if it is an unfinished write of a writer that is gone."""
         return self.kind == "temporary" and has_no_writer(self.name, self.age)
-
-
-class Share(ABC):
-    """A transaction of another process, in which a part of the work is done. It is pickled."""
-
-    @abstractmethod
-    def open(self) -> Store:
-        """Return a store whose changes are the other process's to take (``changes``, ``merge``): nobody else sees
-        them, and those of a share that is opened again are not in it."""
 
 
 @dataclass(frozen=True, slots=True)
