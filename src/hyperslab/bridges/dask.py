@@ -41,9 +41,8 @@ from hyperslab.errors import Invalid
 from hyperslab.model.guessing import meant
 from hyperslab.selection.region import Selection
 from hyperslab.stores import counting
-from hyperslab.stores.base import Store
+from hyperslab.stores.base import Share, Store
 from hyperslab.stores.location import Location
-from hyperslab.stores.shares import Share
 
 _IN_A_TASK = Settings(workers=1, cache_bytes=0)
 

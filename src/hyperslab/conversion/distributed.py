@@ -27,10 +27,9 @@ from hyperslab.conversion.selection import ArraySelection
 from hyperslab.conversion.staging import StagedTarget, UnpublishedStore, parse_documents
 from hyperslab.errors import FormatError, NodeNotFound, Unsupported
 from hyperslab.model.spec import ArraySpec
-from hyperslab.stores.base import Store
+from hyperslab.stores.base import Share, Store
 from hyperslab.stores.keys import UNFINISHED
 from hyperslab.stores.location import Location
-from hyperslab.stores.shares import Share
 
 # A worker may die after it has said that a box is done, so each is flushed to the medium.
 SETTINGS = Settings(workers=1, cache_bytes=0, durable=True)

@@ -5,12 +5,13 @@
                 ``moments`` is what ``?at=`` says, ``several`` places that are named together
 ``directory``   a folder of files, the store of most datasets; ``reading`` is its reading half, ``folders`` the
                 folders below a root, ``files`` the system calls, ``unexpected_files`` what lies there and is no value
+                (``strays``)
 ``memory``, ``zip``, ``references``   a dict, an archive, kerchunk's documents
 ``object``      buckets and web servers; ``buckets`` makes them of URLs and options, ``requests`` says what failures
                 mean, ``leases`` are locks where a store has none
 ``icechunk``    a version of a repository of icechunk, changed by commits; ``repositories`` knows where one is, its
                 versions, history, tags and branches, ``repository_buckets`` how one in a bucket is reached, ``turns``
-                how its threads keep apart, ``shares`` what other processes do of a transaction
+                how its threads keep apart
 ``several``, ``endpoints``   places of a list; the two sides of a conversion or comparison, with their options
 ``foreign``     stores of obstore, fsspec and zarr-python, and mappings, as ours; ``location`` adopts them
 ``keyvalue``    a mapping over any store, for users

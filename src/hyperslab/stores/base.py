@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -29,13 +29,11 @@ from hyperslab.errors import (
     Unsupported,
 )
 from hyperslab.stores.attempts import attempts, beaten
-from hyperslab.stores.keys import below, check_key, check_prefix, has_no_writer, split_names
+from hyperslab.stores.keys import below, check_key, check_prefix, split_names
 from hyperslab.stores.ranges import span
 from hyperslab.stores.requests import each_request
 from hyperslab.stores.stored_file import ValuePlace
-
-if TYPE_CHECKING:
-    from hyperslab.stores.shares import Share
+from hyperslab.stores.strays import Stray
 
 Buffer = bytes | bytearray | memoryview
 Stamp = Hashable
@@ -54,23 +52,13 @@ class Version:
     stamp: Stamp
 
 
-@dataclass(frozen=True, slots=True)
-class Stray:
-    """What lies in a folder of a store and is no value.
+class Share(ABC):
+    """A transaction of another process, in which a part of the work is done. It is pickled."""
 
-    ``kind``: ``temporary``, ``dangling-link``, ``circular-link``, ``outside-link``, ``special-file`` or
-    ``unusable-name``; ``age``: seconds since it changed; ``target``: what a link names.
-    """
-
-    name: str
-    kind: str
-    age: float
-    target: str = ""
-
-    @property
-    def is_abandoned(self) -> bool:
-        """Return True if it is an unfinished write of a writer that is gone."""
-        return self.kind == "temporary" and has_no_writer(self.name, self.age)
+    @abstractmethod
+    def open(self) -> Store:
+        """Return a store whose changes are the other process's to take (``changes``, ``merge``): nobody else sees
+        them, and those of a share that is opened again are not in it."""
 
 
 @dataclass(frozen=True, slots=True)

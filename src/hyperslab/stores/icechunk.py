@@ -22,7 +22,7 @@ import msgspec
 
 from hyperslab.errors import Conflict, FormatError, Invalid, StorageError, Unsupported
 from hyperslab.stores import counting
-from hyperslab.stores.base import Buffer, ProcessStore, Stamp, Store, StoreTraits
+from hyperslab.stores.base import Buffer, ProcessStore, Share, Stamp, Store, StoreTraits
 from hyperslab.stores.building import sync_medium
 from hyperslab.stores.credentials import plain_options
 from hyperslab.stores.keys import below, check_key, check_prefix, split_names
@@ -36,7 +36,6 @@ from hyperslab.stores.repositories import (
     translate_errors,
 )
 from hyperslab.stores.requests import IN_FLIGHT
-from hyperslab.stores.shares import Share
 from hyperslab.stores.turns import ChunkLocks, TransactionTurn
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from hyperslab.errors import HyperslabError, Invalid, MemoryLimit, NotFound, StorageError
 from hyperslab.stores import counting
-from hyperslab.stores.base import Scratch, Stamp, Store, Stray, Version, too_long
+from hyperslab.stores.base import Scratch, Stamp, Store, Version, too_long
 from hyperslab.stores.files import (
     MISSING,
     READ,
@@ -30,6 +30,7 @@ from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import below, check_key, check_prefix, is_key
 from hyperslab.stores.ranges import span
 from hyperslab.stores.stored_file import StoredFile, ValuePlace
+from hyperslab.stores.strays import Stray
 from hyperslab.stores.unexpected_files import stray_on_way, strays_in
 
 # -- keys in a folder --------------------------------------------------------------------------------------------------

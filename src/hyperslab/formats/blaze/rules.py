@@ -22,7 +22,8 @@ from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.formats.bloscpack.preamble import ENOUGH, parse_header
 from hyperslab.formats.rules import Finding, Rule, Rules, nothing
 from hyperslab.stores import counting
-from hyperslab.stores.base import Store, Stray
+from hyperslab.stores.base import Store
+from hyperslab.stores.strays import Stray
 
 # -- data files that are whole though they are not what the documents say -------------------------------------------
 
