@@ -261,6 +261,22 @@ def test_who_has_the_collection_open_goes_on_with_other_attributes(tmp_path: Pat
         assert pickle.loads(pickle.dumps(theirs)).get(day=2).custom_attributes == {"remark": "n2"}
 
 
+def test_what_was_found_before_has_the_names_of_now(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        collection = make(client)
+        found, walked = collection.query(day=(2, 4)), iter(collection)
+        assert [array.custom_attributes for array in found[:1]] == [{"note": "n2"}]
+        assert next(walked).custom_attributes == {"note": "n0"}
+        collection.rename_attribute("note", "remark")
+        collection.add_attribute(QUALITY)
+        wanted = [{"remark": f"n{day}", "quality": 3} for day in (2, 3, 4)]
+        assert [array.custom_attributes for array in found] == wanted
+        assert found[1:][0].custom_attributes == found[1].custom_attributes == wanted[1]
+        assert next(walked).custom_attributes == {"remark": "n1", "quality": 3}
+        stacked = found.to_xarray(stack="day")
+        assert (stacked.remark.values.tolist(), stacked.quality.values.tolist()) == (["n2", "n3", "n4"], [3, 3, 3])
+
+
 def test_a_store_with_the_old_schema_writes_what_the_new_one_reads(tmp_path: Path) -> None:
     """What it knows keeps its name in documents, and a new attribute of an old name is another one."""
     with Client(tmp_path) as client, Client(tmp_path) as late:

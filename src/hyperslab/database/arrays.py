@@ -30,7 +30,7 @@ from hyperslab.errors import (
     StorageError,
     TilesFailed,
 )
-from hyperslab.formats.collections.base import bare_spec
+from hyperslab.formats.collections.base import CollectionDocument, bare_spec
 from hyperslab.formats.metadata_json.records import record_to_json
 from hyperslab.model.cells import Values
 from hyperslab.model.schemas import (
@@ -58,9 +58,11 @@ class Array:
 
     _kind = "Array"
 
-    def __init__(self, collection: OpenCollection, record: Record) -> None:
+    def __init__(self, collection: OpenCollection, record: Record, document: CollectionDocument | None = None) -> None:
+        """Take an array of a collection; ``document``: that of the collection when the record was read, if not the
+        present one."""
         self._collection = collection
-        self._known_record, self._document = record, collection.document
+        self._known_record, self._document = record, document or collection.document
         self._cells: Cells | None = None
         self._session: Any = None
 
@@ -331,9 +333,10 @@ class VArray(Array):
         write_tiles(cells, items, self.arrays_shape, values)
 
 
-def array_of(collection: OpenCollection, record: Record) -> Array:
-    """Return the array of a record, of the kind that its collection has."""
-    return (VArray if isinstance(collection.schema, VArraySchema) else Array)(collection, record)
+def array_of(collection: OpenCollection, record: Record, document: CollectionDocument | None = None) -> Array:
+    """Return the array of a record, of the kind that its collection has; ``document``: that of the collection when the
+    record was read, if not the present one."""
+    return (VArray if isinstance(collection.schema, VArraySchema) else Array)(collection, record, document)
 
 
 # -- parts of an array ------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +220,8 @@ class Collection:
 
     def __iter__(self) -> Iterator[Array]:
         self._collection.required_store()
-        return map(partial(array_of, self._collection), walk(self._collection.index))
+        document = self._collection.document  # of the records, whatever becomes of the schema meanwhile
+        return (array_of(self._collection, record, document) for record in walk(self._collection.index))
 
     def __len__(self) -> int:
         with self._collection.locate_errors():

@@ -18,6 +18,7 @@ from hyperslab.database.conditions import Query, is_ordered, parse
 from hyperslab.database.connection import OpenCollection
 from hyperslab.database.index import AttributeIndex
 from hyperslab.errors import Invalid, NodeNotFound, SchemaError
+from hyperslab.formats.collections.base import CollectionDocument
 from hyperslab.model.schemas import Record
 from hyperslab.model.schemas.arrays import check_id, check_key
 
@@ -200,9 +201,16 @@ class QueryResult(Sequence[Array]):
     its record was read is not among them.
     """
 
-    def __init__(self, collection: OpenCollection, hits: Sequence[Record]) -> None:
+    def __init__(
+        self, collection: OpenCollection, hits: Sequence[Record], document: CollectionDocument | None = None
+    ) -> None:
+        """Take what was found; ``document``: that of the collection then, if not the present one."""
         self._collection = collection
         self._hits = hits
+        self._document = document or collection.document
+
+    def _array_of(self, record: Record) -> Array:
+        return array_of(self._collection, record, self._document)
 
     def __len__(self) -> int:
         return len(self._hits)
@@ -211,7 +219,7 @@ class QueryResult(Sequence[Array]):
         return bool(self._hits)
 
     def __iter__(self) -> Iterator[Array]:
-        return map(partial(array_of, self._collection), self._hits)
+        return map(self._array_of, self._hits)
 
     @overload
     def __getitem__(self, place: int) -> Array: ...
@@ -221,8 +229,8 @@ class QueryResult(Sequence[Array]):
 
     def __getitem__(self, place: int | slice) -> Array | QueryResult:
         if isinstance(place, slice):
-            return QueryResult(self._collection, self._hits[place])
-        return array_of(self._collection, self._hits[place])
+            return QueryResult(self._collection, self._hits[place], self._document)
+        return self._array_of(self._hits[place])
 
     def __repr__(self) -> str:
         return f"<Found by a query in collection {self._collection.name!r}>"
@@ -250,18 +258,19 @@ class QueryResult(Sequence[Array]):
 
         with self._collection.locate_errors():
             along = self._along(stack)
-            records = list(self._hits)
-            if not records:
+            found = list(self)
+            if not found:
                 message = f"no array of {self._collection.name!r} was found to stack"
                 raise Invalid(message, remedy="ask for some that are there")
             names = [attribute.name for attribute in self._collection.schema.attributes]
-            columns = {name: [record.values[name] for record in records] for name in names}
+            values = [{**each.primary_attributes, **each.custom_attributes} for each in found]
+            columns = {name: [each[name] for each in values] for name in names}
             starts = {
                 each.name: each.attribute
                 for each in self._collection.schema.time_dimensions
                 if each.attribute is not None
             }
-            arrays = [array_of(self._collection, record).array for record in records]
+            arrays = [each.array for each in found]
             return stacked(Stack(self._collection.name, arrays, along, columns, starts, dim, absent), chunks)
 
     def _along(self, stack: str | tuple[str, ...] | None) -> str | tuple[str, ...]:
