@@ -338,3 +338,28 @@ def test_arrays_of_a_collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(table_exports, "MOST_RECORDS", 2)
         refused = client.get("/api/export/store", params={"node": "/weather", "format": "csv"})
         assert (refused.status_code, refused.json()["error"]["class"]) == (503, "MemoryLimit")
+
+
+def test_frames_are_tables(tmp_path: Path) -> None:
+    """What `hs.write_frame` stored has rows, and is one CSV file."""
+    pandas = pytest.importorskip("pandas")
+    cells = {"kind": pandas.Categorical(["x", None, "y"]), "count": pandas.array([1, None, 3], "Int64")}
+    times = pandas.date_range("2020-01-01", periods=3, freq="h", tz="Europe/Paris", name="time")
+    hs.write_frame(tmp_path / "a.zarr", pandas.DataFrame(cells, index=times))
+    rows = [
+        [f"2020-01-01T0{hour}:00:00+01:00", kind, count]
+        for hour, (kind, count) in enumerate([("x", 1), (None, None), ("y", 3)])
+    ]
+    with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        facts = client.get("/api/node/a.zarr", params={"node": "/"}).json()
+        found = client.get("/api/rows/a.zarr", params={"node": "/"}).json()
+        assert (facts["rows"], found["total"], found["rows"]) == (3, 3, rows)
+        heads = [(head["name"], head["dtype"]) for head in found["columns"]]
+        assert heads[1:] == [("kind", "category"), ("count", "Int64")]
+        exported = list(csv.reader(export(client, node="/", format="csv").text.splitlines()))
+        assert exported == [["time", "kind", "count"], *([str(cell or "") for cell in row] for row in rows)]
+    with hs.open_group(tmp_path / "a.zarr", mode="r+") as root:
+        root.attrs["pandas_frame"] = "{"
+    with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        assert client.get("/api/node/a.zarr", params={"node": "/"}).json()["rows"] == 0
+        assert client.get("/api/rows/a.zarr", params={"node": "/"}).json()["error"]["class"] == "FormatError"

@@ -25,6 +25,7 @@ from hyperslab.array import Array
 from hyperslab.bridges.extras import library
 from hyperslab.conversion.memory_objects import Mode, save
 from hyperslab.errors import FormatError, HyperslabError, Invalid, WrongType
+from hyperslab.group.frame_columns import ATTRIBUTE, VERSION, read_description
 from hyperslab.stores.location import Location
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
     from hyperslab.group import Group
 
-ATTRIBUTE = "pandas_frame"
-_VERSION = 1
 _ROWS = "row"
 # The kinds of missing objects, by their codes in a variable ``*_missing``: 0 is none.
 _NONE, _NAN, _NA, _NAT = 1, 2, 3, 4
@@ -91,7 +90,7 @@ class _Encoder:
         """Return the frame as a Dataset of xarray."""
         rows = str(frame.index.name) if frame.index.nlevels == 1 and _is_variable_name(frame.index.name) else _ROWS
         self._taken = {rows, *(name for name in frame.columns if _is_variable_name(name))}
-        told: Part = {"version": _VERSION, "rows": len(frame), "attrs": _attrs_to_json(frame.attrs)}
+        told: Part = {"version": VERSION, "rows": len(frame), "attrs": _attrs_to_json(frame.attrs)}
         # A variable of the name of its dimension is what readers of labels look for.
         told["index"] = self.encode_index(frame.index, rows, "index")
         coords = set(self._variables)
@@ -394,19 +393,16 @@ class _Decoder:
     def __init__(self, pandas: Any, root: Group) -> None:
         self._pandas = pandas
         self._root = root
-        told = root.attrs.get(ATTRIBUTE)
         where = Location.of(root.url).url
+        try:
+            told = read_description(root.attrs)
+        except FormatError as error:
+            error.url = where
+            raise
         if told is None:
             remedy = "write_frame() stores one; of other datasets to_xarray().to_dataframe() makes one"
             raise Invalid("this is no stored data frame", url=where, remedy=remedy)
-        try:
-            self._told: Part = json.loads(str(told))
-            self._version = self._told["version"]
-        except (ValueError, TypeError, KeyError) as error:
-            raise FormatError("the description of the data frame is damaged", url=where) from error
-        if self._version != _VERSION:
-            remedy = "read it by a newer hyperslab"
-            raise FormatError(f"a data frame of version {self._version}", url=where, remedy=remedy)
+        self._told: Part = told
 
     def frame(self, columns: Sequence[Hashable] | None, loc: slice | None, iloc: slice | None) -> pd.DataFrame:
         """Return the frame, or these rows and columns of it."""

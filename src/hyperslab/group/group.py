@@ -306,8 +306,8 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
         return self._session.writer().batch()
 
     def read_table(self, start: int = 0, stop: int | None = None) -> dict[str, Any]:
-        """Return rows of a ``DynamicTable`` of HDMF: its columns by name, decoded, ragged ones as lists; ``start`` and
-        ``stop`` as of a slice.
+        """Return rows of a ``DynamicTable`` of HDMF, or of a data frame of :func:`.write_frame`: columns by name,
+        decoded, ragged ones as lists; ``start`` and ``stop`` as of a slice.
 
         Invalid for a group that is no such table; FormatError where the ends of rows make no sense, and for a column
         that cannot be opened the error that opening it gives.
@@ -315,9 +315,11 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
         with self._session.add_place_to_errors(self._path):
             columns = find_columns(self._session, self._path)
             if columns is None:
-                raise Invalid("the group is no table", node=self._path, remedy="name a DynamicTable of HDMF")
-            rows = range(max((column.length for column in columns), default=0))[start:stop]
-            return {column.name: column.read(rows.start, rows.stop) for column in columns}
+                raise Invalid(
+                    "the group is no table", node=self._path, remedy="name a DynamicTable of HDMF, or a data frame"
+                )
+            rows = range(max((column.length for column in columns.values()), default=0))[start:stop]
+            return {name: column.read(rows.start, rows.stop) for name, column in columns.items()}
 
     # -- for others ------------------------------------------------------------------------------------------------
 

@@ -14,8 +14,10 @@ import numpy as np
 from hyperslab.array import Array
 from hyperslab.array.session import OpenDataset
 from hyperslab.database import Array as DatabaseArray
-from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.group.tables import TableColumn, column_names, find_column, read_decoded, read_rows_of
+from hyperslab.errors import FormatError, HyperslabError, Invalid
+from hyperslab.group.frame_columns import FrameColumn
+from hyperslab.group.table_columns import TableColumn, read_decoded, read_rows_of
+from hyperslab.group.tables import open_columns
 from hyperslab.model.dtypes import describe
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.web.axes import labels_of
@@ -52,21 +54,11 @@ def count_rows(session: OpenDataset, path: str, spec: GroupSpec | ArraySpec) -> 
     """Return how many rows a table of this node has; None for what is no table, and for a collection."""
     if isinstance(spec, ArraySpec):
         return spec.shape[0] if spec.shape else 1
-    names = column_names(spec.attrs)
-    return None if names is None else _length_of(_open_columns(session, path, names))
-
-
-def _open_columns(session: OpenDataset, path: str, names: Sequence[str]) -> dict[str, TableColumn | HyperslabError]:
-    """Return the first columns of these names that the table at a path has, or the error that opening one gives."""
-    found: dict[str, TableColumn | HyperslabError] = {}
-    for name in names[:MOST_COLUMNS]:
-        try:
-            column: TableColumn | HyperslabError | None = find_column(session, path, name)
-        except HyperslabError as error:
-            column = error
-        if column is not None:
-            found[name] = column
-    return found
+    try:
+        table = open_columns(session, path, MOST_COLUMNS)
+    except FormatError:  # its rows tell of it; what is right of the group can be seen
+        return 0
+    return None if table is None else _length_of(table[0])
 
 
 def _length_of(columns: Mapping[str, TableColumn | HyperslabError]) -> int:
@@ -113,9 +105,9 @@ def read_rows(
     with session.add_place_to_errors(path):
         if isinstance(spec, ArraySpec):
             return _rows_of_array(Array(session, path, spec), start, count)
-        names = column_names(spec.attrs)
-        if names is not None:
-            return _rows_of_table(_open_columns(session, path, names), len(names), start, count)
+        table = open_columns(session, path, MOST_COLUMNS)
+        if table is not None:
+            return _rows_of_table(*table, start, count)
         if is_collection(session, path):
             return _records(session, path, start, count, is_waiting)
         raise Invalid("a group without rows", remedy="name an array, a table or a collection")
@@ -169,7 +161,7 @@ def _rows_of_table(
         if isinstance(column, HyperslabError):
             heads.append({"name": cut_text(name)[0], "is_ragged": False, **_problem_of(column)})
         else:
-            heads.append(_column_facts(column))
+            heads.append(_column_facts(name, column))
             try:
                 cells = list(column.read(start, stop, _MOST_READ, _shown_shape(column)))
             except HyperslabError as error:
@@ -185,23 +177,30 @@ def _problem_of(error: HyperslabError) -> dict[str, object]:
 
 def _shown_shape(column: TableColumn) -> tuple[int, ...]:
     """Return how many items of each further dimension are read of a row of a column, or of an item of it."""
-    return shown_shape(column.data, is_ragged=column.is_ragged)
+    return shown_shape(column.arrays[0], is_ragged=column.is_ragged) if column.arrays else ()
 
 
 def _row_nbytes(column: TableColumn) -> int:
     """Return the bytes that are read of a row of a column, at the most."""
-    return max(int(prod(_shown_shape(column)) * _MOST_READ ** len(column.indexes) * column.data.dtype.itemsize), 1)
+    if not column.arrays:
+        return 1
+    data, *further = column.arrays
+    lists = _MOST_READ ** len(further) if column.is_ragged else 1
+    return max(int(prod(_shown_shape(column)) * lists * data.dtype.itemsize), 1)
 
 
-def _column_facts(column: TableColumn) -> dict[str, object]:
+def _column_facts(name: str, column: TableColumn) -> dict[str, object]:
     """Return what is told of a column, beside its cells."""
-    data, is_ragged = column.data, column.is_ragged
+    is_ragged = column.is_ragged
+    if not column.arrays:
+        return {"name": cut_text(name)[0], "dtype": column.type_name, "is_ragged": is_ragged}
+    data = column.arrays[0]
     description = data.attrs.get("description")
     return {
-        "name": cut_text(column.name)[0],
+        "name": cut_text(name)[0],
         "path": f"/{data.path}",
-        "dtype": describe(data.data_type),
-        "units": shown_units(data)[0],
+        "dtype": cut_text(column.type_name)[0],
+        "units": None if isinstance(column, FrameColumn) else shown_units(data)[0],
         "is_ragged": is_ragged,
         **_shape_facts(data, is_ragged=is_ragged),
         **({"description": cut_text(description)[0]} if isinstance(description, str) else {}),

@@ -19,7 +19,7 @@ MOST_RECORDS = 100_000
 
 
 def export_columns(table: Group, name: str, is_waiting: StillWaiting) -> ExportedFile:
-    """Return all rows of a ``DynamicTable``, ragged columns as lists, references as paths.
+    """Return all rows of a table, ragged columns as lists, references as paths.
 
     Invalid for a group that is none; MemoryLimit for more cells than a file holds, Conflict once nobody waits for it;
     for damage in a column the error that reading it gives."""
@@ -27,15 +27,15 @@ def export_columns(table: Group, name: str, is_waiting: StillWaiting) -> Exporte
     if columns is None:
         raise Invalid("a group without rows", node=table.path, remedy="name an array, a table or a collection")
     nbytes = 0
-    for array in (array for column in columns for array in (column.data, *column.indexes)):
+    for array in (array for column in columns.values() for array in column.arrays):
         nbytes += check_size(array, [slice(0, size) for size in array.shape], decoded=True)
         if nbytes > MOST_BYTES:
             raise MemoryLimit(f"the columns have more than the {MOST_BYTES:,} bytes of a file", remedy=LARGE)
     cells = []
-    for column in columns:
+    for column in columns.values():
         raise_if_gone(is_waiting)
         cells.append(column.read(0, column.length))
-    return _as_file(name, [column.name for column in columns], zip_longest(*cells), is_waiting)
+    return _as_file(name, list(columns), zip_longest(*cells), is_waiting)
 
 
 def export_arrays(arrays: Iterable[Record], name: str, is_waiting: StillWaiting) -> ExportedFile:

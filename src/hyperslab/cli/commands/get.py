@@ -31,7 +31,8 @@ from hyperslab.conversion import labelled_part
 from hyperslab.conversion.csv_text import csv_cell, render_csv
 from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, SelectionError
 from hyperslab.group import Group
-from hyperslab.group.tables import TableColumn, find_columns
+from hyperslab.group.table_columns import TableColumn
+from hyperslab.group.tables import find_columns
 from hyperslab.model.amounts import counted
 from hyperslab.stores.building import building
 
@@ -64,7 +65,7 @@ def get_command(
     as_json: bool,
 ) -> None:
     """Get a part of the array PATH, chosen by labels and positions: DIM=VALUE or DIM=START..STOP[..STEP]; or rows of a
-    table of HDMF: row=START..STOP.
+    table of HDMF or of a data frame: row=START..STOP.
 
     A whole number is a position, a float, a date or a word a label; @850 forces a label. Ranges by label include
     their stop, ranges by position do not.
@@ -92,17 +93,17 @@ def get_command(
     give_out("get", part, array.path, url, nearest=nearest, output=output, as_json=as_json)
 
 
-def find_table(root: Group | Array, path: str) -> list[TableColumn] | None:
-    """Return the columns of the ``DynamicTable`` of HDMF at a path; None where something else is, or nothing."""
+def find_table(root: Group | Array, path: str) -> dict[str, TableColumn] | None:
+    """Return the columns of the table at a path; None where something else is, or nothing."""
     with suppress(NodeNotFound):
         node = root[path] if isinstance(root, Group) and path.strip("/") else root
         return find_columns(node._session, node.path) if isinstance(node, Group) else None
     return None
 
 
-def give_rows(columns: list[TableColumn], path: str, selection: TypedSelection, output: str | None) -> None:
+def give_rows(columns: dict[str, TableColumn], path: str, selection: TypedSelection, output: str | None) -> None:
     """Write rows of a table to a CSV file, or show them. Invalid for another selection than ``row=a..b``."""
-    total = max((column.length for column in columns), default=0)
+    total = max((column.length for column in columns.values()), default=0)
     item: Any = selection.isel.get("row", slice(None))
     if selection.sel or selection.isel.keys() - {"row"} or (isinstance(item, slice) and item.step not in (None, 1)):
         raise Invalid("a table is chosen from by the positions of rows", node=path, remedy="write -s row=0..50")
@@ -112,8 +113,8 @@ def give_rows(columns: list[TableColumn], path: str, selection: TypedSelection, 
     if output and not output.endswith(".csv"):
         raise Invalid("a table is saved as .csv", node=path, remedy="end the name with .csv, or name a column")
     shown = rows[:_SCREEN] if output is None and sys.stdout.isatty() else rows
-    heads = [column.name for column in columns]
-    cells = zip_longest(*(column.read(shown.start, shown.stop) for column in columns))
+    heads = list(columns)
+    cells = zip_longest(*(column.read(shown.start, shown.stop) for column in columns.values()))
     if output is None:
         click.echo(format_columns([heads, *([csv_cell(cell) for cell in row] for row in cells)]))
         if len(shown) < len(rows):
