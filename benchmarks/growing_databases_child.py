@@ -200,7 +200,7 @@ class Objects:
     def range(self, low: int, count: int) -> list[int]:
         """Find those whose number lies in a range."""
         if self._ours:
-            return self._runs(self._objects.find({"run": slice(low, low + count)}))
+            return self._runs(self._objects.find({"run": slice(low, low + count - 1)}))
         within = {"$gte": low, "$lt": low + count}
         return self._runs_of_documents(self._meta.find({"attrs.run": within}).sort("_id"))
 

@@ -65,7 +65,7 @@ def open(
     # A look at the place that was named, which costs no call where it is none.
     if mode == "r" and where.path is not None and ("*" in where.path or "?" in where.path or "[" in where.path):
         where = Location.matching(url, storage_options)
-    where = locate_version(where, at)
+    where = where if at is None else locate_version(where, at)
     choice = choose_format(where, mode, format)
     node = normalize(path)
     if not node:

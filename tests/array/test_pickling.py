@@ -341,7 +341,7 @@ def vault(tmp_path, monkeypatch):
     """``vault://`` URLs, whose folders open with ``access_key`` alone, and a module that knows the key."""
     from hyperslab.stores import location
 
-    class Place:
+    class Place(location.Scheme):
         def exists(self, target):
             return (tmp_path / target.rpartition("/")[2]).is_dir()
 

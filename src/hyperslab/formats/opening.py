@@ -65,7 +65,8 @@ def choose_format(where: Location, mode: UserMode, name: str | None) -> FormatCh
     if mode in ("r", "r+") or (mode == "a" and is_occupied(where)):
         probe = probe_place(where, mode)
         found = get_format(name) if name else detect_format(probe)
-        check_moment(where, found)
+        if where.moment is not None:
+            check_moment(where, found)
         return found, ("r" if mode == "r" else "r+"), probe
     occupied = is_occupied(where)
     if not occupied:

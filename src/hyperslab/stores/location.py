@@ -240,7 +240,9 @@ class Location:
         if isinstance(target, list | tuple):
             return cls._of_several(target, options)
         if isinstance(target, str | os.PathLike):
-            text, moment = split_moment(os.fsdecode(target))
+            text, moment = target if isinstance(target, str) else os.fsdecode(target), None
+            if "at=" in text:  # as good as never: the call would be one of those of each dataset that is opened
+                text, moment = split_moment(text)
             match = _URL.fullmatch(text) if isinstance(target, str) else None
             scheme, rest = (match[1].lower(), match[2]) if match else ("file", text)
             found = cls._of_url(text, scheme, rest, options, escaped=match is not None)

@@ -391,8 +391,9 @@ class ObjectStore(ObjectListing, KeepsLeases):
 
     def _put(self, key: str, value: Buffer, mode: Any) -> Stamp:
         self._require_writable(key)
-        fixed = isinstance(value, bytes) or (isinstance(value, memoryview) and value.readonly and value.c_contiguous)
-        raw = value if fixed else bytes(value)
+        # Pages of a file that is mapped are sent as they are; all else might change meanwhile.
+        fixed = isinstance(value, memoryview) and value.readonly and value.ndim == 1 and value.contiguous
+        raw = value if fixed or isinstance(value, bytes) else bytes(value)
         in_parts = len(raw) > _ONE_REQUEST and mode == "overwrite"
         put = partial(self._obstore.put, self._store, key, raw, mode=mode, use_multipart=in_parts)
         try:

@@ -72,7 +72,7 @@ async def test_sizes_and_collections_can_be_assigned(database: Any) -> None:
 async def test_every_other_method(database: Any) -> None:
     xdb = XarrayMongoDBAsyncIO(database, layout="extended")
     key, _ = await xdb.put(sample().compute(), name="n")
-    await xdb.append("n", sample().compute(), "x")
+    await xdb.append("n", sample().compute(), "x", repeated="allow")
     await xdb.update("n", xr.Dataset({"t": (("y", "x"), [[-1.0]])}), {"y": slice(0, 1), "x": slice(0, 1)})
     assert (await xdb.get(key))["t"].values[0].tolist() == [-1, 1, 2, 3, 0, 1, 2, 3]
     new, _ = await xdb.replace("n", sample().compute())
