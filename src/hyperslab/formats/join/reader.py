@@ -39,13 +39,15 @@ from hyperslab.model.time_units import TimeUnits
 # Pieces that are open at once, of which each may hold a file: a process may have a thousand. One that gives way is
 # closed when nobody reads it any more.
 _MOST_OPEN = 128
+_MOST_LOCATED = 16
 
 
 class PieceReaders:
     """Opens pieces by their numbers, and keeps some open; for several threads."""
 
-    def __init__(self, open_reader: Callable[[int], Reader]) -> None:
+    def __init__(self, open_reader: Callable[[int], Reader], most: int = _MOST_OPEN) -> None:
         self._open = open_reader
+        self._most = most
         self._readers: OrderedDict[int, Reader] = OrderedDict()
         self._sources: dict[tuple[int, str], ChunkSource] = {}
         self._lock = threading.Lock()
@@ -62,7 +64,7 @@ class PieceReaders:
             found = self._readers.setdefault(number, opened)
             if found is not opened:  # another thread was faster
                 opened.close()
-            while len(self._readers) > _MOST_OPEN:
+            while len(self._readers) > self._most:
                 gone, _ = self._readers.popitem(last=False)
                 self._sources = {key: source for key, source in self._sources.items() if key[0] != gone}
             return found
@@ -100,7 +102,8 @@ class JoinReader(Reader):
         advance: Callable[[], None] = lambda: None,
     ) -> None:
         self._url = " + ".join(urls)
-        self._readers = PieceReaders(open_reader)
+        # Of pieces whose chunks are only located nothing is read twice, and to be open has its price, too.
+        self._readers = PieceReaders(open_reader, _MOST_LOCATED if locates else _MOST_OPEN)
         self._locates = locates
         try:
             self._look(urls, along, 0, advance)

@@ -198,6 +198,9 @@ class OpenNetcdfFile:
         self.version: tuple[int, int, int] = (0, 0, 0)
         self.types = NamedTypes()
         self.users: weakref.WeakSet[object] = weakref.WeakSet()
+        # To find a node by its path takes as long as to read all that is known of it.
+        self._groups: dict[str, h5py.Group] = {}
+        self._datasets: dict[str, h5py.Dataset | None] = {}
         self._finish: weakref.finalize[..., OpenNetcdfFile] | None = None
         try:
             self._open(path)
@@ -326,17 +329,24 @@ class OpenNetcdfFile:
 
     def hdf5_group(self, path: str) -> h5py.Group:
         """Return h5py's group at ``path``, or None."""
-        return None if self.hdf5 is None else self.hdf5[f"/{path}"]
+        if self.hdf5 is None:
+            return None
+        if path not in self._groups:
+            self._groups[path] = self.hdf5[f"/{path}"]
+        return self._groups[path]
 
     def hdf5_dataset(self, path: str) -> h5py.Dataset:
         """Return h5py's dataset of the variable at ``path``, or None. A variable named like a dimension that it does
         not run along is stored under a name with a prefix."""
         if self.hdf5 is None:
             return None
-        parent, _, name = path.rpartition("/")
-        group = self.hdf5_group(parent)
-        hidden = NON_COORDINATE + name
-        return group.get(hidden if name in self.group(parent).dimensions and hidden in group else name, None)
+        if path not in self._datasets:
+            parent, _, name = path.rpartition("/")
+            group = self.hdf5_group(parent)
+            hidden = NON_COORDINATE + name
+            stored = hidden if name in self.group(parent).dimensions and hidden in group else name
+            self._datasets[path] = group.get(stored, None)
+        return self._datasets[path]
 
     def close(self) -> None:
         """Let go of all handles; closing twice is fine."""
@@ -369,6 +379,7 @@ class OpenNetcdfFile:
             self._finish.detach()
         dataset, self.dataset = self.dataset, None
         hdf5, self.hdf5 = self.hdf5, None
+        self._groups, self._datasets = {}, {}
         with library.read_locked(self.url, ""), suppress(HyperslabError, RuntimeError):
             if hdf5 is not None:
                 hdf5.close()

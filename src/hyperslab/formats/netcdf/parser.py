@@ -307,9 +307,12 @@ def _text(value: str, stored: h5py.Dataset | None, name: str) -> str:
     netCDF counts the chars of an attribute, so that a NUL at the end is one of them. In a file that netCDF did not
     write it ends the text, or pads it, which is what HDF5 has it for.
     """
-    if stored is None or name not in stored.attrs:
+    try:
+        handle = None if stored is None else stored.attrs.get_id(name)
+    except KeyError:
+        handle = None
+    if stored is None or handle is None:
         return str(value)
-    handle = stored.attrs.get_id(name)
     kind = handle.get_type()
     if getattr(kind, "is_variable_str", bool)():
         return np.str_(value)
