@@ -147,7 +147,10 @@ PEERS = (  # the longest run first: two go at a time
     ),
 )
 
-MEASURED = (Peer("arcticdb", ("arcticdb>=6", "pandas>=2.2"), alone=True),)
+MEASURED = (
+    Peer("arcticdb", ("arcticdb>=6", "pandas>=2.2"), alone=True),
+    Peer("virtual", ("virtualizarr>=2.5", "kerchunk>=0.2.10", "icechunk>=1.1", "fastparquet", "aiohttp"), alone=True),
+)
 """Peers that benchmarks alone ask: ``--make`` makes their environments, and nothing is tested with them."""
 
 

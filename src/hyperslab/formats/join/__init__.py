@@ -3,8 +3,8 @@
 Nothing is copied and nothing is stored: arrays that have the joined dimension lie in all pieces, chunk by chunk; all
 others are those of the first piece. The labels of the joined dimension are read when the dataset is opened.
 
-``pieces`` (what is known of each piece; checks, order), ``chunks`` (the chunks of all
-pieces), ``reader``.
+``pieces`` (what is known of each piece; checks, order), ``workers`` (a look at all of them), ``axes``, ``chunks`` (the
+chunks of all pieces), ``locations`` (where these lie), ``reader``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Feature, Format, FormatInfo, Mode, Reader, Variant
+from hyperslab.formats.join.pieces import open_piece
 from hyperslab.formats.join.reader import JoinReader
 from hyperslab.stores.location import Location, Probe, Several
 
@@ -61,8 +62,6 @@ class JoinFormat(Format):
         """Open places as one dataset, to be read; without options as the list of places says. ``locates``: note where
         the chunks of each piece lie while it is open; ``advance`` is called after each. Invalid for pieces that do not
         fit, Unsupported for other modes."""
-        from hyperslab.formats.opening import choose_format
-
         if mode != "r":
             remedy = "convert them to one dataset, or open one of them"
             raise Unsupported("datasets that are joined are only read", url=where.url, remedy=remedy)
@@ -72,12 +71,12 @@ class JoinFormat(Format):
             raise Invalid(f"packing={packing!r}", url=where.url, remedy=f"it is one of {', '.join(PACKINGS)}")
         dims = several.along if along is None else (along,) if isinstance(along, str) else tuple(along)
 
-        def open_piece(number: int) -> Reader:
-            format, _, probe = choose_format(places[number], "r", None)
-            return format.open(places[number], "r", settings=settings, remembered=probe if probe.seen else None)
+        def open_reader(number: int) -> Reader:
+            return open_piece(places[number], settings)
 
         urls, decodes = [place.url for place in places], packing == "decoded"
-        return JoinReader(urls, open_piece, dims, decodes=decodes, locates=locates, advance=advance)
+        located = places if locates else ()
+        return JoinReader(urls, open_reader, dims, decodes=decodes, located=located, advance=advance)
 
 
 FORMAT = JoinFormat()

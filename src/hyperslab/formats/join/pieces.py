@@ -7,8 +7,7 @@ attributes (``history``, say) are those of the first piece.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 from math import prod
@@ -16,7 +15,8 @@ from math import prod
 import numpy as np
 
 from hyperslab.chunks.locations import ChunkLocations
-from hyperslab.errors import HyperslabError, Invalid, Unsupported
+from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Reader
 from hyperslab.formats.join.axes import Place
 from hyperslab.model.amounts import counted
@@ -25,11 +25,10 @@ from hyperslab.model.dims import split_units
 from hyperslab.model.paths import child, split
 from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
 from hyperslab.model.time_units import TimeUnits
+from hyperslab.stores.location import Location
 
 LOGGER = logging.getLogger("hyperslab.join")
 
-# Pieces that are looked at at once: each waits for a disk or a server most of the time.
-_THREADS = 16
 # How much longer than the longest step between two labels of a piece a step between pieces is, from which on labels
 # count as missing: months have 28 to 31 days.
 _GAP = 1.5
@@ -180,31 +179,12 @@ def _check_alike(spec: ArraySpec, first: ArraySpec, url: str, path: str) -> None
         raise Unsupported(spec.problem, url=url, node=path, remedy="convert the piece with what reads it")
 
 
-def look_at_pieces(
-    urls: Sequence[str],
-    open_reader: Callable[[int], Reader],
-    first: int = 0,
-    *,
-    locates: bool = False,
-    advance: Callable[[], None] = lambda: None,
-) -> tuple[Template, list[PieceMetadata]]:
-    """Return the tree of the piece ``first``, which all have, and what is known of each; ``advance`` is called after
-    each. The first error is raised."""
+def open_piece(place: Location, settings: Settings = DEFAULTS) -> Reader:
+    """Return the reader of a piece, whatever its format."""
+    from hyperslab.formats.opening import choose_format
 
-    def look(number: int) -> PieceMetadata:
-        try:
-            found = look_at_piece(open_reader(number), urls[number], template, locates=locates)
-            advance()
-            return found
-        except HyperslabError as error:
-            raise error.locate(url=urls[number]) from error.__cause__
-
-    try:
-        template = read_tree(open_reader(first), urls[first])
-    except HyperslabError as error:
-        raise error.locate(url=urls[first]) from error.__cause__
-    with ThreadPoolExecutor(min(_THREADS, len(urls)), "hyperslab_join") as pool:
-        return template, list(pool.map(look, range(len(urls))))
+    format, _, probe = choose_format(place, "r", None)
+    return format.open(place, "r", settings=settings, remembered=probe if probe.seen else None)
 
 
 # -- which dimensions, in which order ---------------------------------------------------------------------------------

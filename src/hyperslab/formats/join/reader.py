@@ -26,15 +26,16 @@ from hyperslab.formats.join.pieces import (
     Template,
     arrange,
     chunk_lengths,
-    look_at_pieces,
     missing_values,
 )
+from hyperslab.formats.join.workers import look_at_pieces
 from hyperslab.formats.single_array.coordinates import CoordinateCells
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import split_units
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec
 from hyperslab.model.time_units import TimeUnits
+from hyperslab.stores.location import Location
 
 # Pieces that are open at once, of which each may hold a file: a process may have a thousand. One that gives way is
 # closed when nobody reads it any more.
@@ -89,7 +90,8 @@ class PieceReaders:
 
 class JoinReader(Reader):
     """Pieces as one dataset. ``along``: the dimensions that are joined, None where they are to be found out.
-    ``decodes``: floats are made of cells that pieces pack differently."""
+    ``decodes``: floats are made of cells that pieces pack differently. ``located``: the places of the pieces, where it
+    is noted how their chunks lie."""
 
     def __init__(
         self,
@@ -98,13 +100,14 @@ class JoinReader(Reader):
         along: Sequence[str] | None,
         *,
         decodes: bool,
-        locates: bool = False,
+        located: Sequence[Location] = (),
         advance: Callable[[], None] = lambda: None,
     ) -> None:
         self._url = " + ".join(urls)
         # Of pieces whose chunks are only located nothing is read twice, and to be open has its price, too.
-        self._readers = PieceReaders(open_reader, _MOST_LOCATED if locates else _MOST_OPEN)
-        self._locates = locates
+        self._readers = PieceReaders(open_reader, _MOST_LOCATED if located else _MOST_OPEN)
+        self._locates = bool(located)
+        self._places = located
         try:
             self._look(urls, along, 0, advance)
             first = self._arrangement.piece_at((0,) * len(self._arrangement.dims))
@@ -126,7 +129,9 @@ class JoinReader(Reader):
         first: int,
         advance: Callable[[], None] = lambda: None,
     ) -> None:
-        template, pieces = look_at_pieces(urls, self._readers.reader, first, locates=self._locates, advance=advance)
+        template, pieces = look_at_pieces(
+            urls, self._readers.reader, first, locates=self._locates, advance=advance, places=self._places
+        )
         self._arrangement = arrange(template, pieces, along)
         self._template, self._pieces = template, pieces
 
