@@ -1,8 +1,8 @@
 """A process that commits to a repository, and says each commit once it is acknowledged:
 ``python committing.py HOW PLACE WHICH COUNT``.
 
-``HOW``: ``commit`` changes a part of its own, by ``hs.commit``; ``write`` does so by single writes; ``clash`` changes
-cells in chunks that all others change, by ``hs.commit``, and again where another was faster; ``generations`` gives all
+``HOW``: ``commit`` changes a part of its own, by ``hs.commit``; ``write`` changes cells in chunks that others change
+too, by single writes; ``clash`` does so by ``hs.commit``, and again where another was faster; ``generations`` gives all
 cells of two arrays the next number, for ever.
 """
 
@@ -37,8 +37,8 @@ def main(how: str, place: str, which: str, number: str) -> None:
     if how == "write":
         array = hs.open(**where, mode="r+")["a"]
         for k in range(times):
-            array[me * PART + k % PART] = k + 1
-            say(cell=me * PART + k % PART, value=k + 1)
+            array[k % PART * PART + me] = k + 1
+            say(cell=k % PART * PART + me, value=k + 1)
         return
     for k in range(times):
         message, cell = f"{me}.{k}", (me * PART + k % PART if how == "commit" else k % PART * PART + me)

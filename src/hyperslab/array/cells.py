@@ -27,6 +27,7 @@ from hyperslab.model.dtypes import VlenArray, VlenBytes
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.positional import select
 from hyperslab.selection.region import Region, Selection
+from hyperslab.stores.attempts import attempts
 
 Dialect = Callable[[Any, tuple[int, ...]], Selection]
 Positions = Callable[[Any], Any]  # a key with its labels replaced by positions
@@ -139,7 +140,12 @@ class CellAccess:
             cells = self.as_cells(value) if fields is None else self._as_fields(value, fields)
             values = selection.spread(cells)
             plan = self._plan(selection.region)
-            execute.write(self.source, plan, values, self.fill, self.settings, fields)
+            if self.source.traits.transacts:  # what lost against another writer begins again with what is there now
+                for attempt in attempts(self.settings.lock_timeout):
+                    with attempt:
+                        execute.write(self.source, plan, values, self.fill, self.settings, fields)
+            else:
+                execute.write(self.source, plan, values, self.fill, self.settings, fields)
         except HyperslabError as error:
             raise error.locate(node=self.node, url=self.url) from error.__cause__
         finally:

@@ -74,6 +74,8 @@ class StoreTraits:
     """``get_ranges``: a part of a value costs less than the whole."""
     descriptors: bool = False
     """``descriptor``: values are files of this machine."""
+    gathers: bool = False
+    """``get_many``: many values cost less by one call than by one call each."""
     swaps: bool = False
     """``put_if``: it works."""
     locks_nodes: bool = False

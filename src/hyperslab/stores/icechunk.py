@@ -89,7 +89,7 @@ class RepositoryStore(ProcessStore):
         self._counter = count(1)
         # Each request suits a thread where they go over a network; files are read as fast by few.
         concurrency = None if is_local else IN_FLIGHT
-        self.traits = StoreTraits(stamped=True, ranges=True, transacts=True, concurrency=concurrency)
+        self.traits = StoreTraits(stamped=True, ranges=True, gathers=True, transacts=True, concurrency=concurrency)
 
     def _begin(self, snapshot: str | None = None) -> None:
         """Go to the newest snapshot of the branch, or to that of the version that is read."""

@@ -43,6 +43,7 @@ from hyperslab.formats.zarr.chunks import (
     decode_fetched,
     extend_traits,
 )
+from hyperslab.formats.zarr.gathered_chunks import GatheredChunks
 from hyperslab.formats.zarr.locations import locate_inner_chunks
 from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.spec import ArraySpec
@@ -586,9 +587,8 @@ def open_chunks(store: Store, folder: str, key_of: KeyOf, spec: ArraySpec, setti
     grid = Grid.of(spec.shape, spec.chunks)
     if cut_into_shards(spec, grid):
         return (CasShards if keys.uses_compare_and_swap else ShardedChunks)(keys, spec, grid, spec.codecs[0].config)
-    if keys.uses_compare_and_swap:
-        return CasChunks(keys, spec, grid)
-    chunks = KeyedChunks(keys, spec, grid)
+    alone = GatheredChunks if store.traits.gathers else KeyedChunks
+    chunks = (CasChunks if keys.uses_compare_and_swap else alone)(keys, spec, grid)
     return UncompressedChunks(keys, spec, grid) if chunks.direct and store.traits.descriptors else chunks
 
 
