@@ -764,6 +764,29 @@ def test_texts_of_strangers_are_texts(page: Page, server: Any) -> None:
     assert page.evaluate("document.title").endswith("hyperslab")
 
 
+def test_names_of_the_tree_are_filtered(page: Page, server: Any) -> None:
+    """What a shown name lies in is shown, and what is in it; the way to what is open stays."""
+
+    def names() -> list[str]:
+        return page.locator("#tree .name:visible").all_inner_texts()
+
+    page.goto(f"{server.address}/#/data/air.zarr?node=/lon")
+    page.wait_for_selector("[data-testid='plot'][data-state='done']")
+    page.get_by_test_id("tree-filter").fill("LAT")
+    assert names() == ["data", "air.zarr", "lat", "lon"]
+    item(page, "lat").click()
+    page.wait_for_selector("h1:text-is('lat')")
+    assert names() == ["data", "air.zarr", "lat"]
+    item(page, "lat").press("Home")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.querySelector('.name').textContent") == "lat"
+    page.get_by_test_id("tree-filter").fill("air")
+    assert {"lat", "lon", "deep"} <= set(names()) and "lab.nwb.zarr" not in names()
+    page.get_by_test_id("tree-filter").fill("")
+    assert {"lat", "lon", "lab.nwb.zarr"} <= set(names())
+
+
 def test_the_tree_by_keys(page: Page, server: Any) -> None:
     wait(page)
     page.keyboard.press("Tab")

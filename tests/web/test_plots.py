@@ -43,6 +43,7 @@ KINDS = RANDOM.choice(np.array([0, 1, 5], "i1"), (18, 36))
 WAVES = np.arange(30).reshape(5, 6) * (1 - 2j) + 3
 BIG = np.add.outer(np.arange(2000.0), np.arange(3000.0) * 2).astype("f4")
 DAMAGED = np.arange(1200.0).reshape(30, 40)
+POWERS = np.append(10.0 ** np.linspace(-3, 4, 22), [0, -5]).reshape(3, 8)
 LINE = np.sin(np.arange(100_000) / 3000).astype("f4")
 LINE[40_000] = 9
 SPIKES = RANDOM.normal(0, 1, (20_000, 6)).astype("f4")
@@ -77,6 +78,7 @@ def make_data(folder: Path) -> None:
     with hs.create(folder / "big.zarr", durable=False) as root:
         root.create_array("plane", data=BIG, dims=("row", "column"), chunks=(200, 300))
         root.create_array("line", data=LINE, chunks=(10_000,))
+        root.create_array("powers", data=POWERS, dims=("row", "column"))
     with hs.create(folder / "damaged.zarr") as root:
         root.create_array("x", data=DAMAGED, chunks=(10, 20), dims=("row", "column"), codec="zlib", checksum=None)
     (folder / "damaged.zarr" / "x" / "c" / "1" / "1").write_bytes(b"damaged!")
@@ -178,6 +180,30 @@ def test_large_images_are_means(page: Page, server: Any) -> None:
     drawn = drawn_cells(page, (at[0] + 0.5) * columns, (at[1] + 0.5) * rows)
     limits = (float(wanted.min()), float(np.arange(2000).max() + 2 * np.arange(3000).max()))
     assert np.abs(drawn - colors_of(wanted[np.ix_(at[1], at[0])], limits=limits)).max() <= 6
+
+
+def test_colours_by_logarithms_and_maps_turned_around(page: Page, server: Any) -> None:
+    """What is not above 0 has no colour; the legend has powers of ten."""
+    cells = POWERS
+    show(page, server, "big.zarr", "/powers", {"colors": "magma_r"})
+    at = np.arange(8) + 0.5, np.arange(3) + 0.5
+    assert np.abs(drawn_cells(page, *at) - colors_of(cells, "magma_r")).max() <= 2
+    page.get_by_test_id("plot-log").check()
+    wait(page)
+    drawn, is_above = drawn_cells(page, *at), cells > 0
+    wanted = colors_of(np.log(np.where(is_above, cells, 1e-3)), "magma_r", (np.log(1e-3), np.log(1e4)))
+    assert np.abs(drawn - wanted)[is_above].max() <= 2
+    assert (np.ptp(drawn[~is_above], axis=-1) < 20).all()
+    until(page, "location.hash.includes('log')")
+    boxes = [page.get_by_test_id(f"plot-{end}").input_value() for end in ("lowest", "highest")]
+    assert boxes == ["0.001", "10000"]
+    with page.expect_download() as download:
+        page.get_by_test_id("download-svg").click()
+    texts = re.findall(r">([^<>]+)</text>", download.value.path().read_text())
+    assert {"0.01", "1", "100"} <= set(texts)
+    page.get_by_test_id("plot-kind").select_option("line")
+    wait(page)
+    assert not page.get_by_test_id("plot-log").is_visible()
 
 
 def test_coastlines_are_drawn_where_they_are(page: Page, server: Any) -> None:
@@ -652,7 +678,7 @@ def test_code_reads_the_cells_that_are_shown(page: Page, server: Any) -> None:
     np.testing.assert_array_equal(names["difference"], T2M[2] - OTHER[2])
     first, second = page.get_by_test_id("command").inner_text().splitlines()
     assert second == first.replace(" t2m ", " other ") != first
-    assert page.get_by_test_id("download-note").inner_text() == "18 x 36 cells of /t2m"
+    assert page.get_by_test_id("download-note").inner_text().startswith("18 x 36 cells of /t2m, not of the difference")
 
 
 def test_limits_that_are_none_are_marked(page: Page, server: Any) -> None:

@@ -284,6 +284,20 @@ def test_names_are_escaped(tmp_path: Path) -> None:
         assert found.headers["content-security-policy"].startswith("default-src 'none'")
 
 
+def test_a_person_without_the_token_gets_a_page(server: Any) -> None:
+    """Programs get JSON, also those that take any type; the page has no script, and no word of the token."""
+    typed = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    for headers in (typed, {"accept": "*/*", "sec-fetch-mode": "navigate"}):
+        found = httpx.get(f"{server.address}/?token=wrong", headers=headers)
+        assert (found.status_code, found.headers["content-type"]) == (403, "text/html; charset=utf-8")
+        assert "hyperslab serve" in found.text and "<script" not in found.text and "letmein" not in found.text
+        assert "default-src 'none'" in found.headers["content-security-policy"]
+        assert "set-cookie" not in found.headers
+    for headers in ({}, {**typed, "sec-fetch-mode": "cors"}):
+        found = httpx.get(f"{server.address}/", headers=headers)
+        assert (found.status_code, found.json()["error"]["class"]) == (403, "WrongCredentials")
+
+
 def test_the_token_of_the_address_becomes_a_cookie(server: Any) -> None:
     with httpx.Client(follow_redirects=True) as browser:
         assert browser.get(f"{server.address}/").status_code == 403

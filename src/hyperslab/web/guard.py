@@ -21,13 +21,14 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import parse_qs
 
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.web.answers import answer
 from hyperslab.web.bounded_values import public_text
 from hyperslab.web.page_files import is_of_page
+from hyperslab.web.pages import HEADERS, render_texts
 
 _log = logging.getLogger("hyperslab.web")
 _EXPOSED = "Accept-Ranges, Content-Length, Content-Range, ETag"
@@ -297,6 +298,8 @@ class Guard:
         is_open = admission.frames and not query and is_of_page(scope["path"])
         if not (is_open or admission.is_let_in(headers, query.decode("latin-1"))):
             remedy = "open the address that the server printed, with its token, or send the headers of the server"
+            if is_of_browser(headers):
+                return _page_without_token()
             return answer(403, "WrongCredentials", "this takes the token of the server", remedy=remedy)
         return None
 
@@ -324,6 +327,25 @@ class Guard:
             await send(message)
 
         return send_with
+
+
+def is_of_browser(headers: dict[bytes, bytes]) -> bool:
+    """Return True for a request by who typed an address or followed a link: an answer is shown to a person."""
+    if b"sec-fetch-mode" in headers:
+        return headers[b"sec-fetch-mode"] == b"navigate"
+    return b"text/html" in headers.get(b"accept", b"")
+
+
+def _page_without_token() -> Response:
+    """Return the page for a person who has no token, or a wrong one."""
+    texts = [
+        "This server shows its datasets to who has its token.",
+        "Open the address that hyperslab serve printed when it was started: it ends with ?token=… and is needed once "
+        "for each browser. A server that was started anew has another token, unless --token names one.",
+        "Did another person start it? Ask them for that address. In a notebook, run the cell anew.",
+    ]
+    headers = {**HEADERS, "cache-control": "no-store"}
+    return HTMLResponse(render_texts("hyperslab: a token is needed", texts), 403, headers)
 
 
 def _too_many(status: int = 429) -> Response:

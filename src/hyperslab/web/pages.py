@@ -23,10 +23,19 @@ def link_to(*parts: str) -> str:
 def render_list(title: str, links: Iterable[tuple[str, str]], remarks: Sequence[str] = ()) -> str:
     """Return a page with a list of links, each a text and the path that it leads to."""
     rows = "".join(f'<li><a href="{escape(path)}">{_text(text)}</a></li>\n' for text, path in links)
+    return _render(title, f"<ul>\n{rows}</ul>", remarks)
+
+
+def render_texts(title: str, texts: Sequence[str]) -> str:
+    """Return a page of some texts."""
+    return _render(title, "", texts)
+
+
+def _render(title: str, more: str, remarks: Sequence[str]) -> str:
     notes = "".join(f"<p>{_text(remark)}</p>\n" for remark in remarks)
     name = _text(title)
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{name}</title>'
-    body = f"<h1>{name}</h1>\n{notes}<ul>\n{rows}</ul>"
+    body = f"<h1>{name}</h1>\n{notes}{more}"
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{body}</body></html>\n'
 
 

@@ -47,6 +47,7 @@ class App {
     byId("tree-switch").addEventListener("click", () =>
       this.#showSide(byId("tree-switch").getAttribute("aria-expanded") !== "true"),
     );
+    byId("tree-filter").addEventListener("input", () => this.tree.filter(byId("tree-filter").value));
     byId("side").addEventListener("keydown", (event) => event.key === "Escape" && this.#showSide(false));
     return this.#follow();
   }

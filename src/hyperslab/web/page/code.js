@@ -238,7 +238,9 @@ function downloadBar(place, facts, chosen, view) {
 
 /** @param {any} facts @param {Chosen[]} chosen @param {any} view */
 function noteText(facts, chosen, view) {
-  return secondArray(facts, view) ? `${sizeText(chosen)} of ${facts.path}` : sizeText(chosen);
+  if (!secondArray(facts, view)) return sizeText(chosen);
+  const remark = view.pane.operation === "difference" ? ", not of the difference (the Python gives it)" : "";
+  return `${sizeText(chosen)} of ${facts.path}${remark}`;
 }
 
 /** @param {Chosen[]} chosen */

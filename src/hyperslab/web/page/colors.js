@@ -2,7 +2,7 @@
 
 import { fitText } from "./drawing.js";
 import { CanvasPen } from "./pen.js";
-import { measureOf, niceTicks } from "./scale.js";
+import { logTicks, measureOf, niceTicks } from "./scale.js";
 
 const STOPS = {
   viridis:
@@ -30,12 +30,16 @@ const STOPS = {
   difference: "16336b2f5da04f86c07fadd6b3cfe6dde7eff6f5f3f2e2d8e8bfa9d99478c467529f382c6b1616",
 };
 
-export const COLOR_MAPS = Object.keys(STOPS);
+/** All maps, then all of them turned around, as matplotlib calls these. */
+export const COLOR_MAPS = ["", "_r"].flatMap((end) => Object.keys(STOPS).map((name) => name + end));
 const tables = new Map();
 
 /** Return the 256 colours of a map, each as the four bytes of a pixel. @returns {Uint32Array} */
 export function colorTable(name) {
-  if (!tables.has(name)) tables.set(name, makeTable(STOPS[name] ?? STOPS.viridis));
+  if (!tables.has(name)) {
+    const table = makeTable(STOPS[name.replace(/_r$/, "")] ?? STOPS.viridis);
+    tables.set(name, name.endsWith("_r") ? table.reverse() : table);
+  }
   return tables.get(name);
 }
 
@@ -63,7 +67,7 @@ export function colorAt(name, part) {
  * Return the limits of colours: what the user has set, else the least and the greatest cell, or flag; around 0 for differences.
  * @param {{minimum: number|null, maximum: number|null, flags?: {value: number, word: string}[]|null}} head
  */
-export function limitsOf(head, limits, isCentred) {
+export function limitsOf(head, limits, isAroundZero) {
   if (limits) return limits;
   if (head.flags?.length > 1) {
     const values = head.flags.map(({ value }) => value);
@@ -71,16 +75,36 @@ export function limitsOf(head, limits, isCentred) {
   }
   if (head.minimum === null) return [0, 1];
   let [low, high] = [head.minimum, head.maximum];
-  if (isCentred) {
+  if (isAroundZero) {
     high = Math.max(Math.abs(low), Math.abs(high));
     low = -high;
   }
   return low < high ? [low, high] : [low - (Math.abs(low) || 1) / 2, low + (Math.abs(low) || 1) / 2];
 }
 
+/** Return True for a map of differences, whose middle is 0. @param {string|null} name */
+export function isCentred(name) {
+  return name === "difference" || name === "difference_r";
+}
+
+/** Return limits whose logarithms are numbers: what is not above 0 has no colour. @param {[number, number]} limits */
+export function aboveZero([low, high]) {
+  if (!(high > 0)) return [1, 10];
+  return low > 0 ? [low, high] : [high / 1000, high];
+}
+
 /** Write the colours of cells, missing ones as nothing; `offset` is to be added to each cell. */
-export function paintCells(cells, offset, [low, high], name, pixels) {
+export function paintCells(cells, offset, [low, high], name, isLog, pixels) {
   const table = colorTable(name);
+  if (isLog) {
+    const [first, steps] = [Math.log(low), 256 / (Math.log(high) - Math.log(low))];
+    for (let i = 0; i < pixels.length; i++) {
+      const cell = cells[i] + offset;
+      const color = Math.floor((Math.log(cell) - first) * steps);
+      pixels[i] = cell > 0 ? table[color < 0 ? 0 : color > 255 ? 255 : color] : 0;
+    }
+    return;
+  }
   const factor = 256 / (high - low);
   const base = (offset - low) * factor;
   for (let i = 0; i < pixels.length; i++) {
@@ -97,10 +121,11 @@ const TEXT = { size: 11, baseline: "middle" };
 export class Legend {
   /**
    * @param {any} pen @param {number} room width of the whole picture
-   * @param {{name: string, limits: [number, number], head: any}} what a map of colours, its limits, and the head of the view
+   * @param {{name: string, limits: [number, number], isLog: boolean, head: any}} what a map of colours, its limits, True where it is logarithmic, and the
+   *   head of the view
    */
-  constructor(pen, room, { name, limits, head }) {
-    Object.assign(this, { name, limits, measure: measureOf(head), room });
+  constructor(pen, room, { name, limits, isLog, head }) {
+    Object.assign(this, { name, limits, isLog, measure: measureOf(head), room });
     this.rows = head.flags ? layOutWords(pen, head.flags, Math.max(room - 90, 80)) : null;
     /** Pixels below the title of the horizontal axis. */
     this.height = this.rows ? Math.max(this.rows.length * ROW + 6, HEIGHT) : HEIGHT;
@@ -136,8 +161,9 @@ export class Legend {
     }
     const most = Math.max(Math.floor(width / 60), 4);
     let free = -Infinity;
-    for (const { at, text } of niceTicks(low, high, most)) {
-      const place = x + ((at - low) / (high - low)) * width;
+    const part = this.isLog ? (at) => Math.log(at / low) / Math.log(high / low) : (at) => (at - low) / (high - low);
+    for (const { at, text } of this.isLog ? logTicks(low, high, most) : niceTicks(low, high, most)) {
+      const place = x + part(at) * width;
       pen.path([place, y + 10, place, y + 14], { stroke: theme.muted });
       const half = pen.measure(text, 11) / 2;
       if (place - half < free) continue;
@@ -154,7 +180,7 @@ export class Legend {
 export function extraHeight(room, flags) {
   if (!flags) return 0;
   const pen = new CanvasPen(document.createElement("canvas").getContext("2d"));
-  return new Legend(pen, room, { name: "", limits: [0, 1], head: { flags } }).height - HEIGHT;
+  return new Legend(pen, room, { name: "", limits: [0, 1], isLog: false, head: { flags } }).height - HEIGHT;
 }
 
 /** Return the words of flags in rows of a width, with where each begins; the last one tells how many there is no room for. */

@@ -2,7 +2,7 @@
 
 import { fetchJson } from "./api.js";
 import { COLOR_MAPS } from "./colors.js";
-import { COMPLEX_PARTS, isComplex, isEarth, kindsOf, same } from "./settings.js";
+import { COMPLEX_PARTS, isComplex, isEarth, isLogOffered, kindsOf, same } from "./settings.js";
 import { visible } from "./texts.js";
 
 const COLORED = ["image", "map"];
@@ -18,6 +18,7 @@ export class Controls {
     this.y = this.makeSelect("y", "y");
     this.part = this.makeSelect("Part", "part");
     this.colors = this.makeSelect("Colours", "colors");
+    this.log = this.makeCheck("log", "log");
     this.limits = this.makeLimits();
     this.gain = this.makeGroup([
       "Height ",
@@ -56,6 +57,7 @@ export class Controls {
     setOptions(this.bins, ["16", "32", "64", "128", "256"].concat(String(settings.bins)), String(settings.bins));
     setOptions(this.operation, ["difference", "beside"], settings.pane?.operation ?? "difference");
     this.showOthers();
+    this.log.box.checked = settings.log;
     this.decoded.box.checked = settings.decoded;
     this.coast.box.checked = settings.coast;
     const isPlane = kind !== "map" && dims.length > 1;
@@ -64,6 +66,7 @@ export class Controls {
     hide(this.coast, !isEarth(details, settings));
     hide(this.part, !isComplex(details));
     hide(this.colors, !COLORED.includes(kind));
+    hide(this.log, !isLogOffered(details, settings));
     hide({ row: this.limits }, ![...COLORED, "line"].includes(kind));
     hide({ row: this.gain }, kind !== "traces");
     hide(this.bins, kind !== "histogram");

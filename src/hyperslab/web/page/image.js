@@ -13,12 +13,13 @@ export class ImageDrawing extends PlaneDrawing {
    * @param {import("./picture.js").Picture} what.picture
    * @param {string} what.colors
    * @param {[number, number]} what.limits
+   * @param {boolean} what.isLog colours by the logarithms of cells
    * @param {import("./drawing.js").Window} what.window
    * @param {number[][]|null} what.coast
    */
-  constructor({ picture, colors, limits, window, coast = null }) {
+  constructor({ picture, colors, limits, isLog = false, window, coast = null }) {
     super();
-    Object.assign(this, { picture, colors, limits, window, coast });
+    Object.assign(this, { picture, colors, limits, isLog, window, coast });
     const { x, y } = picture;
     this.bounds = { x: [0, x.facts.size], y: [0, y.facts.size] };
     this.least = 1;
@@ -32,7 +33,7 @@ export class ImageDrawing extends PlaneDrawing {
     const { picture, window } = this;
     const { x, y, head } = picture;
     const rows = y.ticks(...window.y, Math.max(Math.floor((size.height - 90) / 32), 2));
-    const legend = new Legend(pen, size.width, { name: this.colors, limits: this.limits, head });
+    const legend = new Legend(pen, size.width, { name: this.colors, limits: this.limits, isLog: this.isLog, head });
     const box = boxOf(pen, size, rows, { below: legend.height, aspect: this.aspect() });
     const projection = new Projection(box, window, this);
     pen.rect(box.left, box.top, box.width, box.height, { fill: theme.panel });
@@ -81,7 +82,7 @@ export class ImageDrawing extends PlaneDrawing {
     const context = canvas.getContext("2d");
     const data = context.createImageData(columns, rows);
     const pixels = new Uint32Array(data.data.buffer);
-    paintCells(this.picture.layer(), offset, this.limits, this.colors, pixels);
+    paintCells(this.picture.layer(), offset, this.limits, this.colors, this.isLog, pixels);
     if (this.isUpward) turnRows(pixels, columns, rows);
     if (this.isTurned) for (let row = 0; row < rows; row++) pixels.subarray(row * columns, (row + 1) * columns).reverse();
     context.putImageData(data, 0, 0);

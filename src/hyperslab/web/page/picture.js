@@ -32,6 +32,19 @@ export class Picture {
     return this.layer()[row * this.columns + column] + this.offset;
   }
 
+  /** Return the least and the greatest of the numbers above 0, null where there are none: nothing else has a logarithm. */
+  endsAboveZero() {
+    const { minimum, maximum } = this.head;
+    if (maximum === null || !(maximum > 0)) return { minimum: null, maximum: null };
+    if (minimum > 0) return { minimum, maximum };
+    let least = maximum;
+    for (const stored of this.layer()) {
+      const cell = stored + this.offset;
+      if (cell > 0 && cell < least) least = cell;
+    }
+    return { minimum: least, maximum };
+  }
+
   /** Return the gap that a position lies in, if any. */
   gapAt(x, y) {
     const isIn = (position, range) => !range || (position >= range[0] && position < range[1]);

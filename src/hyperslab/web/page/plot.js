@@ -1,7 +1,7 @@
 // The plot of an array: fetches what is seen, coarse at first where it is much, and draws it.
 
 import { fetchJson, fetchView } from "./api.js";
-import { extraHeight, limitsOf } from "./colors.js";
+import { aboveZero, extraHeight, isCentred, limitsOf } from "./colors.js";
 import { Controls } from "./controls.js";
 import { saveAs } from "./download.js";
 import { themeOf } from "./drawing.js";
@@ -14,7 +14,7 @@ import { NOT_ALIKE, Picture, subtract } from "./picture.js";
 import { Readout } from "./readout.js";
 import { formatNumber, withUnits } from "./scale.js";
 import { MapDrawing } from "./scatter.js";
-import { aspectOf, axesFor, canPlot, coordinateOf, flagsOf, isComplex, isEarth, same, settingsOf, viewOf, windowOf } from "./settings.js";
+import { aspectOf, axesFor, canPlot, coordinateOf, flagsOf, isComplex, isEarth, isLogOffered, same, settingsOf, viewOf, windowOf } from "./settings.js";
 import { Sliders } from "./sliders.js";
 import { visible } from "./texts.js";
 import { TraceDrawing } from "./traces.js";
@@ -142,7 +142,7 @@ export class Plot {
 
   /** Change how the same cells are drawn. */
   redraw(changes) {
-    if ("limits" in changes) this.played = null;
+    if ("limits" in changes || "log" in changes) this.played = null;
     Object.assign(this.settings, changes);
     this.showSettings();
     this.onChange(this.view);
@@ -200,10 +200,10 @@ export class Plot {
 
   /** Return the limits that all that was played has in common, null where nothing was: an address has to hold them. */
   playedLimits() {
-    const { kind, colors } = this.settings;
+    const { kind } = this.settings;
     if (!this.played || !this.pictures) return null;
-    const ends = { ...commonHead(this.pictures, COLORED.includes(kind)), ...this.played.ends[0] };
-    if (COLORED.includes(kind)) return ends.flags ? null : limitsOf(ends, null, colors === "difference");
+    const ends = { ...commonHead(this.pictures, COLORED.includes(kind), this.isLog()), ...this.played.ends[0] };
+    if (COLORED.includes(kind)) return ends.flags ? null : this.colorLimits(ends);
     return kind === "line" ? this.lineLimits(ends) : null;
   }
 
@@ -411,16 +411,15 @@ export class Plot {
     if (this.panes.length === 3) shown = [...pictures, subtract(pictures[0], pictures[1])];
     const coast = this.coastOf(pictures[0]);
     const isHistogram = settings.kind === "histogram";
-    const ends = isHistogram ? [] : this.holdEnds([commonHead(pictures, COLORED.includes(settings.kind)), shown[2]?.head]);
+    const ends = isHistogram ? [] : this.holdEnds([commonHead(pictures, COLORED.includes(settings.kind), this.isLog()), shown[2]?.head]);
     shown.forEach((picture, i) => {
       const pane = this.panes[i];
       pane.picture = picture;
       pane.frame.show(this.drawingOf(picture, i === 2, ends, coast));
     });
-    const { limits, colors } = settings;
     if (isHistogram) return;
     const frames = this.played?.frames.size ?? 0;
-    this.controls.showLimits(limitsOf(ends[0], limits, colors === "difference"), limits !== null, frames);
+    this.controls.showLimits(this.colorLimits(ends[0]), settings.limits !== null, frames);
   }
 
   /** Return the least and the greatest cells, of all frames that are played where they are. @param {any[]} ends of this one */
@@ -445,13 +444,26 @@ export class Plot {
     }
     const colors = isDifference ? "difference" : (settings.colors ?? "viridis");
     const ends = isDifference ? difference : common;
-    const limits = limitsOf(ends, isDifference ? null : settings.limits, colors === "difference");
-    if (settings.kind === "image") return new ImageDrawing({ picture, colors, limits, window, coast });
+    const limits = isDifference ? limitsOf(ends, null, true) : this.colorLimits(ends);
+    const isLog = !isDifference && this.isLog();
+    if (settings.kind === "image") return new ImageDrawing({ picture, colors, limits, isLog, window, coast });
     if (picture.columns !== this.places.columns || picture.rows !== this.places.rows) throw new Error(NOT_ALIKE);
     const { bounds } = this.whole;
     const [west, south, east, north] = settings.extent ?? [];
     const extent = settings.extent ? { x: [west, east], y: [south, north] } : bounds;
-    return new MapDrawing({ picture, places: this.places, bounds, colors, limits, window: extent, coast });
+    return new MapDrawing({ picture, places: this.places, bounds, colors, limits, isLog, window: extent, coast });
+  }
+
+  /** Return True where colours stand for logarithms. */
+  isLog() {
+    return this.settings.log && isLogOffered(this.details, this.settings);
+  }
+
+  /** Return the limits of colours. @param {any} ends the least and the greatest cells */
+  colorLimits(ends) {
+    const { limits, colors } = this.settings;
+    const found = limitsOf(ends, limits, isCentred(colors));
+    return this.isLog() ? aboveZero(found) : found;
   }
 
   /** Return limits that two lines, or all that are played, have in common. */
@@ -569,10 +581,14 @@ function reductionText(heads, isCoarse) {
   return `${isCoarse ? "coarse: " : ""}${texts.join(" and ")}`;
 }
 
-/** Return the least and the greatest cell of several pictures, and the flags where these have colours. */
-function commonHead(pictures, isColored) {
-  const ends = pictures.map(({ head: { minimum, maximum } }) => ({ minimum, maximum }));
+/** Return the least and the greatest cell of several pictures (of logarithms: above 0), and the flags where these have colours. */
+function commonHead(pictures, isColored, isLog) {
+  const ends = pictures.map((picture) => (isLog ? picture.endsAboveZero() : endsOf(picture)));
   return { ...ends.reduce(joinEnds), flags: isColored ? pictures[0].head.flags : null };
+}
+
+function endsOf({ head: { minimum, maximum } }) {
+  return { minimum, maximum };
 }
 
 /** Return the lesser and the greater ends of two pictures, null where all cells of both are missing. */

@@ -229,6 +229,24 @@ export function niceTicks(low, high, most, steps = null) {
   return ticks;
 }
 
+/** Return ticks of a logarithmic axis: powers of ten where there are two or more of them, with 2 and 5 of each where there is room. */
+export function logTicks(low, high, most) {
+  const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
+  const decades = Math.log10(high / low);
+  if (!(decades >= 1.5)) return niceTicks(low, high, most);
+  const units = decades * 3 <= most ? [1, 2, 5] : [1];
+  const every = Math.max(Math.ceil(decades / most), 1);
+  const ticks = [];
+  for (let power = first; power <= last; power += every) {
+    for (const unit of units) {
+      const at = Number(`${unit}e${power}`);
+      const isLong = Math.abs(power) > 4;
+      if (at >= low && at <= high) ticks.push({ at, text: isLong ? `${unit}e${power}` : String(at) });
+    }
+  }
+  return ticks;
+}
+
 function shortPower(text) {
   return text.replace(/(\.\d*?)0+e/, "$1e").replace(/\.e/, "e").replace("e+", "e");
 }

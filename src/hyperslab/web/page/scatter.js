@@ -26,7 +26,7 @@ export class MapDrawing {
     const { window, picture } = this;
     const rows = niceTicks(...window.y, Math.max(Math.floor((size.height - 90) / 32), 2), DEGREES);
     const aspect = (window.x[1] - window.x[0]) / (window.y[1] - window.y[0]);
-    const legend = new Legend(pen, size.width, { name: this.colors, limits: this.limits, head: picture.head });
+    const legend = new Legend(pen, size.width, { name: this.colors, limits: this.limits, isLog: this.isLog, head: picture.head });
     const box = boxOf(pen, size, rows, { below: legend.height, aspect: Math.min(Math.max(aspect, 0.4), 4) });
     const projection = new Projection(box, window, this);
     pen.rect(box.left, box.top, box.width, box.height, { fill: theme.panel });
@@ -61,7 +61,7 @@ export class MapDrawing {
     const data = context.createImageData(width, height);
     const { picture, places } = this;
     const colors = new Uint32Array(places.east.length);
-    paintCells(picture.layer(), picture.offset, this.limits, this.colors, colors);
+    paintCells(picture.layer(), picture.offset, this.limits, this.colors, this.isLog, colors);
     const cells = cellsIn(places, this.window, width, height, colors);
     const pixels = new Uint32Array(data.data.buffer);
     for (let i = 0; i < pixels.length; i++) pixels[i] = cells[i] < 0 ? 0 : colors[cells[i]];

@@ -1,6 +1,6 @@
 // Settings: the whole state of a plot, what of it makes sense for an array, and the part that an address has to hold.
 
-import { COLOR_MAPS } from "./colors.js";
+import { COLOR_MAPS, isCentred } from "./colors.js";
 import { FIRST_CHANNELS } from "./traces.js";
 
 /**
@@ -14,6 +14,7 @@ import { FIRST_CHANNELS } from "./traces.js";
  * @property {[number, number, number, number]|null} extent of a map: west, south, east, north
  * @property {string|null} colors
  * @property {[number, number]|null} limits of the colours or of the vertical axis; null for those of the cells
+ * @property {boolean} log colours by the logarithms of cells
  * @property {boolean} decoded
  * @property {boolean} coast
  * @property {number} gain of traces
@@ -69,6 +70,7 @@ export function defaultsOf(details) {
     extent: null,
     colors: null,
     limits: null,
+    log: false,
     decoded: true,
     coast: true,
     gain: 1,
@@ -137,6 +139,7 @@ export function settingsOf(details, view) {
   made.extent = west < east && south < north && north - south <= 180 && east - west <= 720 ? view.extent : null;
   made.colors = COLOR_MAPS.includes(view.colors) ? view.colors : null;
   made.limits = isNumbers(view.limits, 2) && view.limits[0] < view.limits[1] ? view.limits : null;
+  made.log = view.log === true;
   made.decoded = view.decoded !== false;
   made.coast = view.coast !== false;
   if (typeof view.gain === "number" && view.gain > 1e-6 && view.gain < 1e6) made.gain = view.gain;
@@ -185,6 +188,12 @@ export function isEarth(details, { kind, x, y }) {
 /** Return the words that the legend of cells will have, before any cell is there; null where it has numbers. */
 export function flagsOf(details, { decoded }) {
   return decoded ? (details.flags ?? null) : null;
+}
+
+/** Return True where colours can stand for logarithms: of numbers, not around 0. */
+export function isLogOffered(details, settings) {
+  const isColored = settings.kind === "image" || settings.kind === "map";
+  return isColored && !flagsOf(details, settings) && !isCentred(settings.colors);
 }
 
 /** Return width by height of a plot as far as the facts of an array tell, before any cell is there; null for any. */

@@ -52,6 +52,8 @@ export class Tree {
     this.root.isOpen = true;
     this.root.list = element;
     this.selected = null;
+    /** Letters that the names have which are shown, in lower case; empty for all. */
+    this.letters = "";
     element.addEventListener("keydown", (event) => this.#press(event));
     element.addEventListener("click", (event) => this.#click(event));
   }
@@ -113,6 +115,7 @@ export class Tree {
     this.selected?.row?.setAttribute("aria-selected", "false");
     this.selected = item;
     if (item === this.root) return;
+    if (this.letters) this.filter(this.letters);
     item.row.setAttribute("aria-selected", "true");
     if (!this.element.contains(document.activeElement)) this.#makeReachable(item);
     item.row.scrollIntoView({ block: "nearest" });
@@ -128,6 +131,25 @@ export class Tree {
       markProblem(item, error.message);
       say(error.message);
     }
+  }
+
+  /** Show the items alone whose names have these letters, and what they lie in or is in them. @param {string} letters */
+  filter(letters) {
+    this.letters = letters.trim().toLowerCase();
+    this.#filterBelow(this.root, false);
+    if (this.selected && this.selected !== this.root) this.selected.row.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Hide what is not wanted below an item; return True where something is shown. @param {Item} item @param {boolean} isInside */
+  #filterBelow(item, isInside) {
+    let isAnyShown = false;
+    for (const child of item.children ?? []) {
+      const isWanted = isInside || child.label.toLowerCase().includes(this.letters);
+      const isShown = this.#filterBelow(child, isWanted) || isWanted || child === this.selected;
+      if (child.element) child.element.hidden = !isShown;
+      isAnyShown ||= isShown;
+    }
+    return isAnyShown;
   }
 
   // -- items ----------------------------------------------------------------------------------------------------------
@@ -198,6 +220,7 @@ export class Tree {
       added.append(make("li", { role: "none", class: "cut muted" }, text));
     }
     item.list.append(added);
+    if (this.letters) this.filter(this.letters);
     if (!item.children.length && item !== this.root) item.row.removeAttribute("aria-expanded");
     if (!this.element.querySelector('[tabindex="0"]')) this.#makeReachable(null);
   }
