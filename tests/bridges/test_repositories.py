@@ -60,6 +60,14 @@ def test_saving_is_one_commit(client: distributed.Client, url: str) -> None:
     np.testing.assert_array_equal(lazy_again["t"].compute(), CELLS)
 
 
+def test_appending_to_an_array(client: distributed.Client, url: str) -> None:
+    with hs.create(url) as root:
+        array = root.create_array("t", data=CELLS[:100], chunks=(10, 4))
+        array.append(da.from_array(CELLS[100:], chunks=(50, 4)))
+    np.testing.assert_array_equal(hs.open(url)["t"][...], CELLS)
+    assert messages(url)[:2] == ["write /t, 40 chunks", "write /t, 10 chunks"]
+
+
 def test_converting_is_one_commit(client: distributed.Client, url: str, tmp_path: Path) -> None:
     source = tmp_path / "source.zarr"
     with hs.create(source) as root:

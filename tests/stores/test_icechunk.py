@@ -10,10 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import icechunk
 import numpy as np
 import pytest
@@ -457,10 +460,40 @@ def test_a_write_by_one_thread_waits_for_another(store: RepositoryStore) -> None
 
 
 def run_in_thread(job: Callable[[], object]) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     with ThreadPoolExecutor(1) as pool:
         pool.submit(job).result()
+
+
+def test_threads_of_one_writer_lose_nothing(tmp_path: Path) -> None:
+    """Each cell by itself, of chunks that all threads change; one by one, and in a batch."""
+    with hs.create(f"icechunk+file://{tmp_path}/r") as root:
+        array = root.create_array("a", data=np.zeros(48, "i4"), chunks=(16,))
+
+        def write(first: int, value: int) -> None:
+            for cell in range(first, 48, 4):
+                array[cell] = value + cell
+
+        for value, block in ((100, nullcontext), (200, root.batch)):
+            with block(), ThreadPoolExecutor(4) as pool:
+                list(pool.map(write, range(4), [value] * 4))
+            np.testing.assert_array_equal(array[...], np.arange(48) + value)
+    assert len(hs.history(f"icechunk+file://{tmp_path}/r")) == 3 + 48 + 1
+
+
+def test_dask_arrays_are_written_by_threads(tmp_path: Path) -> None:
+    """Also within an append, which holds the array."""
+    url = f"icechunk+file://{tmp_path}/r"
+    with hs.create(url) as root:
+        array = root.create_array("a", data=da.full(40, 9, chunks=7, dtype="i4"), chunks=(10,))
+        array.append(da.ones(25, chunks=6, dtype="i4"))
+        array[3:17] = da.full(14, 5, chunks=2, dtype="i4")
+    wanted = np.repeat([9, 5, 9, 1], [3, 14, 23, 25])
+    np.testing.assert_array_equal(hs.open(url)["a"][...], wanted)
+    assert [each.message for each in hs.history(url)][:3] == [
+        "write /a, 2 chunks",
+        "write /a, 3 chunks",
+        "write /a, 4 chunks",
+    ]
 
 
 def test_their_session_is_not_ours(store: RepositoryStore) -> None:

@@ -461,7 +461,7 @@ class RepositoryStore(ProcessStore):
     def share(self) -> Share | None:
         """Return the transaction that runs, for other processes; None where none runs that is shared. Invalid where
         they would need secrets that only this one has."""
-        if not self.is_transacting:
+        if not self.is_transacting or self._fork is self._session:
             return None
         options = self._place.options
         if plain_options(options) != options:

@@ -33,6 +33,8 @@ class TransactionTurn:
                     raise kept_waiting()
                 self._changed.wait(left)
             if self.owner is not None:
+                # a part that threads share: they would wait for the whole, which waits for them
+                self.is_shared = self.is_shared or shared
                 self._parts += 1
                 return False
             self.owner, self.is_shared = me, shared

@@ -44,6 +44,7 @@ LIBRARIES = (
     ("pint", "pint", "pint"),
     ("hdmf", "hdmf", "hdmf"),
     ("obstore", "obstore", "cloud"),
+    ("icechunk", "icechunk", "icechunk"),
     ("matplotlib", "matplotlib", "plot"),
     ("starlette", "starlette", "web"),
     ("uvicorn", "uvicorn", "web"),

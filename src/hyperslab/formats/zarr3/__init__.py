@@ -48,7 +48,7 @@ class Zarr3Format(ZarrFormat):
     info = FormatInfo(
         "zarr3",
         "trees of groups and chunked or sharded arrays",
-        "a zarr.json",
+        "a zarr.json; also in repositories of icechunk (icechunk+file:// ...)",
         True,
         (Variant("zarr3", features, notes=_NOTES),),
     )
