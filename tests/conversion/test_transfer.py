@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import obstore.store
 import pytest
 import xarray as xr
 
 import hyperslab as hs
 from hyperslab.conversion import transfer
-from hyperslab.errors import AlreadyExists, Conflict, CorruptChunk, FormatError, Invalid, NotFound, Unsupported
+from hyperslab.errors import (
+    AlreadyExists,
+    Conflict,
+    CorruptChunk,
+    FormatError,
+    Invalid,
+    NotFound,
+    StorageError,
+    Unsupported,
+)
 from hyperslab.stores import MemoryStore, object
+from hyperslab.stores.object import ObjectStore
 
 if TYPE_CHECKING:
     from servers.s3 import S3
@@ -196,12 +208,40 @@ def test_a_target_that_changes_what_it_stores(tmp_path: Path) -> None:
         hs.copy(tmp_path / "a.zarr", _Forgetful())
 
 
+class _Encrypting(ObjectStore):
+    """A bucket whose ETags look like an MD5 and are none, as those of encrypted objects do."""
+
+    def _stamp(self, meta: Any) -> Any:
+        return f'"{hashlib.md5(super()._stamp(meta).encode()).hexdigest()}"'
+
+
+def test_etags_that_are_no_checksums(tmp_path: Path) -> None:
+    make(tmp_path / "a.zarr")
+    store = _Encrypting(obstore.store.MemoryStore(), "memory://bucket")
+    done = hs.copy(tmp_path / "a.zarr", store)
+    assert done.verified == done.sent == done.objects
+
+
+def test_a_disk_without_room_for_a_large_object(tmp_path: Path, s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path / "a.zarr")
+    url = f"s3://{s3.bucket()}/a.zarr"
+    hs.copy(tmp_path / "a.zarr", url, storage_options=(None, s3.options))
+    monkeypatch.setattr(transfer, "_LARGE", 100)
+    monkeypatch.setattr("tempfile.tempdir", "/dev/full/x")
+    with pytest.raises(StorageError):
+        hs.copy(url, tmp_path / "b.zarr", storage_options=(s3.options, None))
+    with pytest.raises(FormatError):
+        hs.open(tmp_path / "b.zarr")
+
+
 def test_places_that_are_refused(tmp_path: Path) -> None:
     make(tmp_path / "a.zarr")
     with pytest.raises(NotFound):
         hs.copy(tmp_path / "none.zarr", tmp_path / "b.zarr")
     with pytest.raises(Invalid, match="in the other"):
         hs.copy(tmp_path / "a.zarr", tmp_path / "a.zarr" / "b.zarr")
+    with pytest.raises(Invalid, match="in the other"):
+        hs.copy(tmp_path / "a.zarr", tmp_path / "a.zarr" / "b.zip")
     with pytest.raises(Invalid, match="in the other"):
         hs.sync(tmp_path / "a.zarr", tmp_path / "a.zarr")
     with pytest.raises(Unsupported, match="convert"):

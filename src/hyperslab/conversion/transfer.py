@@ -25,12 +25,13 @@ from typing import Literal
 from hyperslab import api
 from hyperslab.chunks.pool import each_if_many
 from hyperslab.chunks.progress import Progress, ProgressCallback, reporting
-from hyperslab.errors import AlreadyExists, Conflict, CorruptChunk, Invalid, NotFound, Unsupported
+from hyperslab.errors import AlreadyExists, Conflict, CorruptChunk, Invalid, StorageError, Unsupported
 from hyperslab.formats import SCHEMES
 from hyperslab.formats.opening import check_room, choose_format, is_occupied
 from hyperslab.model.amounts import counted, size_text
 from hyperslab.stores.base import Buffer, Stamp, Store
 from hyperslab.stores.endpoints import Options, two_sides
+from hyperslab.stores.files import read_error
 from hyperslab.stores.location import Location
 from hyperslab.stores.requests import each_request
 
@@ -203,10 +204,10 @@ def _check_target(target: Location, source: Location | None) -> None:
 
 
 def _lies_in(one: Location, other: Location) -> bool:
-    if one.path is not None and other.path is not None:
-        inner, outer = (os.path.join(os.path.realpath(where.path or ""), "") for where in (one, other))
-    else:
-        inner, outer = (f"{where.url.rstrip('/')}/" for where in (one, other))
+    if one.path is not None and other.path is not None:  # an archive lies in a folder, too
+        inner, outer = (os.path.join(os.path.realpath(path), "") for path in (one.path, other.path))
+        return inner.startswith(outer)
+    inner, outer = (f"{where.url.rstrip('/')}/" for where in (one, other))
     return inner.startswith(outer) and one.scheme == other.scheme
 
 
@@ -353,26 +354,35 @@ class _Transfer:
         there = self._there.scan() if self.sent else {}
         stamped = [(key, there.get(self._name_there(key))) for key in self.sent if key in self.objects]
 
-        told: list[str] = []
+        summed: list[str] = []
 
         def look(each: tuple[str, tuple[Stamp, int] | None]) -> None:
             key, found = each
-            name, size = self._name_there(key), self.objects[key][1]
-            there = None if found is None else _checksum(self._there.store, name, found[0], found[1])
-            if found is None or found[1] != size or there not in (None, self.sent[key]):
-                remedy = "run it again; if that does not help the target's disk or server changes what it stores"
-                message = "the target does not give back what was sent"
-                raise CorruptChunk(message, url=self._target.url, key=name, remedy=remedy)
-            if there is not None:
-                told.append(key)
+            store, name, size = self._there.store, self._name_there(key), self.objects[key][1]
+            if found is not None and found[1] == size:
+                checksum = _checksum(store, name, found[0], size)
+                if checksum not in (None, self.sent[key]):  # or an ETag that looks like one, of what is encrypted
+                    checksum = _read_checksum(store, name, size)
+                if checksum is None:
+                    return
+                if checksum == self.sent[key]:
+                    summed.append(key)
+                    return
+            remedy = "run it again; if that does not help the target's disk or server changes what it stores"
+            message = "the target does not give back what was sent"
+            raise CorruptChunk(message, url=self._target.url, key=name, remedy=remedy)
 
         each_if_many(look, stamped, _THREADS)
-        self.verified = len(told)
+        self.verified = len(summed)
 
     def remove(self) -> None:
         """Remove what the source does not have."""
+        delete = partial(self._there.store.delete, durable=True)
+        if self._there.store.traits.concurrency is not None and self.surplus:
+            each_request([partial(delete, key) for key in self.surplus])
+            return
         for key in self.surplus:
-            self._there.store.delete(key, durable=True)
+            delete(key)
 
 
 def _order(key: str) -> tuple[bool, int]:
@@ -384,30 +394,44 @@ def _order(key: str) -> tuple[bool, int]:
 def _checksum(store: Store, key: str, stamp: Stamp, size: int) -> str | None:
     """Return the MD5 of an object: as a bucket tells it; computed of a file; None where it would have to be fetched."""
     if store.traits.concurrency is None:
-        return _md5(_map_large(store, key, size) if size >= _LARGE else store.get(key) or b"")
+        return _read_checksum(store, key, size)
     tag = stamp[0] if isinstance(stamp, tuple) else stamp
     found = _MD5.fullmatch(tag) if isinstance(tag, str) else None
     return None if found is None else found[1]
+
+
+def _read_checksum(store: Store, key: str, size: int) -> str:
+    if size < _LARGE:
+        return _md5(store.get(key) or b"")
+    found = md5(usedforsecurity=False)
+    for piece in _pieces(store, key, size):
+        found.update(piece)
+    return found.hexdigest()
 
 
 def _md5(value: Buffer) -> str:
     return md5(value, usedforsecurity=False).hexdigest()
 
 
-def _map_large(store: Store, key: str, size: int) -> Buffer:
-    """Return the bytes of a large object in pages of a file: its own, or one without a name that they are put into."""
-    path = store.locate(key)
-    if path is not None:
-        with open(path, "rb") as file:
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))[:size]
-    with tempfile.TemporaryFile() as file:
-        file.truncate(size)
-        pages = memoryview(mmap.mmap(file.fileno(), size))
+def _pieces(store: Store, key: str, size: int) -> Iterator[bytes]:
+    """Yield the bytes of a large object, a few pieces being fetched together."""
     for start in range(0, size, 4 * _PIECE):
-        pieces = [(first, min(first + _PIECE, size)) for first in range(start, min(start + 4 * _PIECE, size), _PIECE)]
-        parts = store.get_ranges(key, pieces)
-        if parts is None:
-            raise NotFound("the object is gone", url=store.url, key=key, remedy="run it again")
-        for (first, last), part in zip(pieces, parts, strict=True):
-            pages[first:last] = part
-    return pages
+        ranges = [(first, min(first + _PIECE, size)) for first in range(start, min(start + 4 * _PIECE, size), _PIECE)]
+        parts = store.get_ranges(key, ranges)
+        if parts is None or any(len(part) != stop - first for part, (first, stop) in zip(parts, ranges, strict=True)):
+            raise Conflict("the object changes while it is read", url=store.url, key=key, remedy="run it again")
+        yield from parts
+
+
+def _map_large(store: Store, key: str, size: int) -> Buffer:
+    """Return the bytes of a large object in pages of a file without a name, which nobody else can shorten."""
+    try:
+        with tempfile.TemporaryFile() as file:
+            for piece in _pieces(store, key, size):
+                file.write(piece)
+            file.flush()
+            return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+    except StorageError:
+        raise
+    except OSError as error:
+        raise read_error(error, tempfile.gettempdir(), key) from error
