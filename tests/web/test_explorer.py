@@ -322,6 +322,29 @@ def test_a_column_that_cannot_be_opened_has_a_problem(tmp_path: Path, name: str,
     assert (exported.status_code, exported.json()["error"]["class"]) == (500, "FormatError")
 
 
+def test_rows_of_a_part_of_an_array(tmp_path: Path) -> None:
+    """By the dimensions of a view, at its positions, with the labels of both."""
+    cells = np.arange(3 * 4 * 70.0).reshape(3, 4, 70)
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("t", data=cells.astype("f4"), dims=("time", "lat", "lon"), attrs={"scale_factor": 0.5})
+        root.create_array("lat", data=np.array([1.5, 2.5, 3.5, 4.5]), dims=("lat",))
+    with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
+        found = get(client, "rows/a.zarr", node="/t", x="lon", y="lat", at="time:2", start=1, count=2, x_range="10:70")
+        assert found["rows"] == (cells[2, 1:3, 10:60] / 2).tolist()
+        assert (found["labels"], found["total"], found["next"]) == ([2.5, 3.5], 4, 3)
+        assert [head["name"] for head in found["columns"]] == [str(place) for place in range(10, 60)]
+        assert found["plane"] == {"row": "lat", "column": "lon", "start": 10, "stop": 60, "size": 70}
+        turned = get(client, "rows/a.zarr", node="/t", x="lat", y="lon", at="time:1", start=68)
+        assert turned["rows"] == (cells[1, :, 68:].T / 2).tolist()
+        assert [head["name"] for head in turned["columns"]] == ["1.5", "2.5", "3.5", "4.5"]
+        line = get(client, "rows/a.zarr", node="/t", x="time", at=["lat:3", "lon:5"])
+        assert line["rows"] == [[cell / 2] for cell in cells[:, 3, 5]]
+        assert get(client, "rows/a.zarr", node="/t", x="time", start=3)["rows"] == []
+        for query in ({"x": "no"}, {"x": "lat", "y": "lat"}, {"x": "lat", "at": "time:3"}, {"x": "lat", "count": 0}):
+            answer = client.get("/api/rows/a.zarr", params={"node": "/t", **query})
+            assert (answer.status_code, answer.json()["error"]["class"]) == (400, "Invalid"), query
+
+
 def test_columns_of_wide_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many columns the first are shown, and so many rows that all of their cells together are not too much."""
     with hs.create(tmp_path / "a.zarr", durable=False) as root:

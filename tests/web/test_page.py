@@ -362,7 +362,7 @@ def test_cells_of_an_array_page_by_page(page: Page, server: Any) -> None:
     [
         ("/deep/deeper/records", [["1", "0.5"], ["2", "1.5"]]),
         ("/deep/deeper/words", [["one"], ["two\nlines"], ["three"]]),
-        ("/deep/deeper/tenths", [[f"[[{', '.join(['0.1'] * 24)}]] …"]]),
+        ("/deep/deeper/tenths", [["0.1"]] * 50),
         ("/deep/deeper/large", [[str(2**62 + 1)], [str(-(2**60))]]),
     ],
 )

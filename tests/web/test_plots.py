@@ -206,6 +206,29 @@ def test_colours_by_logarithms_and_maps_turned_around(page: Page, server: Any) -
     assert not page.get_by_test_id("plot-log").is_visible()
 
 
+def test_the_table_shows_what_the_plot_does(page: Page, server: Any) -> None:
+    """The slice of the sliders, along the dimensions of the plot; it follows both."""
+
+    def rows() -> list[list[str]]:
+        return page.locator("#table tbody tr").evaluate_all(
+            "all => all.map(row => [...row.cells].map(each => each.textContent))"
+        )
+
+    show(page, server, "maps.zarr", "/t2m", {"at": {"time": 2}})
+    page.locator("#show-rows").click()
+    until(page, "document.querySelectorAll('#table tbody tr').length === 18")
+    np.testing.assert_allclose(np.array(rows(), "f4"), np.column_stack([LAT, T2M[2]]), rtol=1e-5)
+    heads = page.locator("#table thead th").evaluate_all("all => all.map(each => each.firstChild.textContent)")
+    assert heads == ["lat ↓ lon →", *(str(int(lon)) for lon in LON)]
+    assert page.get_by_test_id("row-range").inner_text() == "rows 0 to 17 of 18, time 2"
+    page.get_by_test_id("plot-x").select_option("lat")
+    until(page, "document.querySelectorAll('#table tbody tr').length === 36")
+    np.testing.assert_allclose(np.array(rows(), "f4")[:, 1:], T2M[2].T, rtol=1e-5)
+    page.reload()
+    wait(page)
+    until(page, "document.querySelectorAll('#table tbody tr').length === 36")
+
+
 def test_coastlines_are_drawn_where_they_are(page: Page, server: Any) -> None:
     show(page, server, "maps.zarr", "/t2m", {"limits": [-1000, 2000]})  # all of nearly one colour
     page.wait_for_timeout(300)

@@ -39,6 +39,7 @@ from hyperslab.web.rows import (
     is_collection,
     read_found,
     read_objects,
+    read_plane,
     read_records,
     read_rows,
     records_of,
@@ -181,7 +182,11 @@ class Explorer:
             answer = {**read_found(arrays, start, count), "python": python}
         else:
             path = single_value(query, "node") or found.key
-            answer = read_rows(*self._datasets.open_node(found.view.where, path), start, count, is_waiting)
+            session, path, spec = self._datasets.open_node(found.view.where, path)
+            if isinstance(spec, ArraySpec) and single_value(query, "x"):
+                answer = read_plane(Array(session, path, spec), view_query(query), start, count)
+            else:
+                answer = read_rows(session, path, spec, start, count, is_waiting)
         return PlainJson({**answer, "conditions": conditions}, headers=_HEADERS)
 
     def _cell(self, parts: list[str], query: Mapping[str, list[str]], is_waiting: StillWaiting) -> Response:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import Array
+from hyperslab.array.plain_values import cell_text
 from hyperslab.array.session import OpenDataset
 from hyperslab.database import Array as DatabaseArray
 from hyperslab.errors import FormatError, HyperslabError, Invalid
@@ -20,14 +21,17 @@ from hyperslab.group.table_columns import TableColumn, read_decoded, read_rows_o
 from hyperslab.group.tables import open_columns
 from hyperslab.model.dtypes import describe
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.web.axes import labels_of
+from hyperslab.web.axes import find_axis, find_position, labels_of, parse_slice
 from hyperslab.web.bounded_values import cut_text, plain, public_text, shown_units
+from hyperslab.web.views import ViewQuery
 from hyperslab.web.waiting import StillWaiting, while_waiting
 
 # Rows of one answer, its cells, and bytes as JSON, whichever is reached first.
 MOST_ROWS, _MOST_CELLS, _MOST_BYTES = 1000, 20_000, 4 << 20
 # Columns of a table: a stranger may name any number, and each is an array that is opened.
 MOST_COLUMNS = 300
+# Columns of a part of an array.
+_MOST_PLANE_COLUMNS = 50
 # Items of a list that stands in a cell, and letters of a text there. Of lists one item more is read, which tells that
 # they go on.
 _ITEMS, _LETTERS = 50, 500
@@ -143,6 +147,59 @@ def _rows_of_array(array: Array, start: int, count: int) -> dict[str, Any]:
     answer = _answer(heads, found, start, stop, total, len(fields) if fields and array.ndim <= 1 else 1)
     answer["labels"] = None if labels is None or labels.labels is None else labels.labels[: len(answer["rows"])]
     return answer
+
+
+def read_plane(array: Array, query: ViewQuery, start: int, count: int) -> dict[str, Any]:
+    """Return the cells of a view as a table, none reduced: along its vertical dimension as rows from ``start`` on, at
+    most ``count``, along the horizontal one as columns, the first of its range; of a line as one column.
+
+    ``plane``: the dimensions of both, and which columns of how many these are. Invalid, SelectionError.
+    """
+    _require_count(count)
+    with array._session.add_place_to_errors(array.path):
+        if query.x is None or query.x == query.y:
+            raise Invalid("a table of no dimension, or of one twice", remedy="name one or two dimensions: x=, y=")
+        row_dim, column_dim = (query.x, None) if query.y is None else (query.y, query.x)
+        rows, columns = find_axis(array, row_dim), None if column_dim is None else find_axis(array, column_dim)
+        key = [slice(0, 1)] * array.ndim
+        for dim, place in query.at.items():
+            key[find_position(array, dim, place)] = slice(place, place + 1)
+        total = array.shape[rows]
+        first, last, shown = 0, 1, range(0)
+        if columns is not None:
+            first, last = parse_slice(query.x_range, array.shape[columns])
+            shown = range(first, min(last, first + _MOST_PLANE_COLUMNS))
+            key[columns] = slice(shown.start, shown.stop)
+        most = _READ_BYTES // max(len(shown) * array.dtype.itemsize, 1)
+        stop = min(start + min(count, max(most, 1), _MOST_CELLS // max(len(shown), 1)), total)
+        key[rows] = slice(start, max(start, stop))
+        facts = {"dtype": describe(array.data_type), "is_ragged": False}
+        names = [array.name or "value"] if columns is None else _column_labels(array, columns, shown)
+        heads = [{"name": cut_text(name)[0], **facts} for name in names]
+        cells: Any = read_decoded(array, tuple(key)) if start < stop else []
+        if start < stop:
+            cells = cells[query.field] if query.field in (cells.dtype.names or ()) else cells
+            order = [rows, *([] if columns is None else [columns])]
+            others = [axis for axis in range(array.ndim) if axis not in order]
+            cells = cells.transpose([*order, *others]).reshape(stop - start, -1)
+        labels = labels_of(array, rows, range(start, max(stop, start)))
+    answer = _answer(heads, (list(row) for row in cells), start, stop, total, len(heads))
+    answer["labels"] = None if labels.labels is None else labels.labels[: len(answer["rows"])]
+    size = 1 if columns is None else array.shape[columns]
+    answer["plane"] = {"row": row_dim, "column": column_dim, "start": first, "stop": first + len(heads), "size": size}
+    return answer
+
+
+def _column_labels(array: Array, axis: int, positions: range) -> list[str]:
+    """Return what stands above the columns that positions of a dimension are."""
+    labels = labels_of(array, axis, positions).labels
+    return [_short_label(label) for label in labels or positions]
+
+
+def _short_label(label: object) -> str:
+    """Return a label as text, a whole number without a point."""
+    is_whole = isinstance(label, float) and label.is_integer() and abs(label) < 1e15
+    return f"{label:.0f}" if is_whole else cell_text(label)
 
 
 def _rows_of_table(

@@ -177,7 +177,8 @@ class App {
   async #showTable() {
     const { rows, filter, order } = this.state;
     const facts = this.facts ?? { kind: "database", path: null };
-    await this.table.show({ place: this.dataset, facts, start: rows ?? 0, filter, order });
+    const view = facts.kind === "array" && this.plot ? this.plot.view : null;
+    await this.table.show({ place: this.dataset, facts, start: rows ?? 0, filter, order, view });
     if (["collection", "group"].includes(this.facts?.kind)) this.#showCode(null);
   }
 
@@ -280,10 +281,15 @@ class App {
   /** @param {object} view */
   #changeView(view) {
     if (!this.facts) return;
-    this.state = { ...this.state, view };
+    const isTurned = view.x !== this.table.shown?.view?.x || view.y !== this.table.shown?.view?.y;
+    const rows = this.state.rows !== null && isTurned ? 0 : this.state.rows;
+    this.state = { ...this.state, view, rows };
     this.#showCode(this.plot.part);
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.#writeAddress(), ADDRESS_DELAY);
+    this.timer = setTimeout(() => {
+      this.#writeAddress();
+      if (rows !== null) this.#showTable();
+    }, ADDRESS_DELAY);
   }
 
   /**

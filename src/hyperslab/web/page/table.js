@@ -17,6 +17,7 @@ const MOST_LETTERS = 120;
  * @property {string} place
  * @property {any} facts the answer of /api/node
  * @property {number} start first row
+ * @property {any} view of an array what its plot shows: the rows are those of its vertical dimension; null for the first one
  * @property {string|null} filter
  * @property {string|null} order
  */
@@ -65,7 +66,10 @@ export class Table {
     this.rows.setAttribute("aria-busy", "true");
     try {
       const { start, filter, order } = wanted;
-      const query = { node: wanted.facts.path, start, count: PAGE, filter, order };
+      const { x, y, x_range, at, field } = wanted.view ?? {};
+      const places = Object.entries(at ?? {}).map(([dim, index]) => `${dim}:${index}`);
+      const plane = { x, y, x_range: x_range?.join(":"), at: places, field };
+      const query = { node: wanted.facts.path, start, count: PAGE, filter, order, ...(x ? plane : {}) };
       const answer = await fetchJson("rows", wanted.place, query, signal);
       this.conditions = answer.conditions;
       this.query = answer.python ?? null;
@@ -172,8 +176,9 @@ export class Table {
     this.range = answer.rows.length ? { start: answer.start, stop } : null;
     const total = answer.total === null ? ", and more" : ` of ${formatCount(answer.total)}`;
     const spread = spreadColumns(answer);
-    const columns =
-      spread && spread.length < answer.columns[0].shape[0]
+    const columns = answer.plane
+      ? planeText(answer.plane, this.shown)
+      : spread && spread.length < answer.columns[0].shape[0]
         ? `, columns 0 to ${spread.length - 1} of ${formatCount(answer.columns[0].shape[0])}`
         : answer.more_columns
           ? `, the first ${formatCount(answer.columns.length)} columns (${formatCount(answer.more_columns)} more are not shown)`
@@ -190,7 +195,7 @@ export class Table {
     const labelled = make(
       "th",
       { scope: "col" },
-      answer.labels ? visible(this.shown.facts.coordinates?.[0]?.dim ?? "label") : "row",
+      visible(planeHead(answer.plane) ?? (answer.labels ? (this.shown.facts.coordinates?.[0]?.dim ?? "label") : "row")),
     );
     const pictured = this.#hasThumbnails() ? make("th", { scope: "col" }, "picture") : null;
     const head = make("tr", {}, labelled, pictured, ...heads.map((each) => this.#headCell(each)));
@@ -299,6 +304,20 @@ export class Table {
     if (kind === "database" && head.name === "name") return [make("a", { href: this.linkToObject(value) }, visible(value))];
     return [visible(valueText(value), true)];
   }
+}
+
+/** Return what the rows and the columns of a part of an array are; null for other tables. */
+function planeHead(plane) {
+  if (!plane) return null;
+  return plane.column === null ? plane.row : `${plane.row} ↓ ${plane.column} →`;
+}
+
+/** Return which columns are shown, and at what positions of the other dimensions. */
+function planeText({ row, column, start, stop, size }, { facts, view }) {
+  const others = facts.coordinates.filter((each) => each.dim !== row && each.dim !== column && each.size > 1);
+  const places = others.map(({ dim }) => `, ${dim} ${view.at?.[dim] ?? 0}`).join("");
+  const columns = column === null || (start === 0 && stop === size) ? "" : `, columns ${start} to ${stop - 1} of ${formatCount(size)}`;
+  return visible(`${columns}${places}`);
 }
 
 /** @param {unknown} value */
