@@ -93,7 +93,8 @@ def ask(step: str, folder: Path) -> dict[str, float]:
 
 
 def measure(steps: Sequence[str], folder: Path) -> list[str]:
-    """Return the cells of a row: for each step the median seconds, how many times as long as the first, the memory."""
+    """Return the cells of a row: for each step the median seconds, by the clock and of the processor, how many times as
+    many as the first takes, and the memory."""
     runs: dict[str, list[dict[str, float]]] = {step: [] for step in steps}
     for _ in range(ROUNDS):
         for step in steps:
@@ -101,9 +102,10 @@ def measure(steps: Sequence[str], folder: Path) -> list[str]:
     values = {run["value"] for each in runs.values() for run in each}
     assert len(values) == 1, f"they read other cells: {runs}"
     seconds = {step: median(run["seconds"] for run in each) for step, each in runs.items()}
-    first = seconds[steps[0]]
+    busy = {step: median(run["processor"] for run in each) for step, each in runs.items()}
     return [
-        f"{step.split('_', 1)[1]} {seconds[step]:.2f} s ({seconds[step] / first:.1f}), "
+        f"{step.split('_', 1)[1]} {seconds[step]:.2f} s ({seconds[step] / seconds[steps[0]]:.1f}), "
+        f"processor {busy[step]:.2f} s ({busy[step] / busy[steps[0]]:.1f}), "
         f"{max(run['megabytes'] for run in runs[step]):.0f} MB"
         for step in steps
     ]

@@ -20,9 +20,11 @@ import xarray as xr
 
 import hyperslab as hs
 from hyperslab.errors import AlreadyExists, CorruptChunk, HyperslabError, Invalid, StorageError, Unsupported
+from hyperslab.stores.location import Location
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from servers.files import serving
+from servers.s3 import S3, SECRET
 
 LAT, LON = 40, 60
 REAL = Path(iris_sample_data.path)
@@ -232,6 +234,38 @@ def test_on_a_web_server(tmp_path: Path) -> None:
             hs.open(tmp_path / "all.json")["t"][0]
         root = hs.open(tmp_path / "all.json", storage_options={"allow_external": url})
         same(root, hs.join([tmp_path / f"{n}.nc" for n in range(3)], along="time"))
+
+
+def test_zarr_on_a_web_server_that_lists_nothing(tmp_path: Path) -> None:
+    (tmp_path / "web").mkdir()
+    hs.convert(netcdf(tmp_path / "a.nc", 0, 20), tmp_path / "web" / "a.zarr", chunks={"time": 1})
+    with serving(tmp_path / "web") as url:
+        assert hs.virtual(f"{url}/a.zarr", tmp_path / "a.json").references == 40
+        same(hs.open(tmp_path / "a.json", storage_options={"allow_external": url}), hs.open(tmp_path / "a.nc"))
+
+
+@pytest.mark.parametrize("format", ["netcdf", "zarr3", "shards"])
+def test_in_a_bucket(tmp_path: Path, s3: S3, format: str) -> None:
+    """Files, chunks under keys and inner chunks of shards; a changed object is noticed by its ETag."""
+    place = f"s3://{s3.bucket()}"
+    file = netcdf(tmp_path / "a.nc", 0, 20, zlib=True)
+    store = Location.of(place, s3.options).store(read_only=False)
+    if format == "netcdf":
+        store.put("data/a.nc", file.read_bytes())
+        source, changed = f"{place}/data/a.nc", "data/a.nc"
+    else:
+        more: dict[str, Any] = {"shards": {"time": 4}} if format == "shards" else {}
+        options = (None, s3.options)
+        hs.convert(file, f"{place}/data/a.zarr", chunks={"time": 1}, storage_options=options, **more)
+        source, changed = f"{place}/data/a.zarr", "data/a.zarr/t/c/0/0/0"
+    report = hs.virtual(source, tmp_path / "a.json", storage_options=s3.options)
+    assert report.references == 40
+    assert SECRET not in (tmp_path / "a.json").read_text()
+    allowed = {"allow_external": place, "remote_options": s3.options}
+    same(hs.open(tmp_path / "a.json", storage_options=allowed), hs.open(file))
+    store.put(changed, (store.get(changed) or b"") + b"more")
+    with pytest.raises(StorageError, match="changed"):
+        hs.open(tmp_path / "a.json", storage_options=allowed)["t"][0]
 
 
 def test_a_chunk_without_a_filter_is_stored_inline(tmp_path: Path) -> None:
