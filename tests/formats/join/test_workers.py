@@ -53,6 +53,21 @@ def test_what_a_worker_finds(tmp_path: Path) -> None:
     worker.close()
 
 
+def test_a_worker_imports_nothing_of_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = pieces(tmp_path, 2)
+    reader = open_piece(places[0])
+    template = read_tree(reader, places[0].url)
+    reader.close()
+    canary = f"open({str(tmp_path / 'canary')!r}, 'w').close()"
+    for name in ("numpy", "h5py", "pickle", "hyperslab"):
+        (tmp_path / f"{name}.py").write_text(canary)
+    monkeypatch.chdir(tmp_path)
+    worker = PieceWorker(template)
+    assert not any(isinstance(found, HyperslabError) for found in worker.look(places))
+    worker.close()
+    assert not (tmp_path / "canary").exists()
+
+
 def test_places_for_workers(tmp_path: Path) -> None:
     few = [Location.of(tmp_path / "a.nc")]
     assert count_workers(few) == 0

@@ -74,9 +74,15 @@ class JoinFormat(Format):
         def open_reader(number: int) -> Reader:
             return open_piece(places[number], settings)
 
-        urls, decodes = [place.url for place in places], packing == "decoded"
-        located = places if locates else ()
-        return JoinReader(urls, open_reader, dims, decodes=decodes, located=located, advance=advance)
+        return JoinReader(
+            places,
+            open_reader,
+            dims,
+            decodes=packing == "decoded",
+            locates=locates,
+            settings=settings,
+            advance=advance,
+        )
 
 
 FORMAT = JoinFormat()

@@ -12,6 +12,7 @@ import numpy as np
 
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.locations import ChunkLocations
+from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.base import Node, Reader
@@ -40,6 +41,8 @@ from hyperslab.stores.location import Location
 # Pieces that are open at once, of which each may hold a file: a process may have a thousand. One that gives way is
 # closed when nobody reads it any more.
 _MOST_OPEN = 128
+# Of pieces whose chunks are only located nothing is read twice, and to be open has its price, too: no more than are
+# looked at at once.
 _MOST_LOCATED = 16
 
 
@@ -90,47 +93,47 @@ class PieceReaders:
 
 class JoinReader(Reader):
     """Pieces as one dataset. ``along``: the dimensions that are joined, None where they are to be found out.
-    ``decodes``: floats are made of cells that pieces pack differently. ``located``: the places of the pieces, where it
-    is noted how their chunks lie."""
+    ``decodes``: floats are made of cells that pieces pack differently. ``locates``: note where
+    their chunks lie; ``settings``: of those that ``open_reader`` opens."""
 
     def __init__(
         self,
-        urls: Sequence[str],
+        places: Sequence[Location],
         open_reader: Callable[[int], Reader],
         along: Sequence[str] | None,
         *,
         decodes: bool,
-        located: Sequence[Location] = (),
+        locates: bool = False,
+        settings: Settings = DEFAULTS,
         advance: Callable[[], None] = lambda: None,
     ) -> None:
-        self._url = " + ".join(urls)
-        # Of pieces whose chunks are only located nothing is read twice, and to be open has its price, too.
-        self._readers = PieceReaders(open_reader, _MOST_LOCATED if located else _MOST_OPEN)
-        self._locates = bool(located)
-        self._places = located
+        self._url = " + ".join(place.url for place in places)
+        self._readers = PieceReaders(open_reader, _MOST_LOCATED if locates else _MOST_OPEN)
+        self._locates = locates
+        self._settings = settings
+        self._places = places
         try:
-            self._look(urls, along, 0, advance)
+            self._look(along, 0, advance)
             first = self._arrangement.piece_at((0,) * len(self._arrangement.dims))
             if first and any(piece.attrs for piece in self._pieces):
                 # Units and attributes are those of the first piece in order, whichever was named first, unless its
                 # units cannot hold the times of all.
                 with suppress(Invalid):
-                    self._look(urls, self._arrangement.dims, first)
+                    self._look(self._arrangement.dims, first)
             self._changes = _find_changes(self._template, self._pieces, self._arrangement, decodes=decodes)
         except BaseException:
             self.close()
             raise
         self._nodes: dict[str, Node] = {}
 
-    def _look(
-        self,
-        urls: Sequence[str],
-        along: Sequence[str] | None,
-        first: int,
-        advance: Callable[[], None] = lambda: None,
-    ) -> None:
+    def _look(self, along: Sequence[str] | None, first: int, advance: Callable[[], None] = lambda: None) -> None:
         template, pieces = look_at_pieces(
-            urls, self._readers.reader, first, locates=self._locates, advance=advance, places=self._places
+            self._places,
+            self._readers.reader,
+            first,
+            locates=self._locates,
+            settings=self._settings,
+            advance=advance,
         )
         self._arrangement = arrange(template, pieces, along)
         self._template, self._pieces = template, pieces

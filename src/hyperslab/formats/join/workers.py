@@ -17,6 +17,7 @@ from contextlib import ExitStack, closing
 from queue import SimpleQueue
 from typing import BinaryIO
 
+from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.base import Reader
 from hyperslab.formats.join.pieces import PieceMetadata, Template, look_at_piece, open_piece, read_tree
@@ -47,17 +48,18 @@ def count_workers(places: Sequence[Location]) -> int:
 
 
 def look_at_pieces(
-    urls: Sequence[str],
+    places: Sequence[Location],
     open_reader: Callable[[int], Reader],
     first: int = 0,
     *,
     locates: bool = False,
+    settings: Settings = DEFAULTS,
     advance: Callable[[], None] = lambda: None,
-    places: Sequence[Location] = (),
 ) -> tuple[Template, list[PieceMetadata]]:
     """Return the tree of the piece ``first``, which all have, and what is known of each; ``advance`` is called after
-    each. The first error is raised. ``places``: of the pieces, which are located by other processes where that is
-    faster."""
+    each. The first error is raised. ``locates``: also where their chunks lie, which other processes find out where that
+    is faster; they open pieces with ``settings``."""
+    urls = [place.url for place in places]
 
     def look(number: int) -> PieceMetadata:
         try:
@@ -71,15 +73,15 @@ def look_at_pieces(
         template = read_tree(open_reader(first), urls[first])
     except HyperslabError as error:
         raise error.locate(url=urls[first]) from error.__cause__
-    if locates and places and (count := count_workers(places)):
-        return template, _look_by_workers(count, template, places, look, advance)
-    with ThreadPoolExecutor(min(_THREADS, len(urls)), "hyperslab_join") as pool:
-        return template, list(pool.map(look, range(len(urls))))
+    if locates and (count := count_workers(places)):
+        return template, _look_by_workers(count, lambda: PieceWorker(template, settings), places, look, advance)
+    with ThreadPoolExecutor(min(_THREADS, len(places)), "hyperslab_join") as pool:
+        return template, list(pool.map(look, range(len(places))))
 
 
 def _look_by_workers(
     count: int,
-    template: Template,
+    start_worker: Callable[[], PieceWorker],
     places: Sequence[Location],
     look: Callable[[int], PieceMetadata],
     advance: Callable[[], None],
@@ -108,7 +110,7 @@ def _look_by_workers(
     with ExitStack() as stack:
         for _ in range(count):
             try:
-                free.put(stack.enter_context(closing(PieceWorker(template))))
+                free.put(stack.enter_context(closing(start_worker())))
             except FAILURES:
                 free.put(None)
         with ThreadPoolExecutor(count, "hyperslab_join") as pool:
@@ -121,16 +123,17 @@ def _look_by_workers(
 class PieceWorker:
     """One process, which compares pieces with a template and says where their chunks lie."""
 
-    def __init__(self, template: Template) -> None:
+    def __init__(self, template: Template, settings: Settings = DEFAULTS) -> None:
         variables = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM],
+            # -P: without it Python would import from the working directory first, which may be a folder of others' data
+            [sys.executable, "-P", "-c", _PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=variables,
         )
-        self._send(template)
+        self._send((template, settings))
 
     def _send(self, value: object) -> None:
         assert self._process.stdin is not None  # it is a pipe
@@ -156,17 +159,17 @@ def serve() -> None:
     os.dup2(2, 1)  # what a library prints is no answer
     requests = sys.stdin.buffer
     try:
-        template = pickle.load(requests)
+        template, settings = pickle.load(requests)
         while True:
-            pickle.dump([_look(place, template) for place in pickle.load(requests)], answers)
+            pickle.dump([_look(place, template, settings) for place in pickle.load(requests)], answers)
             answers.flush()
     except (EOFError, BrokenPipeError):
         return
 
 
-def _look(place: Location, template: Template) -> PieceMetadata | HyperslabError:
+def _look(place: Location, template: Template, settings: Settings) -> PieceMetadata | HyperslabError:
     try:
-        reader = open_piece(place)
+        reader = open_piece(place, settings)
         try:
             return look_at_piece(reader, place.url, template, locates=True)
         finally:
