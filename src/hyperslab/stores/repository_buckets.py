@@ -49,7 +49,8 @@ def _open_s3(icechunk: Any, bucket: str, prefix: str, options: dict[str, Any], u
         from_env=None if with_keys or is_anonymous else True,
         # Servers of one's own have names of buckets in their paths, those of AWS in the name of the host.
         force_path_style=not plain.get("virtual_hosted_style_request", endpoint is None),
-        requester_pays=bool(plain.get("request_payer")),
+        # an option that icechunk 1.1.8 does not know yet
+        **({"requester_pays": True} if plain.get("request_payer") else {}),
     )
     return storage
 
