@@ -73,8 +73,9 @@ def expire(
     """Take snapshots that were committed more than ``older_than`` (seconds, or a timedelta) ago out of history, and
     remove the chunks that only they hold; ``dry_run``: only say which.
 
-    What a tag names, and the newest snapshot of each branch, stays. Nobody may be reading what goes. Invalid for a time
-    to come.
+    The newest snapshot of each branch stays, and what a tag names, which leaves the history of a branch all the same.
+    What no branch and no tag leads to goes too (``strays``). Nobody may be reading what goes. Invalid for a time to
+    come.
     """
     age = older_than if isinstance(older_than, timedelta) else timedelta(seconds=older_than)
     if age < timedelta():

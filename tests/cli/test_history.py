@@ -69,6 +69,17 @@ def test_a_life(place: tuple[str, Path]) -> None:
     assert float(hs.open(url)["t"][2]) == 50
 
 
+def test_expire_tells_of_what_a_restore_left_behind(place: tuple[str, Path]) -> None:
+    url, source = place
+    run("commit", url, str(source), "-m", "first")
+    first = run_json("history", url)["snapshots"][0]["id"]
+    with hs.commit(url, "second") as root:
+        root["t"][2] = 60
+    run("restore", url, first)
+    assert "1 that no branch and no tag leads to" in run("expire", url, "--older-than", "0", "--dry-run")[1]
+    assert run_json("expire", url, "--older-than", "0")["strays"] == 1
+
+
 def test_what_is_refused(place: tuple[str, Path]) -> None:
     url, source = place
     assert "no repository" in run("history", url, code=3)[1]

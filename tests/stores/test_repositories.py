@@ -204,6 +204,27 @@ def test_what_expires(url: str, tmp_path: Path) -> None:
         versions.expire(url, -1)
 
 
+def test_what_was_restored_away_expires_and_is_counted(url: str) -> None:
+    ids = [each.id for each in hs.history(url)]
+    versions.restore(url, ids[1])
+    would = versions.expire(url, 0, dry_run=True)
+    assert would.strays == 1 and would.snapshots == (ids[2],) and would.nbytes > 0
+    assert value(url, ids[0]) == 2  # nothing is removed yet
+    gone = versions.expire(url, 0)
+    assert gone.strays == 1 and gone.snapshots == (ids[2],) and gone.nbytes > would.nbytes
+    with pytest.raises(NotFound):
+        hs.open(url, at=ids[0])
+
+
+def test_a_tagged_ancestor_can_be_opened_and_leaves_the_history_of_the_branch(url: str) -> None:
+    ids = [each.id for each in hs.history(url)]
+    versions.create_tag(url, "first", at=ids[2])
+    versions.expire(url, 0)
+    assert ids[2] not in [each.id for each in hs.history(url)]
+    assert value(url, "first") == value(url, ids[2]) == 0
+    assert hs.history(url, at="first")[0].id == ids[2]
+
+
 # -- processes that are forked -----------------------------------------------------------------------------------------
 
 

@@ -494,28 +494,34 @@ def restore(place: RepositoryPlace, branch: str = MAIN) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """What an expiry has removed: the ids of ``snapshots`` that are no more in a history, and the ``nbytes`` that are
-    free now."""
+    """What an expiry has removed: the ids of ``snapshots`` that are no more in a history, the number of those that were
+    in none before (``strays``, of branches that were moved back or removed), and the ``nbytes`` that are free now, of a
+    dry run those of strays alone."""
 
     snapshots: tuple[str, ...]
     nbytes: int
+    strays: int = 0
 
 
 def expire(place: RepositoryPlace, older_than: datetime, *, dry_run: bool = False) -> Expiry:
     """Take snapshots that were committed before ``older_than`` out of history, and remove the chunks that none but
-    these hold. The newest snapshot of each branch stays, and so does what a tag names. ``dry_run``: only say which.
+    these hold. The newest snapshot of each branch stays, and what a tag names can be opened yet, though it leaves the
+    history of a branch. Snapshots that no branch and no tag leads to go too. ``dry_run``: only say which.
 
     Nobody may be reading what is removed. Objects that were stored after ``older_than`` stay, since they may be those
     of a writer who has not committed yet.
     """
     repository = place.open()
     with place.exclusive(None), translate_errors(place.name, doing="expire"):
+        # icechunk does not name snapshots that nothing leads to; it counts them, before others become such.
+        strays = repository.garbage_collect(older_than, dry_run=True)
         if dry_run:
-            return Expiry(tuple(_find_older(repository, older_than)), 0)
+            older = tuple(_find_older(repository, older_than))
+            return Expiry(older, int(strays.bytes_deleted), int(strays.snapshots_deleted))
         # It names those that tags and branches lead to, too: they are in no history any more, and stay.
         gone = set(repository.expire_snapshots(older_than)) - _find_named(repository)
         summary = repository.garbage_collect(older_than)
-        return Expiry(tuple(sorted(gone)), int(summary.bytes_deleted))
+        return Expiry(tuple(sorted(gone)), int(summary.bytes_deleted), int(strays.snapshots_deleted))
 
 
 def _find_named(repository: Repository) -> set[str]:

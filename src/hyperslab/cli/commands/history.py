@@ -202,8 +202,9 @@ def expire_command(
 ) -> None:
     """Take old snapshots out of the history of the repository at URL, with the chunks that only they hold.
 
-    What a tag names, and the newest snapshot of each branch, stays. Nothing is asked, so that cron can run it; nobody
-    may be reading what goes. Of collections and of objects in MongoDB hyperslab db expire does so.
+    What a tag names, and the newest snapshot of each branch, stays; what no branch and no tag leads to, such as what a
+    restore left behind, goes too. Nothing is asked, so that cron can run it; nobody may be reading what goes. Of
+    collections and of objects in MongoDB hyperslab db expire does so.
     """
     where = Location.of(url, storage_option)
     if not where.keeps_versions:
@@ -216,6 +217,8 @@ def expire_command(
     for snapshot in found.snapshots:
         click.echo(snapshot)
     count = counted(len(found.snapshots), "snapshot")
+    if found.strays:
+        count += f", and {found.strays} that no branch and no tag leads to,"
     if dry_run:
         print_remark(f"nothing was removed: without --dry-run {count} would be")
     else:
