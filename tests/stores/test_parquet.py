@@ -82,6 +82,14 @@ def test_a_table_that_is_cut_off() -> None:
             read_table(SOUND[:size], "here")
 
 
+def test_a_table_that_claims_many_rows() -> None:
+    """A run of a few bytes stands for any number of rows."""
+    for rows in (2**20 + 1, 2**40):
+        column = ParquetColumn(range(rows), [b"a"], np.zeros(0, np.int64))  # type: ignore[arg-type]
+        with pytest.raises(FormatError, match="rows"):
+            read_table(write_table(rows, {"path": column}), "here")
+
+
 def test_a_table_with_other_bytes() -> None:
     for place in range(len(SOUND)):
         for mask in (1, 0x80, 0xFF):

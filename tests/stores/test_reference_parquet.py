@@ -122,6 +122,18 @@ def test_documents_that_make_no_sense(tmp_path: Path, change: object) -> None:
         hs.open(place)["sub/a"][0]
 
 
+def test_an_array_that_claims_many_chunks(tmp_path: Path) -> None:
+    place = made(tmp_path)
+    document = json.loads((place / ".zmetadata").read_text())
+    document["metadata"]["sub/a/.zarray"].update(shape=[10**12, 6000])
+    (place / ".zmetadata").write_text(json.dumps(document))
+    assert len(ReferenceStore(str(place)).list_dir("sub/a")[0]) == 7
+    document["metadata"]["sub/a/.zarray"].update(shape=[2**62, 2**62], chunks=[1, 1])
+    (place / ".zmetadata").write_text(json.dumps(document))
+    with pytest.raises(FormatError, match="chunks in an array"):
+        ReferenceStore(str(place)).list_dir("sub/a")
+
+
 def test_a_limit(tmp_path: Path) -> None:
     place = made(tmp_path)
     with pytest.raises(FormatError, match="more than 99 bytes"):

@@ -21,7 +21,9 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 MAGIC = b"PAR1"
 # A page that claims to be larger is damaged: a table of references has ten thousand rows of some twenty bytes each, and
 # small values.
-_MOST_PAGE = 256 << 20
+_MOST_PAGE = 64 << 20
+# A few bytes may claim any number of rows.
+_MOST_ROWS = 1 << 20
 _DEPTH = 16
 _INT32, _INT64, _BYTES = 1, 2, 6
 _PLAIN, _PLAIN_DICTIONARY, _RLE, _RLE_DICTIONARY = 0, 2, 3, 8
@@ -157,9 +159,14 @@ def _unpack(data: Any, width: int, count: int) -> Numbers:
         header = reader.varint()
         if header & 1:
             stop = reader.at + (header >> 1) * width
-            bits = np.unpackbits(np.frombuffer(reader.data[reader.at : stop], np.uint8), bitorder="little")
+            wanted = min(stop, reader.at + -(-left // 8) * width)  # no more numbers than are asked for
+            bits = np.unpackbits(np.frombuffer(reader.data[reader.at : wanted], np.uint8), bitorder="little")
             values = bits[: len(bits) - len(bits) % width if width else 0].reshape(-1, max(width, 1)).astype(np.int64)
-            run = values @ (1 << np.arange(width, dtype=np.int64)) if width else np.zeros((header >> 1) * 8, np.int64)
+            run = (
+                values @ (1 << np.arange(width, dtype=np.int64))
+                if width
+                else np.zeros(min((header >> 1) * 8, left), np.int64)
+            )
         else:
             stop = reader.at + size
             value = int.from_bytes(reader.data[reader.at : stop], "little")
@@ -204,6 +211,8 @@ def _read(data: bytes) -> tuple[int, dict[str, ParquetColumn]]:
     parts: dict[str, list[tuple[int, ParquetColumn]]] = {}
     start = 0
     for group in meta[4]:
+        if not 0 <= group[3] <= _MOST_ROWS - start:
+            raise ValueError(f"more than {_MOST_ROWS} rows, or fewer than none")
         for chunk in group[1]:
             column = chunk[3]
             (name,) = column[3]
@@ -245,9 +254,10 @@ def _read_column(data: bytes, meta: Mapping[int, Any], count: int, is_optional: 
             dictionary = _plain(_decompress(page, codec, header[2]), kind, header[7][1])
             texts = dictionary if isinstance(dictionary, list) else texts
         elif header[1] in (_DATA_PAGE, _DATA_PAGE_V2):
-            number, encoding, present, page = _open_page(page, header, codec, is_optional)
-            if number <= 0 or number > count:
+            number = header[5 if header[1] == _DATA_PAGE else 8][1]
+            if number <= 0 or number > count - done:
                 raise ValueError("a page without rows, or with more than there are")
+            encoding, present, page = _open_page(page, header, codec, number, is_optional)
             found = _decode_page(page, kind, encoding, len(present), dictionary)
             if isinstance(found, list):
                 texts, found = [*texts, *found], np.arange(len(found)) + len(texts)
@@ -259,21 +269,21 @@ def _read_column(data: bytes, meta: Mapping[int, Any], count: int, is_optional: 
 
 
 def _open_page(
-    page: bytes, header: Mapping[int, Any], codec: int, is_optional: bool
-) -> tuple[int, int, Numbers, bytes]:
-    """Return the number of rows of a page, its encoding, the rows with a value, and the encoded values."""
+    page: bytes, header: Mapping[int, Any], codec: int, number: int, is_optional: bool
+) -> tuple[int, Numbers, bytes]:
+    """Return the encoding of a page of so many rows, the rows with a value, and the encoded values."""
     if header[1] == _DATA_PAGE:
         page = _decompress(page, codec, header[2])
-        number, encoding = header[5][1], header[5][2]
+        encoding = header[5][2]
         if not is_optional:
-            return number, encoding, np.arange(number), page
+            return encoding, np.arange(number), page
         size = int.from_bytes(page[:4], "little")
-        return number, encoding, np.flatnonzero(_unpack(page[4 : 4 + size], 1, number)), page[4 + size :]
+        return encoding, np.flatnonzero(_unpack(page[4 : 4 + size], 1, number)), page[4 + size :]
     about = header[8]
-    number, levels = about[1], about.get(5, 0) + about.get(6, 0)
+    levels = about.get(5, 0) + about.get(6, 0)
     present = np.flatnonzero(_unpack(page[:levels], 1, number)) if levels else np.arange(number)
     values = page[levels:]
-    return number, about[4], present, _decompress(values, codec, header[2] - levels) if about.get(7, True) else values
+    return about[4], present, _decompress(values, codec, header[2] - levels) if about.get(7, True) else values
 
 
 def _decode_page(
@@ -348,9 +358,10 @@ def write_table(rows: int, columns: Mapping[str, ParquetColumn]) -> bytes:
             words = b"".join(len(value).to_bytes(4, "little") + value for value in map(bytes, column.values))
             dictionary_at = start
             total += _add_page(out, words, _DICTIONARY_PAGE, len(column.values))
-            levels = np.zeros(rows, np.int64)
-            levels[column.rows] = 1
-            packed = _varint(rows << 1) + b"\1" if len(column.rows) == rows else _pack(levels, 1)
+            if len(column.rows) == rows:
+                packed = _varint(rows << 1) + b"\1"
+            else:
+                packed = _pack(np.isin(np.arange(rows), column.rows).astype(np.int64), 1)
             width = max(1, (len(column.values) - 1).bit_length())
             page = len(packed).to_bytes(4, "little") + packed + bytes([width]) + _pack(codes, width)
         data_at = len(out)

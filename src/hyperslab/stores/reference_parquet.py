@@ -8,6 +8,7 @@ it stands in ``raw``; where both are null it was never written. Reference: fsspe
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,9 @@ from hyperslab.stores.reference_table import (
     read_versions,
 )
 
+_TABLE = re.compile(r"refs\.(0|[1-9][0-9]{0,17})\.parq")
+# As many chunks as NumPy counts.
+_MOST_CHUNKS = 2**62
 # Tables that are kept: of ten thousand rows each, which is what kerchunk writes, some 15 MB.
 _MOST_TABLES = 64
 
@@ -161,11 +165,21 @@ class ParquetReferences(ReferenceTable):
                 self._records.popitem(last=False)
         return record
 
+    def _tables(self, array: str) -> list[int]:
+        """Return the numbers of the tables of an array that are there: a document may claim any number of chunks."""
+        try:
+            names = os.listdir(os.path.join(self._path, array))
+        except OSError:
+            return []
+        return sorted(int(found[1]) for found in map(_TABLE.fullmatch, names) if found is not None)
+
     def _chunks(self, array: str) -> Iterator[str]:
         """Yield the names of the chunks of an array that are stored."""
         counts = self._grid(array)
         total = 0 if counts is None else prod(counts)
-        for number in range(-(-total // self._rows)):
+        if total > _MOST_CHUNKS:
+            raise FormatError(f"{total} chunks in an array", url=self._url, key=f"{array}/.zarray")
+        for number in self._tables(array) if total else ():
             record = self._record(array, number)
             if record is not None and counts is not None:
                 numbers = np.array(record.stored(), np.int64) + number * self._rows
