@@ -24,7 +24,7 @@ from hyperslab.array.plain_values import cell_text, to_json_value
 from hyperslab.conversion.csv_text import render_csv
 from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError, Invalid
 from hyperslab.group import Group
-from hyperslab.group.coordinates import find_auxiliary_coordinates, find_coordinate, find_series_clock
+from hyperslab.group.coordinates import SampleClock, find_auxiliary_coordinates, find_labels
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names, index_cells
 from hyperslab.stores.memory import MemoryStore
@@ -72,7 +72,7 @@ class LabelledPart:
     def coordinates(self) -> dict[str, LabelledAxis]:
         """The coordinates of all dimensions that have one; read when they are first asked for, since not every file
         has labels."""
-        axes = [_read_axis(self.root, self.array, axis, item) for axis, item in enumerate(self.key)]
+        axes = [_read_axis(self.array, axis, item) for axis, item in enumerate(self.key)]
         return {found.name: found for found in axes if found is not None}
 
     @cached_property
@@ -179,42 +179,34 @@ def _is_whole(item: object) -> bool:
     return isinstance(item, slice) and item == slice(None)
 
 
-def _read_axis(root: Group | Array, array: Array, axis: int, item: Any) -> LabelledAxis | None:
+def _read_axis(array: Array, axis: int, item: Any) -> LabelledAxis | None:
     """Return the labels that the array has by itself, else those of the nearest 1-D array named like the dimension,
     else the seconds of a time series of NWB.
 
     None where there are none.
     """
     dim, name = array.dims[axis], axis_names(array.dims)[axis]
-    head = name
-    coordinate: Array | None = None
-    key = item
-    cells: Values | None = None
-    attrs: Mapping[str, Any] = {}
-    if dim is not None and (index := array.spec.indexes.get(dim)) is not None:
-        cells, attrs = index_cells(index, _positions_of(item, array.shape[axis]))
-    elif isinstance(root, Group) or root.path:
-        coordinate = None if dim is None else find_coordinate(array, dim)
-        clock = None
-        with suppress(BrokenLink, ExternalLinkRefused):  # then there are positions
-            clock = find_series_clock(array) if coordinate is None and axis == 0 else None
-        if isinstance(clock, Array):
-            coordinate, head = clock, "timestamps"
-        elif clock is not None:
-            cells = clock.seconds(np.asarray(_positions_of(item, array.shape[axis])))
-            attrs, head = {"units": "seconds"}, "timestamps"
-    if cells is not None:
-        with api.create(MemoryStore(), "zarr3") as own:
-            coordinate = own.create_array(name, data=cells, dims=(name,), attrs=attrs)
-        key = 0 if isinstance(item, int | np.integer) else slice(None)
-    if coordinate is None:
+    found = None
+    with suppress(BrokenLink, ExternalLinkRefused):  # then there are positions
+        found = find_labels(array, axis)
+    if found is None:
         return None
+    if isinstance(found, Array):
+        head = name if found.name == dim else "timestamps"
+        return LabelledAxis(name, found, item, np.asarray(found.oindex[(item,)]), head)
+    places = _positions_of(item, array.shape[axis])
+    attrs: Mapping[str, Any] = {"units": "seconds"}
+    if isinstance(found, SampleClock):
+        cells, head = found.seconds(np.asarray(places)), "timestamps"
+    else:
+        (cells, attrs), head = index_cells(found, places), name
+    with api.create(MemoryStore(), "zarr3") as own:
+        coordinate = own.create_array(name, data=cells, dims=(name,), attrs=attrs)
+    key = 0 if isinstance(item, int | np.integer) else slice(None)
     return LabelledAxis(name, coordinate, key, np.asarray(coordinate.oindex[(key,)]), head)
 
 
-def empty_ranges(
-    root: Group | Array, array: Array, key: tuple[object, ...], by_label: Collection[str]
-) -> dict[str, str]:
+def empty_ranges(array: Array, key: tuple[object, ...], by_label: Collection[str]) -> dict[str, str]:
     """Return the dimensions of which a range takes no cell though there are some, with words on how they run.
 
     A range by label from the higher to the lower one is empty on an axis that ascends, as it is in xarray.
@@ -222,13 +214,13 @@ def empty_ranges(
     found = {}
     for dim, item, size in zip(array.dims, key, array.shape, strict=True):
         if dim and size and isinstance(item, slice) and not range(*item.indices(size)):
-            found[dim] = _direction(root, array, dim) if dim in by_label else f"its positions go from 0 to {size - 1}"
+            found[dim] = _direction(array, dim) if dim in by_label else f"its positions go from 0 to {size - 1}"
     return found
 
 
-def _direction(root: Group | Array, array: Array, dim: str) -> str:
+def _direction(array: Array, dim: str) -> str:
     """Return in words how the labels of a dimension run."""
-    found = _read_axis(root, array, array.dims.index(dim), np.array([0, -1]))
+    found = _read_axis(array, array.dims.index(dim), np.array([0, -1]))
     if found is None:
         return "no label lies there"
     cells = found.cells

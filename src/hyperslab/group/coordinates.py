@@ -14,6 +14,7 @@ from hyperslab.array.series import is_series_data
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group.group import Group
 from hyperslab.model.cells import Values
+from hyperslab.model.dims import Index
 from hyperslab.model.paths import child, outward, split
 
 # Names that are looked up: a stranger may write any number.
@@ -28,6 +29,19 @@ def find_coordinate(array: Array, dim: str) -> Array | None:
     root = Group(array._session, "")
     near = (_node_at(root, child(folder, dim)) for folder in outward(split(array.path)[0]))
     return next((found for found in near if isinstance(found, Array) and found.dims == (dim,)), None)
+
+
+def find_labels(array: Array, axis: int) -> Index | Array | SampleClock | None:
+    """Return where the labels of a dimension come from: the array itself, else the nearest coordinate of its length,
+    else the seconds of a time series of NWB, by a clock or by an array of another name; None where it has positions
+    alone. Errors of what a series links to."""
+    dim = array.dims[axis]
+    if dim is not None and dim in array.spec.indexes:
+        return array.spec.indexes[dim]
+    coordinate = None if dim is None else find_coordinate(array, dim)
+    if coordinate is not None and coordinate.shape == (array.shape[axis],):
+        return coordinate
+    return find_series_clock(array) if axis == 0 else None
 
 
 def find_auxiliary_coordinates(array: Array) -> Iterator[Array]:

@@ -16,7 +16,7 @@ from hyperslab.array.axis_roles import role_of
 from hyperslab.array.plain_values import cell_text, to_json_value
 from hyperslab.chunks.grid import Axis
 from hyperslab.errors import HyperslabError, Invalid, SelectionError
-from hyperslab.group.coordinates import find_coordinate, find_series_clock
+from hyperslab.group.coordinates import SampleClock, find_labels
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names, index_cells
 from hyperslab.model.paths import split
@@ -171,28 +171,21 @@ class AxisLabels:
 
 def labels_of(array: Array, axis: int, positions: range) -> AxisLabels:
     """Return the labels of positions of a dimension. Damage in a coordinate is told, and no error."""
-    dim, spec = array.dims[axis], array.spec
-    if dim is not None and dim in spec.indexes:
-        cells, attrs = index_cells(spec.indexes[dim], positions)
-        return _labels_of_cells(None, dim, cells, attrs)
     try:
-        coordinate = None if dim is None else find_coordinate(array, dim)
-        if coordinate is not None and coordinate.shape == (array.shape[axis],):
-            return _labels_of_coordinate(coordinate, positions)
-        return _labels_of_series(array, positions) if axis == 0 else AxisLabels()
+        found = find_labels(array, axis)
+        if found is None:
+            return AxisLabels()
+        if isinstance(found, SampleClock):
+            seconds = to_json_value(found.seconds(positions))
+            return AxisLabels(f"/{found.start.path}", "seconds", role="series", labels=seconds)
+        if not isinstance(found, Array):
+            cells, attrs = index_cells(found, positions)
+            return _labels_of_cells(None, str(array.dims[axis]), cells, attrs)
+        labels = _labels_of_coordinate(found, positions)
+        is_series = found.name != array.dims[axis]
+        return replace(labels, role="series", units=labels.units or "seconds") if is_series else labels
     except HyperslabError as error:
         return AxisLabels(problem=public_text(error.said))
-
-
-def _labels_of_series(array: Array, positions: range) -> AxisLabels:
-    """Return the seconds of a time series of NWB."""
-    clock = find_series_clock(array)
-    if clock is None:
-        return AxisLabels()
-    if isinstance(clock, Array):
-        labels = _labels_of_coordinate(clock, positions)
-        return replace(labels, role="series", units=labels.units or "seconds")
-    return AxisLabels(f"/{clock.start.path}", "seconds", role="series", labels=to_json_value(clock.seconds(positions)))
 
 
 def _labels_of_coordinate(coordinate: Array, positions: range) -> AxisLabels:

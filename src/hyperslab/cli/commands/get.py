@@ -83,7 +83,7 @@ def get_command(
     chosen = parse_selections(selections)
     key = selection_key(array, chosen, nearest)
     part = labelled_part.read_part(root, array, key, decoded=decoded)
-    for dim, course in labelled_part.empty_ranges(root, array, key, chosen.sel).items():
+    for dim, course in labelled_part.empty_ranges(array, key, chosen.sel).items():
         typed = next((text for text in selections if text.partition("=")[0].strip() == dim), dim)
         print_remark(f"{typed} is an empty range: {course}")
     if not decoded and not (output or "").endswith((".nc", ".zarr")) and is_packed(array):
