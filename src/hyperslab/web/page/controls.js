@@ -3,7 +3,7 @@
 import { fetchJson } from "./api.js";
 import { COLOR_MAPS } from "./colors.js";
 import { COMPLEX_PARTS, isComplex, isEarth, isLogOffered, kindsOf, same } from "./settings.js";
-import { visible } from "./texts.js";
+import { make, makeButton, visible } from "./texts.js";
 
 const COLORED = ["image", "map"];
 const COMPARED = ["image", "map", "line"];
@@ -116,22 +116,16 @@ export class Controls {
   // -- elements --------------------------------------------------------------------------------------------------
 
   makeSelect(name, act, convert = String) {
-    const row = document.createElement("label");
-    row.className = "plot-control";
-    const select = document.createElement("select");
-    select.dataset.testid = `plot-${act}`;
-    row.append(`${name} `, select);
+    const select = make("select", { "data-testid": `plot-${act}` });
+    const row = make("label", { class: "plot-control" }, `${name} `, select);
     select.addEventListener("change", () => this.act(act, convert(select.value)));
     this.element.append(row);
     return { row, select };
   }
 
   makeCheck(name, act) {
-    const row = document.createElement("label");
-    row.className = "plot-control";
-    const box = Object.assign(document.createElement("input"), { type: "checkbox" });
-    box.dataset.testid = `plot-${act}`;
-    row.append(box, ` ${name}`);
+    const box = make("input", { type: "checkbox", "data-testid": `plot-${act}` });
+    const row = make("label", { class: "plot-control" }, box, ` ${name}`);
     box.addEventListener("change", () => this.act(act, box.checked));
     this.element.append(row);
     return { row, box };
@@ -140,10 +134,8 @@ export class Controls {
   makeLimits() {
     const row = this.makeGroup(["Limits "]);
     const boxes = ["Lowest value", "Highest value"].map((name) => {
-      const box = Object.assign(document.createElement("input"), { type: "number", step: "any", className: "plot-number" });
-      box.setAttribute("aria-label", name);
-      box.dataset.testid = `plot-${name.split(" ")[0].toLowerCase()}`;
-      return box;
+      const testid = `plot-${name.split(" ")[0].toLowerCase()}`;
+      return make("input", { type: "number", step: "any", class: "plot-number", "aria-label": name, "data-testid": testid });
     });
     const change = () => {
       const [low, high] = boxes.map((box) => Number.parseFloat(box.value));
@@ -153,28 +145,20 @@ export class Controls {
     for (const box of boxes) box.addEventListener("change", change);
     const auto = this.makeButton("auto: limits of the cells that are shown", "auto", () => this.act("limits", null));
     auto.dataset.testid = "plot-auto";
-    this.played = document.createElement("span");
-    this.played.dataset.testid = "plot-played";
-    this.played.title = "The scale stays the same for all frames that are played; auto takes the limits of this one.";
+    const title = "The scale stays the same for all frames that are played; auto takes the limits of this one.";
+    this.played = make("span", { "data-testid": "plot-played", title });
     row.append(boxes[0], " to ", boxes[1], auto, this.played);
     return row;
   }
 
   makeGroup(children) {
-    const row = document.createElement("span");
-    row.className = "plot-control";
-    row.append(...children);
+    const row = make("span", { class: "plot-control" }, ...children);
     this.element.append(row);
     return row;
   }
 
   makeButton(name, sign, onClick) {
-    const button = Object.assign(document.createElement("button"), { type: "button", className: "plot-button" });
-    button.textContent = sign;
-    button.title = name;
-    button.setAttribute("aria-label", name);
-    button.addEventListener("click", onClick);
-    return button;
+    return makeButton(sign, onClick, { class: "plot-button", title: name, "aria-label": name });
   }
 }
 

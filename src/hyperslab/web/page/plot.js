@@ -16,7 +16,7 @@ import { formatNumber, withUnits } from "./scale.js";
 import { MapDrawing } from "./scatter.js";
 import { aspectOf, axesFor, canPlot, coordinateOf, flagsOf, isComplex, isEarth, isLogOffered, same, settingsOf, viewOf, windowOf } from "./settings.js";
 import { Sliders } from "./sliders.js";
-import { visible } from "./texts.js";
+import { errorText, formatCount, make, visible } from "./texts.js";
 import { TraceDrawing } from "./traces.js";
 
 // Milliseconds that the window, or a slider, rests before cells are fetched.
@@ -47,7 +47,7 @@ export class Plot {
   /** @param {HTMLElement} element @param {{place: string, onChange: (view: object) => void}} options */
   constructor(element, { place, onChange }) {
     Object.assign(this, { element, place, onChange });
-    const part = (name) => [name, Object.assign(document.createElement("div"), { className: `plot-${name}` })];
+    const part = (name) => [name, make("div", { class: `plot-${name}` })];
     this.parts = Object.fromEntries(PARTS.map(part));
     const { controls, panes, readout, reduction, gaps, sliders } = this.parts;
     readout.dataset.testid = "readout";
@@ -525,11 +525,8 @@ export class Plot {
   }
 
   makePane(title, number, hasTitle, isLine) {
-    const figure = Object.assign(document.createElement("figure"), { className: "plot-pane" });
-    const caption = Object.assign(document.createElement("figcaption"), { textContent: visible(title), hidden: !hasTitle });
-    const stage = document.createElement("div");
-    stage.dataset.testid = `pane-${number}`;
-    figure.append(caption, stage);
+    const stage = make("div", { "data-testid": `pane-${number}` });
+    const figure = make("figure", { class: "plot-pane" }, make("figcaption", { hidden: !hasTitle }, visible(title)), stage);
     const pane = { figure, title, name: number === 2 ? "difference" : title, picture: null, frame: null };
     const Kind = isLine ? LineFrame : Frame;
     pane.frame = new Kind(stage, {
@@ -547,8 +544,7 @@ export class Plot {
   showError(error) {
     this.element.dataset.state = "error";
     this.sliders.stop();
-    const name = error.errorClass ?? "Error";
-    this.parts.gaps.replaceChildren(paragraph(`${name}: ${error.message}${error.remedy ? `; ${error.remedy}` : ""}`));
+    this.parts.gaps.replaceChildren(make("p", {}, visible(`${errorText(error)}${error.remedy ? `; ${error.remedy}` : ""}`)));
   }
 
   /** Tell which cells could not be read, and why. */
@@ -557,9 +553,9 @@ export class Plot {
     const { x, y } = this.settings;
     const lines = gaps.slice(0, GAPS).map((gap) => {
       const place = [range(x, gap.x), range(y, gap.y)].filter(Boolean).join(", ");
-      return paragraph(`Not read: ${place}. ${gap.error.class}: ${gap.error.message}`);
+      return make("p", {}, visible(`Not read: ${place}. ${errorText(gap.error)}`));
     });
-    if (count > GAPS) lines.push(paragraph(`and ${(count - GAPS).toLocaleString("en")} more parts`));
+    if (count > GAPS) lines.push(make("p", {}, `and ${formatCount(count - GAPS)} more parts`));
     this.parts.gaps.replaceChildren(...lines);
   }
 }
@@ -596,10 +592,6 @@ function joinEnds(one, other) {
   const known = [one, other].filter(({ minimum }) => minimum !== null);
   const ends = known.flatMap(({ minimum, maximum }) => [minimum, maximum]);
   return ends.length ? { minimum: Math.min(...ends), maximum: Math.max(...ends) } : { minimum: null, maximum: null };
-}
-
-function paragraph(text) {
-  return Object.assign(document.createElement("p"), { textContent: visible(text) });
 }
 
 function roundAll(numbers) {

@@ -1,6 +1,6 @@
 // The readout: the value of the cell under the pointer, its labels, and what the picture shows there.
 
-import { visible } from "./texts.js";
+import { errorText, make, visible } from "./texts.js";
 import { fetchJson } from "./api.js";
 import { formatNumber, labelText, shortTime, withUnits } from "./scale.js";
 
@@ -12,15 +12,8 @@ export class Readout {
   /** @param {HTMLElement} element @param {string} place */
   constructor(element, place) {
     this.place = place;
-    this.value = document.createElement("span");
-    this.value.className = "plot-value";
-    this.value.dataset.testid = "readout-value";
-    this.labels = document.createElement("span");
-    this.labels.className = "plot-labels";
-    this.labels.dataset.testid = "readout-labels";
-    this.shown = document.createElement("span");
-    this.shown.className = "plot-shown";
-    this.shown.dataset.testid = "readout-shown";
+    const part = (name) => make("span", { class: `plot-${name}`, "data-testid": `readout-${name}` });
+    [this.value, this.labels, this.shown] = ["value", "labels", "shown"].map(part);
     this.element = element;
     element.append(this.value, " ", this.labels, " ", this.shown);
     this.abort = null;
@@ -57,7 +50,7 @@ export class Readout {
     this.stop();
     this.shown.textContent = visible(cell.reduced);
     if (cell.isAgain && !cell.gap) return this.read(cell);
-    this.value.textContent = cell.gap ? visible(`${cell.gap.error.class}: ${cell.gap.error.message}`) : "…";
+    this.value.textContent = cell.gap ? visible(errorText(cell.gap.error)) : "…";
     if (cell.gap) {
       this.labels.textContent = "";
       this.element.dataset.index = cell.index.join(",");
@@ -82,7 +75,7 @@ export class Readout {
       this.element.dataset.index = cell.index.join(",");
     } catch (error) {
       if (error.name === "AbortError") return;
-      this.value.textContent = visible(`${error.errorClass ?? "Error"}: ${error.message}`);
+      this.value.textContent = visible(errorText(error));
       this.labels.textContent = visible(error.remedy ?? "");
       this.element.dataset.index = cell.index.join(",");
     }

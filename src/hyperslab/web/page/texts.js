@@ -87,6 +87,11 @@ export function saveFile(blob, name) {
   setTimeout(() => URL.revokeObjectURL(address), 60_000); // browsers may ask first where it goes
 }
 
+/** Return what went wrong, in one line. @param {{errorClass?: string, class?: string, message: string}} error caught, or of an answer */
+export function errorText(error) {
+  return `${error.errorClass ?? error.class ?? "Error"}: ${error.message}`;
+}
+
 /** Tell those who use a screen reader. @param {string} text */
 export function say(text) {
   document.getElementById("status").textContent = visible(text);

@@ -8,7 +8,7 @@ import { LineDrawing } from "./line.js";
 import { CanvasPen, hatch } from "./pen.js";
 import { Picture } from "./picture.js";
 import { formatNumber, withUnits } from "./scale.js";
-import { make, visible } from "./texts.js";
+import { errorText, make, visible } from "./texts.js";
 
 // CSS pixels of a picture, as `.thumbnail` has them.
 const [WIDTH, HEIGHT] = [72, 40];
@@ -102,7 +102,7 @@ function paint({ canvas, picture, error, name }) {
   if (picture) paintPicture(pen, picture, theme);
   // What cannot be drawn at all, such as words, is no damage: its box stays empty.
   else if (error.errorClass !== "Invalid") hatch(pen, 0, 0, WIDTH, HEIGHT, theme.error, { gap: 7, thickness: 1.5 });
-  canvas.title = problem ? visible(`${problem.errorClass ?? problem.class}: ${problem.message}`) : "";
+  canvas.title = problem ? visible(errorText(problem)) : "";
   const words = problem ? `not read, ${problem.message}` : rangeOf(picture.head);
   canvas.setAttribute("aria-label", visible(`Picture of ${name}: ${words}`));
   canvas.dataset.state = problem ? "error" : "done";
@@ -114,26 +114,13 @@ function paintPicture(pen, picture, theme) {
   const window = { x: [0, x.facts.size], y: y && [0, y.facts.size] };
   const box = { left: 0, top: 0, width: WIDTH, height: HEIGHT };
   if (!y) {
-    paintLine(pen, new LineDrawing({ picture, limits: null, window }), box, theme);
+    const line = new LineDrawing({ picture, limits: null, window });
+    line.paintLine(pen, line.projectionIn(box), theme);
     return;
   }
   const drawing = new ImageDrawing({ picture, colors: "viridis", limits: limitsOf(head, null, false), window });
   pen.image(drawing.cellImage(), 0, 0, WIDTH, HEIGHT);
   drawGaps(pen, theme, new Projection(box, window, drawing), head.gaps);
-}
-
-/** @param {CanvasPen} pen @param {LineDrawing} drawing @param {import("./drawing.js").Box} box @param {any} theme */
-function paintLine(pen, drawing, box, theme) {
-  const projection = new Projection(box, { x: drawing.range(), y: drawing.heights() }, { isUpward: true });
-  const [places, mean, least, greatest] = drawing.data();
-  const y = (value) => (value === null ? NaN : projection.y(value));
-  const xs = places.map((place) => projection.x(place));
-  if (least) {
-    const ends = xs.flatMap((x, i) => [x, y(least[i]), x, y(greatest[i]), NaN, NaN]);
-    pen.path(ends, { stroke: theme.accent, width: 1, opacity: 0.4 });
-  }
-  pen.path(xs.flatMap((x, i) => [x, y(mean[i])]), { stroke: theme.accent, width: 1.5 });
-  drawGaps(pen, theme, drawing.gapProjection(box), drawing.picture.head.gaps);
 }
 
 /** @param {any} head */
