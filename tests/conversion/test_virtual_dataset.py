@@ -356,6 +356,21 @@ def test_virtual_chunks_of_a_repository(tmp_path: Path, how: dict[str, Any]) -> 
         np.testing.assert_array_equal(found.t.values, expected["t"][...])
 
 
+@pytest.mark.parametrize("name", ["my data", "a%20b", "50%", "a#b", "why?", "Zürich", "a+b"])
+def test_files_whose_names_a_url_escapes(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("icechunk")
+    (folder := tmp_path / name).mkdir()
+    files = [path.rename(folder / f"{name} {path.name}") for path in months(folder, zlib=True)]
+    (tmp_path / "elsewhere").symlink_to(folder)
+    url = f"icechunk+file://{tmp_path}/repository"
+    hs.virtual(files, url, along="time")
+    for allowed in (folder, folder.as_uri(), tmp_path / "elsewhere", tmp_path):
+        root = hs.open(url, storage_options={"allow_external": str(allowed)})
+        np.testing.assert_array_equal(root["t"][:31], cells(31, 0))
+    with pytest.raises(StorageError):
+        hs.open(url, storage_options={"allow_external": f"{folder}/deeper"})["t"][0]
+
+
 def test_a_repository_sees_that_a_file_changed(tmp_path: Path) -> None:
     pytest.importorskip("icechunk")
     files = months(tmp_path, zlib=True)

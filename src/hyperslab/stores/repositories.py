@@ -251,12 +251,18 @@ def _hold(folder: str, url: str, timeout: float | None) -> Iterator[None]:
 
 
 def _container_url(place: str) -> str:
-    """Return a folder or URL that the caller allows as the URL that a repository names."""
-    return place if "://" in place else f"file://{os.path.abspath(place)}"
+    """Return a folder or URL that the caller allows as the URL that a repository names, without escapes in a path."""
+    if "://" in place:
+        return unquote(place) if place.startswith("file://") else place
+    return f"file://{os.path.realpath(place)}"
 
 
 def _is_below(prefix: str, root: str) -> bool:
-    return f"{prefix.rstrip('/')}/".startswith(f"{root.rstrip('/')}/")
+    """Return True for a place that a repository names, with escapes in a path or without, at or below a root."""
+    return any(
+        f"{each.rstrip('/')}/".startswith(f"{root.rstrip('/')}/") and ".." not in each.split("/")
+        for each in {prefix, unquote(prefix) if prefix.startswith("file://") else prefix}
+    )
 
 
 # -- versions ----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from hyperslab.errors import Unsupported
 from hyperslab.stores.repositories import RepositoryPlace, library, translate_errors
@@ -21,7 +21,7 @@ _SECOND = 10**9
 
 def location_of(file: StoredFile) -> str:
     """Return the URL by which icechunk knows a file."""
-    return file.url if "://" in file.url else f"file://{os.path.realpath(file.url)}"
+    return file.url if "://" in file.url else f"file://{quote(os.path.realpath(file.url))}"
 
 
 def checksum_of(file: StoredFile) -> str | datetime | None:
@@ -44,16 +44,20 @@ def find_prefixes(files: Iterable[StoredFile]) -> list[str]:
 
 def add_containers(place: RepositoryPlace, prefixes: Sequence[str], options: Mapping[str, Any]) -> None:
     """Have a repository, which is made where there is none, name the places of virtual chunks. ``options``: where
-    servers are, as for the sources; no secret of these is kept."""
+    servers are, as for the sources; no secret of these is kept.
+
+    icechunk compares a path as the URL has it when a place of a chunk is stored, and without its escapes when the chunk
+    is read: so a folder that is escaped is named both ways.
+    """
     icechunk = library()
     repository = place.open(create=True)
     with place.exclusive(None), translate_errors(place.name, doing="change"):
         config = repository.config
         known = config.virtual_chunk_containers or {}
-        for prefix in prefixes:
-            if prefix not in known:
-                config.set_virtual_chunk_container(icechunk.VirtualChunkContainer(prefix, _store_of(prefix, options)))
-        if not known.keys() >= set(prefixes):
+        wanted = {*prefixes, *(unquote(prefix) for prefix in prefixes if prefix.startswith("file://"))}
+        for prefix in sorted(wanted - known.keys()):
+            config.set_virtual_chunk_container(icechunk.VirtualChunkContainer(prefix, _store_of(prefix, options)))
+        if not known.keys() >= wanted:
             repository.reopen(config).save_config()
 
 
