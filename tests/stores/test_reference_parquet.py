@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import iris_sample_data
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.errors import FormatError, HyperslabError, NotFound
+from hyperslab.stores.parquet import ParquetColumn, write_table
 from hyperslab.stores.references import ReferenceStore
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden" / "kerchunk").glob("*.parquet"))
@@ -122,18 +125,6 @@ def test_documents_that_make_no_sense(tmp_path: Path, change: object) -> None:
         hs.open(place)["sub/a"][0]
 
 
-def test_an_array_that_claims_many_chunks(tmp_path: Path) -> None:
-    place = made(tmp_path)
-    document = json.loads((place / ".zmetadata").read_text())
-    document["metadata"]["sub/a/.zarray"].update(shape=[10**12, 6000])
-    (place / ".zmetadata").write_text(json.dumps(document))
-    assert len(ReferenceStore(str(place)).list_dir("sub/a")[0]) == 7
-    document["metadata"]["sub/a/.zarray"].update(shape=[2**62, 2**62], chunks=[1, 1])
-    (place / ".zmetadata").write_text(json.dumps(document))
-    with pytest.raises(FormatError, match="chunks in an array"):
-        ReferenceStore(str(place)).list_dir("sub/a")
-
-
 def test_a_limit(tmp_path: Path) -> None:
     place = made(tmp_path)
     with pytest.raises(FormatError, match="more than 99 bytes"):
@@ -144,3 +135,42 @@ def test_no_references(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").mkdir()
     with pytest.raises(NotFound):
         ReferenceStore(str(tmp_path / "a.parquet"))
+
+
+def changed(place: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    """References with another document."""
+    document = json.loads((place / ".zmetadata").read_text())
+    change(document)
+    (place / ".zmetadata").write_text(json.dumps(document))
+    return place
+
+
+@pytest.mark.parametrize("length", [2**50, 2**70])
+def test_few_chunks_of_a_grid_without_bounds_are_listed_at_once(tmp_path: Path, length: int) -> None:
+    place = changed(made(tmp_path), lambda doc: doc["metadata"]["sub/a/.zarray"].update(shape=[length, 6000]))
+    names, _ = ReferenceStore(str(place)).list_dir("sub/a")
+    assert names == [".zarray", ".zattrs", "0.0", "1.0", "2.0", "3.0", "4.0"]
+    (place / "sub" / "a" / "refs.0.parq").rename(place / "sub" / "a" / "refs.100000000000.parq")
+    (place / "sub" / "a" / "refs.0.parq.txt").touch()
+    names, _ = ReferenceStore(str(place)).list_dir("sub/a")
+    assert f"{100_000_000_000 * 10_000 + 4}.0" in names and len(names) == 7
+
+
+def test_a_table_of_more_rows_than_the_document_has(tmp_path: Path) -> None:
+    place = made(tmp_path)
+    (place / "sub" / "a" / "refs.0.parq").write_bytes(write_table(2**31, {}))
+    with pytest.raises(FormatError, match="rows"):
+        hs.open(place)["sub/a"][0]
+    changed(place, lambda doc: doc.update(record_size=2**31))
+    with pytest.raises(FormatError, match="rows") as caught:
+        hs.open(place)
+    assert "record_size" in str(caught.value.remedy)
+
+
+def test_a_path_that_is_no_text(tmp_path: Path) -> None:
+    place = made(tmp_path)
+    rows = np.arange(5)
+    columns = {"path": ParquetColumn(rows, [b"\xff"], np.zeros(5, np.int64))}
+    (place / "sub" / "a" / "refs.0.parq").write_bytes(write_table(5, columns))
+    with pytest.raises(FormatError, match="text"):
+        hs.open(place)["sub/a"][0]

@@ -22,8 +22,12 @@ MAGIC = b"PAR1"
 # A page that claims to be larger is damaged: a table of references has ten thousand rows of some twenty bytes each, and
 # small values.
 _MOST_PAGE = 64 << 20
-# A few bytes may claim any number of rows.
-_MOST_ROWS = 1 << 20
+# All pages of a table: a page of one value repeated comes out of a few bytes, so their sum is bounded by the file that
+# they come out of. Offsets and sizes of a million chunks take 16 MiB.
+_MOST_PAGES = 32 << 20
+_MOST_RATIO = 16
+# Columns of a table, whose pages may be the same ones: kerchunk has four.
+_MOST_COLUMNS = 16
 _DEPTH = 16
 _INT32, _INT64, _BYTES = 1, 2, 6
 _PLAIN, _PLAIN_DICTIONARY, _RLE, _RLE_DICTIONARY = 0, 2, 3, 8
@@ -158,15 +162,13 @@ def _unpack(data: Any, width: int, count: int) -> Numbers:
     while left > 0:
         header = reader.varint()
         if header & 1:
-            stop = reader.at + (header >> 1) * width
-            wanted = min(stop, reader.at + -(-left // 8) * width)  # no more numbers than are asked for
-            bits = np.unpackbits(np.frombuffer(reader.data[reader.at : wanted], np.uint8), bitorder="little")
-            values = bits[: len(bits) - len(bits) % width if width else 0].reshape(-1, max(width, 1)).astype(np.int64)
-            run = (
-                values @ (1 << np.arange(width, dtype=np.int64))
-                if width
-                else np.zeros(min((header >> 1) * 8, left), np.int64)
-            )
+            groups = min(header >> 1, -(-left // 8))  # of eight numbers
+            stop = reader.at + groups * width
+            bits = np.unpackbits(np.frombuffer(reader.data[reader.at : stop], np.uint8), bitorder="little")
+            bits = bits[: len(bits) - len(bits) % width if width else 0].reshape(-1, max(width, 1))
+            run = np.zeros(len(bits) if width else groups * 8, np.int64)
+            for bit in range(width):
+                run |= bits[:, bit].astype(np.int64) << bit
         else:
             stop = reader.at + size
             value = int.from_bytes(reader.data[reader.at : stop], "little")
@@ -192,15 +194,16 @@ def _pack(values: Numbers, width: int) -> bytes:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def read_table(data: bytes, url: str) -> tuple[int, dict[str, ParquetColumn]]:
-    """Return the number of rows, and the columns of a table by their names. FormatError, Unsupported."""
+def read_table(data: bytes, url: str, most: int) -> tuple[int, dict[str, ParquetColumn]]:
+    """Return the number of rows, and the columns of a table by their names. FormatError, also for more than ``most``
+    rows; Unsupported."""
     try:
-        return _read(data)
+        return _read(data, most)
     except (ValueError, IndexError, KeyError, TypeError, OverflowError, RuntimeError, zlib.error) as error:
         raise FormatError(f"this is no sound table of Parquet: {error}", url=url) from error
 
 
-def _read(data: bytes) -> tuple[int, dict[str, ParquetColumn]]:
+def _read(data: bytes, most: int) -> tuple[int, dict[str, ParquetColumn]]:
     if data[:4] != MAGIC or data[-4:] != MAGIC or len(data) < 12:
         raise ValueError("it does not begin and end with PAR1")
     size = int.from_bytes(data[-8:-4], "little")
@@ -208,15 +211,21 @@ def _read(data: bytes) -> tuple[int, dict[str, ParquetColumn]]:
         raise ValueError("its metadata are longer than it")
     meta = _ThriftReader(data, len(data) - 8 - size).struct()
     is_optional = {each[4]: each.get(3, 0) == 1 for each in meta[2][1:]}
+    if len(is_optional) > _MOST_COLUMNS:
+        raise ValueError(f"{len(is_optional)} columns")
+    budget = _Budget(_MOST_PAGES + _MOST_RATIO * len(data))
     parts: dict[str, list[tuple[int, ParquetColumn]]] = {}
     start = 0
     for group in meta[4]:
-        if not 0 <= group[3] <= _MOST_ROWS - start:
-            raise ValueError(f"more than {_MOST_ROWS} rows, or fewer than none")
-        for chunk in group[1]:
-            column = chunk[3]
-            (name,) = column[3]
-            found = _read_column(data, column, group[3], is_optional[name])
+        if not 0 <= group[3] <= most - start:
+            raise ValueError(f"{start + group[3]} rows, where there are {most} at the most")
+        names = [name for chunk in group[1] for name in chunk[3][3]]
+        if len(set(names)) < len(group[1]):
+            raise ValueError("two columns of one name")
+        if not group[3]:
+            continue
+        for name, chunk in zip(names, group[1], strict=True):
+            found = _read_column(data, chunk[3], group[3], budget, is_optional=is_optional[name])
             parts.setdefault(name.decode(), []).append((start, found))
         start += group[3]
     return start, {name: _join(columns) for name, columns in parts.items()}
@@ -238,7 +247,23 @@ def _join(parts: Sequence[tuple[int, ParquetColumn]]) -> ParquetColumn:
     return ParquetColumn(rows, values, np.concatenate(codes))
 
 
-def _read_column(data: bytes, meta: Mapping[int, Any], count: int, is_optional: bool) -> ParquetColumn:
+class _Budget:
+    """The bytes that all pages of a table may yet have, as stored and when they are decompressed."""
+
+    def __init__(self, nbytes: int) -> None:
+        self._left = nbytes
+
+    def take(self, nbytes: int) -> int:
+        """Return the bytes of a page. ValueError for more than there may be."""
+        if not 0 <= nbytes <= min(self._left, _MOST_PAGE):
+            raise ValueError(f"a page of {nbytes} bytes")
+        self._left -= nbytes
+        return nbytes
+
+
+def _read_column(
+    data: bytes, meta: Mapping[int, Any], count: int, budget: _Budget, *, is_optional: bool
+) -> ParquetColumn:
     kind, codec = meta[1], meta[4]
     at = min(meta[9], meta.get(11) or meta[9])
     dictionary: Numbers | list[bytes] | None = None
@@ -248,42 +273,52 @@ def _read_column(data: bytes, meta: Mapping[int, Any], count: int, is_optional: 
     while done < meta[5]:
         reader = _ThriftReader(data, at)
         header = reader.struct()
-        at = reader.at + header[3]
+        at = reader.at + budget.take(header[3])
         page = data[reader.at : at]
         if header[1] == _DICTIONARY_PAGE:
-            dictionary = _plain(_decompress(page, codec, header[2]), kind, header[7][1])
-            texts = dictionary if isinstance(dictionary, list) else texts
+            if dictionary is not None or not 0 <= header[7][1] <= count:
+                raise ValueError("a second dictionary, or one of more values than there are rows")
+            dictionary = _plain(_decompress(page, codec, budget.take(header[2])), kind, header[7][1])
+            texts = [*dictionary] if isinstance(dictionary, list) else texts
         elif header[1] in (_DATA_PAGE, _DATA_PAGE_V2):
-            number = header[5 if header[1] == _DATA_PAGE else 8][1]
-            if number <= 0 or number > count - done:
-                raise ValueError("a page without rows, or with more than there are")
-            encoding, present, page = _open_page(page, header, codec, number, is_optional)
+            number, encoding, present, page = _open_page(
+                page, header, codec, count - done, budget, is_optional=is_optional
+            )
             found = _decode_page(page, kind, encoding, len(present), dictionary)
             if isinstance(found, list):
-                texts, found = [*texts, *found], np.arange(len(found)) + len(texts)
+                start = len(texts)
+                texts += found
+                found = np.arange(start, len(texts))
             rows.append(present + done)
             numbers.append(found)
             done += number
+        else:
+            raise ValueError(f"a page of kind {header[1]}")
     every, values = np.concatenate(rows), np.concatenate(numbers)
     return ParquetColumn(every, texts, values) if kind == _BYTES else ParquetColumn(every, values)
 
 
 def _open_page(
-    page: bytes, header: Mapping[int, Any], codec: int, number: int, is_optional: bool
-) -> tuple[int, Numbers, bytes]:
-    """Return the encoding of a page of so many rows, the rows with a value, and the encoded values."""
+    page: bytes, header: Mapping[int, Any], codec: int, most: int, budget: _Budget, *, is_optional: bool
+) -> tuple[int, int, Numbers, bytes]:
+    """Return the number of rows of a page, its encoding, the rows with a value, and the encoded values. ValueError for
+    none, or more than ``most`` rows."""
+    size = budget.take(header[2])
+    number = header[5 if header[1] == _DATA_PAGE else 8][1]
+    if not 0 < number <= most:
+        raise ValueError("a page without rows, or with more than there are")
     if header[1] == _DATA_PAGE:
-        page = _decompress(page, codec, header[2])
+        page = _decompress(page, codec, size)
         encoding = header[5][2]
         if not is_optional:
-            return encoding, np.arange(number), page
+            return number, encoding, np.arange(number), page
         size = int.from_bytes(page[:4], "little")
-        return encoding, np.flatnonzero(_unpack(page[4 : 4 + size], 1, number)), page[4 + size :]
+        return number, encoding, np.flatnonzero(_unpack(page[4 : 4 + size], 1, number)), page[4 + size :]
     about = header[8]
     levels = about.get(5, 0) + about.get(6, 0)
     present = np.flatnonzero(_unpack(page[:levels], 1, number)) if levels else np.arange(number)
     values = page[levels:]
-    return about[4], present, _decompress(values, codec, header[2] - levels) if about.get(7, True) else values
+    return number, about[4], present, _decompress(values, codec, size - levels) if about.get(7, True) else values
 
 
 def _decode_page(
@@ -318,7 +353,7 @@ def _plain(page: bytes, kind: int, count: int) -> Numbers | list[bytes]:
 
 
 def _decompress(data: bytes, codec: int, size: int) -> bytes:
-    if not 0 <= size <= _MOST_PAGE:
+    if size < 0:
         raise ValueError(f"a page of {size} bytes")
     match codec:
         case 0:

@@ -32,18 +32,18 @@ from hyperslab.stores.reference_table import (
     read_versions,
 )
 
-_TABLE = re.compile(r"refs\.(0|[1-9][0-9]{0,17})\.parq")
-# As many chunks as NumPy counts.
-_MOST_CHUNKS = 2**62
-# Tables that are kept: of ten thousand rows each, which is what kerchunk writes, some 15 MB.
-_MOST_TABLES = 64
+# Rows of tables that are kept: 64 tables of ten thousand rows each, which is what kerchunk writes, take some 15 MB.
+_MOST_KEPT = 640_000
+# Rows of one table: a few bytes may claim any number of them. VirtualiZarr writes a hundred thousand.
+_MOST_ROWS = 1_000_000
+_TABLE = re.compile(r"refs\.(0|[1-9][0-9]*)\.parq")
 
 
 class _Record:
-    """One table, by its rows."""
+    """One table, by its rows, of which there are no more than ``most``."""
 
-    def __init__(self, data: bytes, url: str) -> None:
-        rows, columns = read_table(data, url)
+    def __init__(self, data: bytes, url: str, most: int) -> None:
+        rows, columns = read_table(data, url, most)
         self.codes = np.full(rows, -1, np.int64)
         self.names: list[str] = []
         self.offsets = self.sizes = np.zeros(rows, np.int64)
@@ -52,7 +52,10 @@ class _Record:
             values, codes = column.values, column.codes
             if name == "path" and codes is not None:
                 self.codes[column.rows] = codes
-                self.names = [bytes(value).decode() for value in values]
+                try:
+                    self.names = [bytes(value).decode() for value in values]
+                except UnicodeDecodeError as error:
+                    raise FormatError(f"a path is no text: {error}", url=url) from None
             elif name == "raw" and codes is not None:
                 self.raw = {
                     row: bytes(values[code]) for row, code in zip(column.rows.tolist(), codes.tolist(), strict=True)
@@ -93,21 +96,32 @@ class ParquetReferences(ReferenceTable):
         metadata, rows = document.get("metadata"), document.get("record_size")
         if not isinstance(metadata, dict) or type(rows) is not int or rows < 1:
             raise FormatError("no documents, or no number of rows", url=url, key=METADATA)
+        if rows > _MOST_ROWS:
+            remedy = f"write them anew, with record_size={_MOST_ROWS} or less"
+            raise FormatError(
+                f"tables of {rows} rows, more than are read at once", url=url, key=METADATA, remedy=remedy
+            )
         self._is_consolidated = "zarr_consolidated_format" in document
         self._documents: dict[str, Entry] = {key: each for key, each in metadata.items() if is_key(key)}
         self._rows = rows
+        self._most_tables = max(1, _MOST_KEPT // rows)
         self.targets = {}
         self.versions = read_versions(document.get(VERSIONS), url)
         self._records: OrderedDict[tuple[str, int], _Record | None] = OrderedDict()
         self._counts: dict[str, tuple[int, ...] | None] = {}
         self._lock = threading.Lock()
 
-    def _read(self, name: str) -> bytes | None:
-        """Return a file below the folder; None when it is missing. FormatError for one that is too large, or leads out
-        of the folder."""
+    def _confined(self, name: str) -> str:
+        """Return the real path of a file or folder below this one. FormatError for one that leads out of it."""
         place = os.path.realpath(os.path.join(self._path, name))
         if not place.startswith(os.path.join(self._path, "")):
             raise FormatError("a link leads out of the folder", url=self._url, key=name)
+        return place
+
+    def _read(self, name: str) -> bytes | None:
+        """Return a file below the folder; None when it is missing. FormatError for one that is too large, or leads out
+        of the folder."""
+        place = self._confined(name)
         try:
             if os.path.getsize(place) > self._limit:
                 remedy = "give storage_options={'limit': bytes} if you trust it"
@@ -158,35 +172,46 @@ class ParquetReferences(ReferenceTable):
                 return self._records[place]
         name = f"{array}/refs.{number}.parq"
         data = self._read(name)
-        record = None if data is None else _Record(data, f"{self._url}/{name}")
+        record = None if data is None else _Record(data, f"{self._url}/{name}", self._rows)
         with self._lock:
             self._records[place] = record
-            if len(self._records) > _MOST_TABLES:
+            if len(self._records) > self._most_tables:
                 self._records.popitem(last=False)
         return record
-
-    def _tables(self, array: str) -> list[int]:
-        """Return the numbers of the tables of an array that are there: a document may claim any number of chunks."""
-        try:
-            names = os.listdir(os.path.join(self._path, array))
-        except OSError:
-            return []
-        return sorted(int(found[1]) for found in map(_TABLE.fullmatch, names) if found is not None)
 
     def _chunks(self, array: str) -> Iterator[str]:
         """Yield the names of the chunks of an array that are stored."""
         counts = self._grid(array)
         total = 0 if counts is None else prod(counts)
-        if total > _MOST_CHUNKS:
-            raise FormatError(f"{total} chunks in an array", url=self._url, key=f"{array}/.zarray")
-        for number in self._tables(array) if total else ():
+        if counts is None or not total:
+            return
+        # Numbers of more than 64 bits are Python's.
+        kind = np.int64 if total < 2**63 else object
+        for number in self._tables(array, -(-total // self._rows)):
             record = self._record(array, number)
-            if record is not None and counts is not None:
-                numbers = np.array(record.stored(), np.int64) + number * self._rows
-                coords = np.unravel_index(numbers[numbers < total], counts) if counts else ()
-                yield from (
-                    map(".".join, zip(*(map(str, axis.tolist()) for axis in coords), strict=True)) if counts else "0"
-                )
+            if record is None:
+                continue
+            numbers = np.array(record.stored(), kind) + number * self._rows
+            numbers = numbers[numbers < total]
+            if not counts:
+                yield from ["0"] * len(numbers)
+                continue
+            axes = []
+            for count in reversed(counts):
+                axes.append(map(str, (numbers % count).tolist()))
+                numbers = numbers // count
+            yield from map(".".join, zip(*reversed(axes), strict=True))
+
+    def _tables(self, array: str, most: int) -> list[int]:
+        """Return the numbers of the tables that an array has, of which there can be so many."""
+        try:
+            names = os.listdir(self._confined(array))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise read_error(error, self._url, array) from error
+        found = (int(match[1]) for match in map(_TABLE.fullmatch, names) if match)
+        return sorted(number for number in found if number < most)
 
     def list(self, prefix: str) -> Iterator[str]:
         """Yield every key below ``prefix/``, sorted."""
