@@ -165,10 +165,10 @@ def _unpack(data: Any, width: int, count: int) -> Numbers:
             groups = min(header >> 1, -(-left // 8))  # of eight numbers
             stop = reader.at + groups * width
             bits = np.unpackbits(np.frombuffer(reader.data[reader.at : stop], np.uint8), bitorder="little")
-            bits = bits[: len(bits) - len(bits) % width if width else 0].reshape(-1, max(width, 1))
-            run = np.zeros(len(bits) if width else groups * 8, np.int64)
+            rows = bits[: len(bits) - len(bits) % width if width else 0].reshape(-1, max(width, 1))
+            run = np.zeros(len(rows) if width else groups * 8, np.int64)
             for bit in range(width):
-                run |= bits[:, bit].astype(np.int64) << bit
+                run |= rows[:, bit].astype(np.int64) << bit
         else:
             stop = reader.at + size
             value = int.from_bytes(reader.data[reader.at : stop], "little")
