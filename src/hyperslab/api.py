@@ -63,7 +63,7 @@ def open(
     check_mode(mode)
     where = Location.of(url, storage_options)
     # A look at the place that was named, which costs no call where it is none.
-    if mode == "r" and where.path is not None and ("*" in where.path or "?" in where.path or "[" in where.path):
+    if mode in ("r", "r+") and where.path is not None and ("*" in where.path or "?" in where.path or "[" in where.path):
         where = Location.matching(url, storage_options)
     where = where if at is None else locate_version(where, at)
     choice = choose_format(where, mode, format)

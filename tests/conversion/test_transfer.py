@@ -208,6 +208,52 @@ def test_a_target_that_changes_what_it_stores(tmp_path: Path) -> None:
         hs.copy(tmp_path / "a.zarr", _Forgetful())
 
 
+def test_a_folder_of_datasets_is_left_alone(tmp_path: Path, s3: S3) -> None:
+    """It is no dataset by itself, though one could be opened there."""
+    make(tmp_path / "a.zarr")
+    make(tmp_path / "archive" / "b.zarr")
+    (tmp_path / "archive" / "README.txt").write_text("mine")
+    before = files(tmp_path / "archive")
+    for deed in (
+        lambda: hs.sync(tmp_path / "a.zarr", tmp_path / "archive"),
+        lambda: hs.copy(tmp_path / "a.zarr", tmp_path / "archive", overwrite=True),
+        lambda: hs.convert(tmp_path / "a.zarr", tmp_path / "archive", "zarr3", overwrite=True),
+        lambda: hs.create(tmp_path / "archive", overwrite=True),
+    ):
+        with pytest.raises(FormatError, match="a folder that holds some"):
+            deed()
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "text.txt").write_text("mine")
+    with pytest.raises(FormatError):
+        hs.convert(tmp_path / "a.zarr", tmp_path / "thesis", "zarr3", overwrite=True)
+    assert (files(tmp_path / "archive"), files(tmp_path / "thesis")) == (before, {"text.txt": b"mine"})
+    bucket = f"s3://{s3.bucket()}"
+    hs.copy(tmp_path / "a.zarr", f"{bucket}/one.zarr", storage_options=(None, s3.options))
+    with pytest.raises(FormatError):
+        hs.sync(tmp_path / "a.zarr", bucket, storage_options=(None, s3.options))
+    assert np.array_equal(cells(f"{bucket}/one.zarr", storage_options=s3.options), cells(tmp_path / "a.zarr"))
+
+
+def test_a_file_and_a_folder_do_not_hide_each_other(tmp_path: Path, s3: S3) -> None:
+    make(tmp_path / "a.zarr")
+    make(tmp_path / "a.nc")
+    url = f"s3://{s3.bucket()}"
+    hs.copy(tmp_path / "a.zarr", f"{url}/z", storage_options=(None, s3.options))
+    hs.copy(tmp_path / "a.nc", f"{url}/n", storage_options=(None, s3.options))
+    with pytest.raises(Invalid, match="an object"):
+        hs.sync(tmp_path / "a.zarr", f"{url}/n", storage_options=(None, s3.options))
+    with pytest.raises(Invalid, match="one file"):
+        hs.sync(tmp_path / "a.nc", f"{url}/z", storage_options=(None, s3.options))
+
+
+def test_references_are_copied_as_they_are(tmp_path: Path) -> None:
+    make(tmp_path / "a.nc")
+    hs.virtual(tmp_path / "a.nc", tmp_path / "v.json", relative=False)
+    hs.copy(tmp_path / "v.json", tmp_path / "w.json")
+    assert (tmp_path / "v.json").read_bytes() == (tmp_path / "w.json").read_bytes()
+    assert np.array_equal(cells(tmp_path / "w.json"), cells(tmp_path / "a.nc"))
+
+
 class _Encrypting(ObjectStore):
     """A bucket whose ETags look like an MD5 and are none, as those of encrypted objects do."""
 

@@ -38,7 +38,7 @@ from hyperslab.conversion.verify import verify_target
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats import SCHEMES, format_for_new, get_format
 from hyperslab.formats.base import Format, Moment
-from hyperslab.formats.opening import check_room, locate_version, refuse_moment
+from hyperslab.formats.opening import check_replaceable, check_room, is_occupied, locate_version, refuse_moment
 from hyperslab.group import Group
 from hyperslab.model.amounts import parse_size
 from hyperslab.model.paths import split
@@ -180,6 +180,8 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
             client = stack.enter_context(client_of(scheduler))
         can_resume = plan.keyed and request.target.scheme != "zip" and not request.target.keeps_versions
         stack.enter_context(_log_resume_hint(request, resumable=can_resume))
+        if request.overwrite and is_occupied(request.target):
+            check_replaceable(request.target)
         # Staging closes before the source does: the target is verified, put in its place, then all is let go.
         message = request.message or f"convert {request.source.name}"
         staged = stack.enter_context(

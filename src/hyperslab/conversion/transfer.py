@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import md5
 from typing import Literal
@@ -27,9 +27,9 @@ from hyperslab.chunks.pool import each_if_many
 from hyperslab.chunks.progress import Progress, ProgressCallback, reporting
 from hyperslab.errors import AlreadyExists, Conflict, CorruptChunk, Invalid, StorageError, Unsupported
 from hyperslab.formats import SCHEMES
-from hyperslab.formats.opening import check_room, choose_format, is_occupied
+from hyperslab.formats.opening import check_replaceable, check_room, choose_format, has_keys, is_occupied
 from hyperslab.model.amounts import counted, size_text
-from hyperslab.stores.base import Buffer, Stamp, Store
+from hyperslab.stores.base import Buffer, Stamp, Store, Unversioned
 from hyperslab.stores.endpoints import Options, two_sides
 from hyperslab.stores.files import read_error
 from hyperslab.stores.location import Location
@@ -101,7 +101,7 @@ def copy(
     _check_places(source, target)
     if not overwrite and is_occupied(target):
         raise AlreadyExists(
-            "the target is there", url=target.url, remedy="give overwrite=True (--overwrite), or use sync"
+            "the target is there", url=target.url, remedy="name another place, or give overwrite=True (--overwrite)"
         )
     return _transfer(source, target, progress, title="copying")
 
@@ -197,6 +197,7 @@ def _check_places(source: Location, target: Location) -> None:
 def _check_target(target: Location, source: Location | None) -> None:
     """Raise FormatError unless what has other objects than the source is a dataset, so that what is removed belongs to
     nothing else; Invalid for one of another format than ``source``, if that is given."""
+    check_replaceable(target)
     there, *here = (choose_format(where, "r", None)[0].name for where in (target, source) if where is not None)
     if here and here != [there]:
         remedy = "name another target, or copy with overwrite=True (--overwrite)"
@@ -212,6 +213,8 @@ def _lies_in(one: Location, other: Location) -> bool:
 
 
 def _open_source(where: Location) -> _Side:
+    if where.scheme == "reference":  # the references, and not what they lead to
+        where = replace(where, scheme="file", target=where.path)
     above = where.above()
     if above is not None and (where.is_file() or where.remote_file() is not None):
         return _Side(above.store(read_only=True), where.name)
@@ -225,11 +228,14 @@ def _open_target(where: Location, name: str | None, *, read_only: bool) -> _Side
         check_room(where)
         if where.is_file():
             raise Invalid("the target is a file", url=where.url, remedy="name a folder, an archive or a bucket")
+        if where.remote_file() is not None:
+            raise Invalid("the target is an object", url=where.url, remedy="name another place, or remove it")
         if read_only and not is_occupied(where):
             return _Side(_Nothing(where.url), None)
         return _Side(where.store(read_only=read_only, create=True), None)
     above = where.above()
-    if above is None or (where.is_dir() and where.scheme == "file"):
+    is_folder = has_keys(where.store(read_only=True)) if where.path is None else os.path.isdir(where.path)
+    if above is None or is_folder:
         raise Invalid("the source is one file", url=where.url, remedy=f"name a file, such as {where.url}/{name}")
     return _Side(above.store(read_only=read_only, create=not read_only), where.name)
 
@@ -344,7 +350,8 @@ class _Transfer:
     def look_again(self) -> bool:
         """Look at the source once more; return True if something is to be sent again."""
         before, self.objects = self.objects, self._here.scan()
-        self.differing = sorted((key for key, found in self.objects.items() if before.get(key) != found), key=_order)
+        changed = (key for key, found in self.objects.items() if not _is_same(before.get(key), found))
+        self.differing = sorted(changed, key=_order)
         gone = [self._name_there(key) for key in before.keys() - self.objects.keys()]
         self.surplus = sorted({*self.surplus, *gone} - {self._name_there(key) for key in self.objects})
         return bool(self.differing)
@@ -383,6 +390,11 @@ class _Transfer:
             return
         for key in self.surplus:
             delete(key)
+
+
+def _is_same(before: tuple[Stamp, int] | None, now: tuple[Stamp, int]) -> bool:
+    """Return True for one version of an object; where its store tells none, for one size."""
+    return before == now or (before is not None and isinstance(now[0], Unversioned) and before[1] == now[1])
 
 
 def _order(key: str) -> tuple[bool, int]:

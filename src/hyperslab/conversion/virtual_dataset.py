@@ -45,6 +45,7 @@ from hyperslab.formats import get_format
 from hyperslab.formats.base import Writer
 from hyperslab.formats.codec_kinds import ARRAY
 from hyperslab.formats.join.locations import NO_PLACE, VIRTUAL_REMEDY
+from hyperslab.formats.opening import check_replaceable, is_occupied
 from hyperslab.formats.single_array.coordinates import CoordinateCells
 from hyperslab.model.amounts import counted, size_text
 from hyperslab.model.cells import same_type
@@ -127,6 +128,8 @@ def virtual(
     require_disjoint(source, place)
     if chosen != "icechunk":
         refuse_taken(require_path(place), overwrite)
+        if is_occupied(place):
+            check_replaceable(place)
     if isinstance(source.target, Several) and len(source.target.places) == 1:
         source = source.target.places[0]
     total = len(source.target.places) if isinstance(source.target, Several) else 1

@@ -415,6 +415,10 @@ class Format(ABC):
     def sniff(self, probe: Probe) -> bool:
         """Return True where the place holds this format; each key is read at most once for all formats."""
 
+    def is_bare(self, probe: Probe) -> bool:
+        """Return True where a place that :meth:`sniff` recognises is none by itself: there are only nodes below it."""
+        return False
+
     @abstractmethod
     def open(self, where: Location, mode: Mode, *args: Any, **options: Any) -> Reader:
         """Open or make (modes ``w``, ``x``) a dataset; no format gets the mode ``a``.

@@ -20,7 +20,7 @@ from dataclasses import fields
 from typing import Literal
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import Invalid, NotFound, ReadOnly, SchemaError, Unsupported
+from hyperslab.errors import FormatError, Invalid, NotFound, ReadOnly, SchemaError, Unsupported
 from hyperslab.formats import SCHEMES, detect, format_for_new, get_format, names
 from hyperslab.formats.base import Format, Mode, Moment
 from hyperslab.formats.signatures import (
@@ -73,8 +73,8 @@ def choose_format(where: Location, mode: UserMode, name: str | None) -> FormatCh
         check_room(where)
     if mode == "x" and occupied:
         raise already_exists(where.url)
-    if occupied and not is_unfinished(where):
-        detect_format(Probe(where))  # raises for what is no dataset
+    if occupied:
+        check_replaceable(where)
     return get_format(name or format_for_new(where.url)), ("w" if occupied or mode == "w" else "x"), Probe(where)
 
 
@@ -165,9 +165,20 @@ def check_free(where: Location, *, overwrite: bool) -> None:
     if is_occupied(where):
         if not overwrite:
             raise already_exists(where.url)
-        detect_format(Probe(where))
+        check_replaceable(where)
     else:
         check_room(where)
+
+
+def check_replaceable(where: Location) -> None:
+    """Raise FormatError for a folder or bucket that an overwrite would empty, and that is no dataset: it may hold
+    anything, other datasets too. What one file is, is what its name says."""
+    if where.is_file() or is_unfinished(where):
+        return
+    probe = Probe(where)
+    if detect_format(probe).is_bare(probe):
+        remedy = "name one of them, or another place; a folder that is to go is removed by hand"
+        raise FormatError("this is no dataset, but a folder that holds some", url=where.url, remedy=remedy)
 
 
 def check_room(where: Location) -> None:

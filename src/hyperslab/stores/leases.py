@@ -105,7 +105,7 @@ class Lease:
         self._arm()
 
     def _write(self, expected: Stamp | None) -> bool:
-        """Write the object; return True if it is ours then. A request that was repeated may find what it has written."""
+        """Write the object; return True if it is ours then. A request that is repeated may find what it has written."""
         value = f"{self._name} {self._beats}".encode()
         self._beats += 1
         began = time.monotonic()

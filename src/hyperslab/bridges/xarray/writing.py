@@ -417,6 +417,7 @@ def _own_chunks(variable: xr.Variable, how_encoded: Mapping[str, Any]) -> Any:
 
 
 def read_existing(group: Group) -> xr.Dataset:
+    """Return the Dataset that is stored, as it is now: others may have changed it since the group was opened."""
     group._session.refresh(group.path)
     for _, array in group.arrays():
         array.refresh()

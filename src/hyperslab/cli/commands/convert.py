@@ -50,6 +50,12 @@ from hyperslab.model.cells import Values
 @click.option("--codec", help="For instance zstd:5, blosc:lz4:5, gzip, default or none; else as the source has it.")
 @selection_option
 @click.option("--along", multiple=True, metavar="DIM", help="Join the datasets that SRC matches ('*.nc') along DIM.")
+@click.option(
+    "--packing",
+    type=click.Choice(["same", "decoded"]),
+    default="same",
+    help="Of joined datasets that pack cells differently: an error (same), or the floats that they mean.",
+)
 @click.option("--verify", is_flag=True, help="Read the target anew and compare every cell and attribute.")
 @click.option("--overwrite", is_flag=True, help="Replace the target, once the new one is complete.")
 @click.option("--allow-loss", is_flag=True, help="Convert what the target can hold, leave out the rest.")

@@ -68,5 +68,9 @@ class Zarr3Format(ZarrFormat):
             return False
         return holds_nodes(probe.store, "", (NAME,))
 
+    def is_bare(self, probe: Probe) -> bool:
+        """Return True where the root has no ``zarr.json``."""
+        return probe.get(NAME) is None
+
 
 FORMAT = Zarr3Format()
