@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema
 from hyperslab.database.typed_conditions import parse_conditions
 from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.model.conditions import split_conditions
+from hyperslab.formats.conditions import split_conditions
 
 
 @pytest.mark.parametrize(

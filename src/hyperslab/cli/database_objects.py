@@ -8,7 +8,7 @@ from typing import Any
 
 from hyperslab.errors import HyperslabError, Invalid, Problem, Unsupported
 from hyperslab.formats import SCHEMES
-from hyperslab.model.conditions import Where, parse_texts
+from hyperslab.formats.conditions import Where, parse_texts
 from hyperslab.stores.location import Location
 
 

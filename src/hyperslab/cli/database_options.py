@@ -11,7 +11,7 @@ from hyperslab.cli.arguments import storage_option
 from hyperslab.cli.exit_codes import verbosity_options
 from hyperslab.cli.output import json_option
 from hyperslab.errors import Invalid
-from hyperslab.model.conditions import OR, split_conditions
+from hyperslab.formats.conditions import OR, split_conditions
 
 
 def _attributes(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> list[str]:

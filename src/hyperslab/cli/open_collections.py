@@ -10,7 +10,7 @@ from hyperslab.cli.output import print_remark
 from hyperslab.database import Array, Client, Collection
 from hyperslab.database.typed_conditions import parse_conditions
 from hyperslab.errors import CollectionNotFound, HyperslabError, Invalid, NodeNotFound
-from hyperslab.model.conditions import is_condition
+from hyperslab.formats.conditions import is_condition
 from hyperslab.model.guessing import meant
 from hyperslab.stores.location import Location
 

@@ -5,7 +5,7 @@ from hyperslab.database.client import Client
 from hyperslab.database.collection import Collection
 from hyperslab.database.dimensions import Dimension, TimeDimension
 from hyperslab.database.queries import FilteredManager
-from hyperslab.model.conditions import AnyOf, Like, Not, Prefix
+from hyperslab.formats.conditions import AnyOf, Like, Not, Prefix
 from hyperslab.model.schemas import (
     ArraySchema,
     AttributeSchema,

@@ -17,8 +17,8 @@ import numpy as np
 
 from hyperslab.errors import SchemaError
 from hyperslab.formats.collections.ranks import KNOWN, NAN, Rank, ranker
+from hyperslab.formats.conditions import AnyOf, Like, Not, Prefix
 from hyperslab.model.amounts import is_whole_number
-from hyperslab.model.conditions import AnyOf, Like, Not, Prefix
 from hyperslab.model.guessing import meant
 from hyperslab.model.schemas import AnyArraySchema, AttributeSchema, Record
 from hyperslab.model.schemas.arrays import canonical_value, check_sought

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from hyperslab.database.collection import Collection
 from hyperslab.errors import Invalid
-from hyperslab.model.conditions import ValueKind, Where, json_value, parse_texts
+from hyperslab.formats.conditions import ValueKind, Where, json_value, parse_texts
 from hyperslab.model.guessing import meant
 from hyperslab.model.schemas import AttributeSchema
 from hyperslab.model.schemas.attributes import type_name
@@ -15,7 +15,7 @@ _NUMBERS = {int: int, float: float, complex: complex}
 
 
 def parse_conditions(collection: Collection, texts: Iterable[str]) -> Where:
-    """Return what a query asks of attributes, as :func:`~hyperslab.model.conditions.parse_texts` parses it. Invalid."""
+    """Return what a query asks of attributes, as :func:`.formats.conditions.parse_texts` parses it. Invalid."""
     known = {attribute.name: attribute for attribute in collection.schema.attributes}
 
     def value_of(name: str, text: str, kind: ValueKind) -> object:

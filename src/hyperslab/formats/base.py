@@ -227,7 +227,7 @@ class Reader(ABC):
         """Return what is known of the datasets that :meth:`some_names` names, without opening them, from ``start`` on,
         each with its ``name`` and ``attributes``.
 
-        ``conditions`` upon attributes, as :func:`hyperslab.model.conditions.parse_texts` parses them; ``name`` is that
+        ``conditions`` upon attributes, as :func:`.conditions.parse_texts` parses them; ``name`` is that
         of the dataset. ``order``: by what they are sorted, the largest first with ``-`` before it. Invalid for an order
         that the format has not.
         """

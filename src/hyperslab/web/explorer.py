@@ -20,8 +20,8 @@ from starlette.routing import Route
 
 from hyperslab.array import Array
 from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.formats.conditions import split_conditions
 from hyperslab.group import Group
-from hyperslab.model.conditions import split_conditions
 from hyperslab.model.spec import ArraySpec
 from hyperslab.web.answers import PlainJson, error_answer
 from hyperslab.web.axes import parse_number

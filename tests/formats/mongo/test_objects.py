@@ -14,11 +14,11 @@ from pymongo import MongoClient
 from pymongo.database import Database
 
 from hyperslab.errors import AlreadyExists, Conflict, Invalid, NotFound, WrongType
+from hyperslab.formats.conditions import AnyOf, Like, Not, Prefix
 from hyperslab.formats.mongo import objects, search
 from hyperslab.formats.mongo.chunk_documents import DerivedIds
 from hyperslab.formats.mongo.completeness import is_complete
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
-from hyperslab.model.conditions import AnyOf, Like, Not, Prefix
 from servers.mongo import Mongo
 
 

@@ -16,7 +16,7 @@ from hyperslab.cli.output import echo_rows, format_columns, print_json, print_re
 from hyperslab.database import AttributeSchema
 from hyperslab.database.typed_conditions import parse_conditions, parse_value
 from hyperslab.errors import Invalid
-from hyperslab.model.conditions import is_condition
+from hyperslab.formats.conditions import is_condition
 from hyperslab.model.schemas.attributes import type_of
 
 

@@ -14,6 +14,7 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound
 from hyperslab.formats.base import Reader
+from hyperslab.formats.conditions import OR, parse_texts
 from hyperslab.formats.format_errors import node_not_found
 from hyperslab.formats.mongo import objects, rules, search
 from hyperslab.formats.mongo.bson_values import Collections, Document, DocumentCollection
@@ -34,7 +35,6 @@ from hyperslab.formats.mongo.to_spec import (
     variable_extension,
 )
 from hyperslab.formats.rules import Finding
-from hyperslab.model.conditions import OR, parse_texts
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 

@@ -24,6 +24,7 @@ from bson import ObjectId
 from bson.errors import BSONError
 
 from hyperslab.errors import HyperslabError, Invalid, NotFound, WrongType
+from hyperslab.formats.conditions import AnyOf, Like, Not, Prefix, ValueKind, json_value
 from hyperslab.formats.mongo.bson_values import (
     Document,
     DocumentCollection,
@@ -39,7 +40,6 @@ from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.indexes import BINARY, is_plain_word
 from hyperslab.formats.mongo.objects import find_replaced, replacement_chain
 from hyperslab.formats.mongo.server import server_time
-from hyperslab.model.conditions import AnyOf, Like, Not, Prefix, ValueKind, json_value
 from hyperslab.model.guessing import values_of_text
 
 _RANGED = ((int, float), (str,), (datetime,), (bytes,))
@@ -60,7 +60,7 @@ class Criterion:
 
     @classmethod
     def of(cls, wanted: object, what: str) -> Criterion:
-        """Return the criterion for a value: a slice is a range, a set or AnyOf a choice, as :mod:`.model.conditions`
+        """Return the criterion for a value: a slice is a range, a set or AnyOf a choice, as :mod:`.conditions`
         has the rest; a list is a value. Invalid for what no document can hold.
         """
         match wanted:
