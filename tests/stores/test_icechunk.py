@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,9 +25,19 @@ import zarr
 from zarr.core.sync import sync
 
 import hyperslab as hs
-from hyperslab.errors import AlreadyExists, Conflict, FormatError, Invalid, NotFound, ReadOnly, Unsupported
-from hyperslab.stores.icechunk import RepositoryStore, describe_changes, node_of_key
+from hyperslab.errors import (
+    AlreadyExists,
+    Conflict,
+    FormatError,
+    Invalid,
+    NotFound,
+    ReadOnly,
+    StorageError,
+    Unsupported,
+)
+from hyperslab.stores.icechunk import RepositoryStore
 from hyperslab.stores.location import Location
+from hyperslab.stores.repository_keys import describe_changes, node_of_key
 from servers.s3 import S3
 
 Place = dict[str, Any]
@@ -449,6 +460,61 @@ def test_stamps(store: RepositoryStore) -> None:
     assert store.stamp("g/a/c/0") not in (before, changed, None)
     store.delete("g/a/c/0")
     assert store.stamp("g/a/c/0") is None
+
+
+def test_what_another_process_changed_has_another_stamp(tmp_path: Path) -> None:
+    """An array that has the old cells in memory reads the new ones, once they were merged."""
+    with hs.commit(f"icechunk+file://{tmp_path}/r", "begin") as root:
+        array = root.create_array("a", data=np.ones(40), chunks=(10,))
+        assert array[0] == 1
+        store = array._session.reader.store
+        stamp = store.stamp("a/c/3")
+        other = store.share().open()
+        with hs.open_group(other, "r+") as there:
+            there["a"][...] = 2
+        store.merge([other.changes()])
+        assert store.stamp("a/c/3") not in (stamp, None)
+        assert array[0] == root["a"][0] == 2
+
+
+def test_writes_beyond_those_that_are_remembered(store: RepositoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hyperslab.stores.icechunk._MOST_KNOWN", 2)
+    stamps = set()
+    with store.transaction(shared=True):
+        for number in range(12):
+            store.put(f"g/a/c/{number % 4}", bytes([number]) * 1024)
+            assert store.stamp(f"g/a/c/{number % 4}") not in stamps
+            stamps.update(store.stamp(f"g/a/c/{chunk}") for chunk in range(4))
+            assert max(len(store._known), len(store._written)) <= 4
+    assert hs.history(store.url)[0].message == "write /g/a, 4 chunks"
+
+
+def test_parts_of_what_failed_fail(store: RepositoryStore) -> None:
+    """A thread that writes while the transaction fails, which another one began, gets an error, and nothing of it is
+    there; nobody waits for ever."""
+    begun, failing = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with store.transaction():
+            store.put("g/a/c/0", bytes(1024))
+            begun.set()
+            failing.wait()
+            while True:
+                store.put("g/a/c/0", bytes(1024))
+
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(KeyError), store.transaction(shared=True):
+            part = pool.submit(write)
+            begun.wait()
+            failing.set()
+            raise KeyError
+        with pytest.raises(StorageError, match="the commit that this is a part of has failed"):
+            part.result()
+    assert store.get("g/a/c/0") == bytes(np.arange(1024, dtype="u1"))
+    with store.transaction(0):
+        store.put("g/a/c/1", bytes(1024))
+    assert [each.message for each in hs.history(store.url)][:2] == ["write /g/a, 1 chunk", "begin"]
+    assert store.get("g/a/c/0") == bytes(np.arange(1024, dtype="u1"))
 
 
 def test_a_write_by_one_thread_waits_for_another(store: RepositoryStore) -> None:

@@ -179,7 +179,8 @@ def write_repository(
 ) -> int:
     """Commit the values and the virtual chunks to a repository of icechunk, which is made where there is none; return
     how many files they lead to. AlreadyExists for one with a dataset, unless it is to be replaced."""
-    from hyperslab.stores.icechunk import DOCUMENT, RepositoryStore
+    from hyperslab.stores.icechunk import RepositoryStore
+    from hyperslab.stores.repository_keys import DOCUMENT
     from hyperslab.stores.virtual_chunks import add_containers, checksum_of, find_prefixes, location_of
 
     used = {file for array in references.arrays for file in _used_files(array.locations)}

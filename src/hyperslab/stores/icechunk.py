@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import re
 from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hyperslab.errors import Conflict, FormatError, Invalid, StorageError, Unsupported
 from hyperslab.stores import counting
@@ -35,35 +32,21 @@ from hyperslab.stores.repositories import (
     reason,
     translate_errors,
 )
+from hyperslab.stores.repository_keys import CHUNK, DOCUMENT, describe_changes, find_written, is_scalar, node_of_key
 from hyperslab.stores.requests import IN_FLIGHT
 from hyperslab.stores.turns import ChunkLocks, TransactionTurn
 
 if TYPE_CHECKING:
-    from icechunk import Session
+    from icechunk import ForkSession, Session
 
 Result = TypeVar("Result")
 
-DOCUMENT = "zarr.json"
-# Keys of Zarr v3, which are all that a repository has: documents, and chunks by the default rule for their keys.
-_CHUNK = re.compile(r"(?:(?P<node>.+)/)?(?P<tail>c(?:/(?:0|[1-9][0-9]*))*)")
 # Bytes that are on their way to icechunk at once, where a writer has many chunks: each is copied for it.
 _BYTES_IN_FLIGHT = 64 << 20
-# Keys of which it is remembered that they have values: a bound on memory alone.
+# Keys of which it is remembered that they have values, and those of which, what wrote them: a bound on memory alone.
 _MOST_KNOWN = 100_000
 # Times that a commit is tried again because another writer was faster, where what they changed does not clash.
 _MOST_REBASES = 100
-# Names of nodes in a message that the store makes itself.
-_MOST_NAMES = 4
-
-
-def node_of_key(key: str) -> str | None:
-    """Return the node whose document or chunk has this key; None for a key that no repository has."""
-    if key == DOCUMENT:
-        return ""
-    if key.endswith(f"/{DOCUMENT}"):
-        return key[: -len(DOCUMENT) - 1]
-    chunk = _CHUNK.fullmatch(key)
-    return None if chunk is None else chunk["node"] or ""
 
 
 class RepositoryStore(ProcessStore):
@@ -115,13 +98,15 @@ class RepositoryStore(ProcessStore):
 
     def _use_store(self, session: Session) -> None:
         """Read and write in a session: that of the store, or a fork of it."""
-        self._fork: Any = session
-        self._has_merged = False
+        self._fork = session
+        self._knows_writes = True
         self._store = session.store
         self._snapshot = str(session.snapshot_id)
         self._known: set[str] = set()
         self._written: dict[str, int] = {}
-        """By key: which of all writes put or removed it since the session began."""
+        """By key: which of all writes put or removed it since the session began, or since all keys were changed."""
+        self._least_written = 0
+        """The write that any other key counts as changed by; 0: by none."""
         self._gone: set[str] = set()
         """Nodes whose documents were removed since, and not put again."""
 
@@ -160,11 +145,14 @@ class RepositoryStore(ProcessStore):
 
     def _note(self, values: Mapping[str, bytes | None]) -> None:
         """Remember which keys have values."""
-        if len(self._known) > _MOST_KNOWN:
-            self._known.clear()
-        self._known.update(key for key, value in values.items() if value is not None)
+        self._remember(key for key, value in values.items() if value is not None)
         if counting.traces:
             counting.count(len(values), read=sum(len(value) for value in values.values() if value is not None))
+
+    def _remember(self, keys: Iterable[str]) -> None:
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        self._known.update(keys)
 
     def get(self, key: str) -> bytes | None:
         """Return the whole value, or None."""
@@ -226,7 +214,7 @@ class RepositoryStore(ProcessStore):
             if node_of_key(check_key(key)) is None or not self._run(self._exists(key), key):
                 return None
             self._known.add(key)
-        return self._snapshot, self._written.get(key, 0)
+        return self._snapshot, self._written.get(key, self._least_written)
 
     # -- names ------------------------------------------------------------------------------------------------------
 
@@ -248,14 +236,14 @@ class RepositoryStore(ProcessStore):
             return split_names(self.list(prefix), prefix)
         names = self._run(_collect(self._store.list_dir(prefix)), prefix or None, "list")
         document = self.get(f"{below(prefix)}{DOCUMENT}") if not names or "c" in names else None
-        keys = [name for name in names if name == DOCUMENT or (name == "c" and _is_scalar(document))]
+        keys = [name for name in names if name == DOCUMENT or (name == "c" and is_scalar(document))]
         return sorted(keys), sorted({*names}.difference(keys))
 
     def _node_above(self, prefix: str) -> tuple[str | None, bool]:
         """Return the node at a prefix, or the array among whose chunks it is (then True); None where neither is."""
         if not prefix or self.stamp(f"{prefix}/{DOCUMENT}") is not None:
             return prefix, False
-        chunk = _CHUNK.fullmatch(prefix)
+        chunk = CHUNK.fullmatch(prefix)
         node = None if chunk is None else chunk["node"] or ""
         if node is not None and self.stamp(f"{below(node)}{DOCUMENT}") is not None:
             return node, True
@@ -291,10 +279,9 @@ class RepositoryStore(ProcessStore):
             await asyncio.gather(*(self._store.set(key, buffer(value)) for key, value in values.items()))
 
         self._run(store(), next(iter(values)), "write")
-        number = next(self._counter)
-        self._written.update(dict.fromkeys(values, number))
+        self._change(values)
         self._gone.difference_update(map(node_of_key, values))
-        self._known.update(values)
+        self._remember(values)
         if counting.traces:
             counting.count(len(values), written=sum(map(len, values.values())))
 
@@ -324,13 +311,23 @@ class RepositoryStore(ProcessStore):
                     self._run(self._store.delete(key), key, "remove")
             self._forget(gone)
 
-    def _forget(self, keys: Iterable[str]) -> None:
-        number = next(self._counter)
-        for key in keys:
-            self._known.discard(key)
-            self._written[key] = number
-            if key.endswith(DOCUMENT):
-                self._gone.add(node_of_key(key) or "")
+    def _forget(self, keys: Collection[str]) -> None:
+        self._change(keys)
+        self._known.difference_update(keys)
+        self._gone.update(node_of_key(key) or "" for key in keys if key.endswith(DOCUMENT))
+
+    def _change(self, keys: Collection[str]) -> None:
+        """Give keys that were put or removed a new stamp."""
+        if len(self._written) > _MOST_KNOWN:
+            self._change_all()
+        self._written.update(dict.fromkeys(keys, next(self._counter)))
+
+    def _change_all(self) -> None:
+        """Give every key a new stamp, where it is not known which ones were changed, or too many to remember."""
+        self._knows_writes = False
+        self._least_written = next(self._counter)
+        self._written.clear()
+        self._known.clear()
 
     def refer(self, node: str, chunks: Iterable[tuple[Sequence[int], str, int, int, str | datetime | None]]) -> None:
         """Have chunks of an array lie in other files: for each its coordinates, the URL of the file, the first byte,
@@ -347,8 +344,7 @@ class RepositoryStore(ProcessStore):
             if refused:
                 message = f"{len(refused)} chunks lie where the repository names no place of virtual chunks"
                 raise Invalid(message, url=self._url, node=node, remedy="name the place when the repository is made")
-            self._written[f"{below(node)}c"] = next(self._counter)
-            self._known.clear()
+            self._change_all()
 
     # -- transactions -----------------------------------------------------------------------------------------------
 
@@ -356,8 +352,15 @@ class RepositoryStore(ProcessStore):
     def _own_transaction(self) -> Iterator[None]:
         """Run the block in the transaction that runs, be it of another thread: the threads of one write are such. Else
         in one of its own."""
-        if self._turn.owner is not None:
-            yield
+        try:
+            is_part = self._turn.join()
+        except StorageError as error:
+            raise error.locate(url=self._url) from None
+        if is_part:
+            try:
+                yield
+            finally:
+                self._turn.leave()
             return
         with self.transaction():
             yield
@@ -373,7 +376,7 @@ class RepositoryStore(ProcessStore):
         self._require_writable()
         try:
             begins = self._turn.take(shared, timeout)
-        except Conflict as error:
+        except (Conflict, StorageError) as error:
             raise error.locate(url=self._url) from None
         if not begins:
             try:
@@ -396,7 +399,11 @@ class RepositoryStore(ProcessStore):
                         stack.enter_context(self._place.exclusive(timeout))
                     self._commit()
                 except BaseException:
-                    self._begin()
+                    try:
+                        self._turn.fail()
+                    finally:
+                        self._begin()
+                        self._least_written = next(self._counter)  # who read meanwhile has cells of what failed
                     raise
         finally:
             self._message = self._metadata = None
@@ -420,11 +427,10 @@ class RepositoryStore(ProcessStore):
         with translate_errors(self._url, doing="commit"):
             written: Iterable[str] = self._written
             gone = self._gone
-            if self._has_merged and not message:  # shares have not told what they wrote
-                chunks = self._fork.status().updated_chunks
-                written = [f"{path.strip('/')}/c/{number}" for path in chunks for number in range(len(chunks[path]))]
+            if not self._knows_writes and not message:
+                written = find_written(self._fork.status())
             if self._fork is not self._session:
-                self._session.merge(self._fork)
+                self._session.merge(cast("ForkSession", self._fork))
             if not self._session.has_uncommitted_changes:
                 self._begin()
                 return
@@ -474,8 +480,7 @@ class RepositoryStore(ProcessStore):
         with translate_errors(self._url, doing="merge"):
             for each in changes:
                 self._fork.merge(pickle.loads(each))
-        self._has_merged = True
-        self._known.clear()
+        self._change_all()
 
     def _clash(self, error: Any) -> Conflict:
         """Return the error for changes that clash with those of another writer, which names the nodes."""
@@ -535,12 +540,6 @@ class _ShareStore(RepositoryStore):
             return pickle.dumps(self._fork)
 
 
-def _is_scalar(document: bytes | None) -> bool:
-    """Return True for the document of an array without dimensions, whose only chunk has no folder."""
-    found = {} if document is None else msgspec.json.decode(document)
-    return isinstance(found, dict) and found.get("shape") == []
-
-
 def _checksum(version: str | datetime | None) -> tuple[str | None, datetime | None]:
     return (version, None) if isinstance(version, str) else (None, version)
 
@@ -549,30 +548,4 @@ async def _collect(names: Any) -> list[str]:
     return [name async for name in names]
 
 
-def describe_changes(keys: Iterable[str], gone: Collection[str] = ()) -> str:
-    """Return in words what was changed: the nodes that have documents or chunks of these keys, or those ``gone``."""
-    chunks: dict[str, int] = {}
-    documents: dict[str, None] = {}
-    for key in keys:
-        node = node_of_key(key) or ""
-        if node in gone:
-            continue
-        if key.endswith(DOCUMENT):
-            documents[node] = None
-        else:
-            chunks[node] = chunks.get(node, 0) + 1
-    if not chunks:
-        return f"change {_name_nodes(documents)}" if documents else f"remove {_name_nodes(sorted(gone))}"
-    if len(chunks) == 1:
-        ((node, number),) = chunks.items()
-        return f"write {_name_nodes([node])}, {number} chunk{'s' if number > 1 else ''}"
-    return f"write {_name_nodes(chunks)}"
-
-
-def _name_nodes(nodes: Iterable[str]) -> str:
-    names = [f"/{node}" for node in nodes]
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
-
-
-__all__ = ["RepositoryStore", "describe_changes", "node_of_key"]
+__all__ = ["RepositoryStore"]
