@@ -69,9 +69,11 @@ def convert(source: Path, url: str, s3: S3, **options: Any) -> None:
 
 
 def changes(source: Path, s3: S3, proxy: Proxy, **options: Any) -> int:
-    """How many requests change the bucket in the course of a conversion."""
+    """How many requests change the bucket in the course of a conversion, whose locks are those of its process."""
     before = len(proxy.seen)
-    hs.convert(source, f"s3://{s3.bucket()}/x", storage_options=s3.options | {"endpoint": proxy.url}, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leases, "LEASE", 15.0)
+        hs.convert(source, f"s3://{s3.bucket()}/x", storage_options=s3.options | {"endpoint": proxy.url}, **options)
     return sum(method in CHANGES for method, _ in proxy.seen[before:])
 
 
