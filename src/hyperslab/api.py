@@ -18,7 +18,15 @@ from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound
 from hyperslab.formats import format_for_new, get_format, names
 from hyperslab.formats.base import FormatInfo, Moment, Variant
 from hyperslab.formats.enclosing import EnclosingDataset, find_enclosing
-from hyperslab.formats.opening import FormatChoice, UserMode, check_free, check_mode, choose_format, locate_version
+from hyperslab.formats.opening import (
+    FormatChoice,
+    UserMode,
+    allow_places,
+    check_free,
+    check_mode,
+    choose_format,
+    locate_version,
+)
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.group import Group
 from hyperslab.group.links import follow
@@ -66,6 +74,8 @@ def open(
     if mode in ("r", "r+") and where.path is not None and ("*" in where.path or "?" in where.path or "[" in where.path):
         where = Location.matching(url, storage_options)
     where = where if at is None else locate_version(where, at)
+    if options:
+        where = allow_places(where, options)
     choice = choose_format(where, mode, format)
     node = normalize(path)
     if not node:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import shutil
 import sys
 from collections.abc import Callable
@@ -346,7 +347,7 @@ def test_virtual_chunks_of_a_repository(tmp_path: Path, how: dict[str, Any]) -> 
     expected = hs.join(files, along="time")
     same(hs.open(url, storage_options={"allow_external": str(tmp_path / "files")}), expected)
     assert next(snapshot.message for snapshot in hs.history(url)) == "refer to 3 pieces"
-    with pytest.raises(StorageError, match="authorize"):
+    with pytest.raises(StorageError, match="was not allowed"):
         hs.open(url)["t"][0]
     # icechunk itself, and xarray
     storage = icechunk.local_filesystem_storage(str(tmp_path / "repository"))
@@ -354,6 +355,36 @@ def test_virtual_chunks_of_a_repository(tmp_path: Path, how: dict[str, Any]) -> 
     repository = icechunk.Repository.open(storage, authorize_virtual_chunk_access={prefix: None})
     with xr.open_zarr(repository.readonly_session("main").store, consolidated=False, chunks=None) as found:
         np.testing.assert_array_equal(found.t.values, expected["t"][...])
+
+
+@pytest.mark.parametrize("kind", ["all.json", "all.parquet", "repository"])
+def test_places_are_allowed_alike_whatever_leads_there(tmp_path: Path, kind: str) -> None:
+    pytest.importorskip("icechunk")
+    (folder := tmp_path / "files").mkdir()
+    (tmp_path / "references").mkdir()
+    files = months(folder, zlib=True)
+    target = str(tmp_path / "references" / kind)
+    target = f"icechunk+file://{target}" if kind == "repository" else target
+    hs.virtual(files, target, along="time")
+    for allowed in (True, "any", "true", folder, str(folder), [str(folder)], ("/nowhere", str(folder))):
+        for options in ({"allow_external": allowed}, {"storage_options": {"allow_external": allowed}}):
+            root = hs.open(target, **options)
+            np.testing.assert_array_equal(root["t"][40], cells(29, 1)[9])
+            np.testing.assert_array_equal(pickle.loads(pickle.dumps(root["t"]))[40], cells(29, 1)[9])
+    assert not hs.check(target, deep=True, allow_external=[str(folder)])
+    hs.convert(target, tmp_path / "copy.zarr", allow_external=True)
+    np.testing.assert_array_equal(hs.open(tmp_path / "copy.zarr")["t"][31:60], cells(29, 1))
+    for places in ((), str(tmp_path / "elsewhere")):
+        with pytest.raises(StorageError) as caught:
+            hs.open(target, allow_external=places)["t"][0]
+        assert "--allow-external" in str(caught.value.remedy)
+    os.utime(files[1], (2**31 - 9, 2**31 - 9))
+    with pytest.raises(StorageError, match=r"1\.nc has changed since the references were made") as caught:
+        hs.open(target, allow_external=True)["t"][40]
+    assert "make the references anew" in str(caught.value.remedy)
+    files[2].unlink()
+    with pytest.raises(StorageError, match=r"No such file"):
+        hs.open(target, allow_external=True)["t"][70]
 
 
 @pytest.mark.parametrize("name", ["my data", "a%20b", "50%", "a#b", "why?", "Zürich", "a+b"])
@@ -382,7 +413,7 @@ def test_a_repository_sees_that_a_file_changed(tmp_path: Path) -> None:
     os.utime(files[1], (2**31 - 9, 2**31 - 9))
     root = hs.open(url, storage_options=options)
     np.testing.assert_array_equal(root["t"][:31], cells(31, 0))
-    with pytest.raises(StorageError, match=r"checksum.*1\.nc"):
+    with pytest.raises(StorageError, match=r"1\.nc has changed since the references were made"):
         root["t"][40]
     hs.virtual(files, url, along="time", overwrite=True)
     same(hs.open(url, storage_options=options), hs.join(files, along="time"))

@@ -19,7 +19,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, ReadOnly, Unsupported
 from hyperslab.formats import get_format
 from hyperslab.formats.base import Feature, Format, Reader, Writer
-from hyperslab.formats.opening import FormatChoice, UserMode, check_option_names, choose_format
+from hyperslab.formats.opening import FormatChoice, UserMode, allow_places, choose_format, options_of_format
 from hyperslab.model.paths import child
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Stamp
@@ -261,6 +261,7 @@ def open_session(
 
     An array that lies there is the whole of its dataset. ``options``: those of the format. Errors as for ``open``.
     """
+    where = allow_places(where, options)
     session = open_chosen(where, choose_format(where, mode, format), settings, options)
     session.reader.node(session.reader.main or "")
     return session
@@ -281,7 +282,7 @@ def open_chosen(
     """
     chosen, mode, probe = choice
     if options:
-        check_option_names(chosen, options, where.url)
+        options = options_of_format(chosen, where, options)
     origin = DatasetRef(where, chosen.name, "r" if mode == "r" else "r+", settings, dict(options))
     known = {"remembered": probe} if probe.seen and mode == "r" else {}  # another writer may have come since
     try:

@@ -396,7 +396,7 @@ def allow_option(whose: str = "the dataset") -> Callable[[Any], Any]:
         multiple=True,
         metavar="PLACE",
         callback=lambda context, parameter, texts: True if ANY in texts else texts,
-        help=f"A folder or URL that links of {whose} may lead to, or {ANY}; repeatable.",
+        help=f"A folder or URL that links and references of {whose} may lead to, or {ANY}; repeatable.",
     )
 
 

@@ -16,7 +16,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Literal
 
 from hyperslab.chunks.settings import Settings
@@ -35,7 +35,7 @@ from hyperslab.model.guessing import nearest
 from hyperslab.model.schemas.dimensions import as_moment
 from hyperslab.stores.base import Store
 from hyperslab.stores.building import already_exists, building, can_build
-from hyperslab.stores.location import Location, Probe
+from hyperslab.stores.location import REPOSITORIES, Location, Probe, Several
 from hyperslab.stores.repositories import parse_version
 
 UserMode = Literal["r", "r+", "a", "w", "x"]
@@ -241,6 +241,32 @@ def check_option_names(format: Format, options: Iterable[str], url: str) -> None
             there_are = f"there are {', '.join(first)} and {last}" if first else f"there is {last}"
             remedy = nearest(name, (*known, *_COMMON_OPTIONS)) or there_are
             raise Invalid(f"format {format.name} has no option {name!r}", url=url, remedy=remedy)
+
+
+def allow_places(where: Location, options: Mapping[str, object]) -> Location:
+    """Return a place whose chunks may lie elsewhere with the places that ``allow_external`` allows, which its store
+    looks at; any other as it is."""
+    allowed = options.get("allow_external")
+    if isinstance(where.target, Several):
+        places = tuple(allow_places(place, options) for place in where.target.places)
+        return replace(where, target=replace(where.target, places=places))
+    if not allowed or where.scheme not in _LEAD_ELSEWHERE:
+        return where
+    return replace(where, options={**where.options, "allow_external": allowed})
+
+
+_LEAD_ELSEWHERE = ("reference", *REPOSITORIES)
+"""The schemes of places whose chunks may lie elsewhere."""
+
+
+def options_of_format(format: Format, where: Location, options: Mapping[str, object]) -> dict[str, object]:
+    """Return the options of a format, without what only :func:`allow_places` takes. Invalid for the name of one that it
+    does not have."""
+    places = where.target.places if isinstance(where.target, Several) else (where,)
+    taken = "allow_external" not in format.options and any(place.scheme in _LEAD_ELSEWHERE for place in places)
+    found = {name: value for name, value in options.items() if not taken or name != "allow_external"}
+    check_option_names(format, found, where.url)
+    return found
 
 
 def check_choices(options: object, choices: Mapping[str, Sequence[object]]) -> None:

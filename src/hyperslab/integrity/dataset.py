@@ -18,7 +18,7 @@ from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats import FORMATS, detect, get_format
 from hyperslab.formats.base import Format, Reader
 from hyperslab.formats.enclosing import find_above, find_enclosing, find_existing
-from hyperslab.formats.opening import check_moment, detect_format, probe_place
+from hyperslab.formats.opening import allow_places, check_moment, detect_format, options_of_format, probe_place
 from hyperslab.formats.rules import Finding
 from hyperslab.formats.signatures import document_error
 from hyperslab.formats.zarr.opening import ZarrFormat
@@ -51,7 +51,7 @@ def find_place(
     """Return the dataset at ``url``, of which links may lead to the places that are allowed; of the place of a node
     within a dataset that dataset. NotFound when nothing is there, NodeNotFound when the dataset has no such node,
     FormatError when it is no dataset, Invalid when nothing leads out of its format."""
-    asked = Location.of(url, storage_options)
+    asked = allow_places(Location.of(url, storage_options), {"allow_external": allow_external})
     where, node = (asked, "") if format is not None and asked.exists() else _find_around(asked)
     probe = probe_place(where)
     found = get_format(format) if format is not None else detect_format(probe, _by_nodes_below)
@@ -59,7 +59,7 @@ def find_place(
     there = found.at(probe)
     if node and not asked.exists():
         _raise_if_missing(where, format, node)
-    if allow_external:
+    if allow_external and options_of_format(there, where, {"allow_external": allow_external}):
         try:
             there = there.allowing(allow_external)
         except Invalid as error:

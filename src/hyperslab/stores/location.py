@@ -89,7 +89,7 @@ class _ReferenceScheme(_Folder):
 
         if not read_only:
             raise ReadOnly("references are only read", url=f"reference://{target}", remedy="convert them to zarr3")
-        known = {"allow_external": bool | str | Sequence, "remote_options": Mapping | None, "limit": int}
+        known = {"allow_external": bool | str | os.PathLike | Sequence, "remote_options": Mapping | None, "limit": int}
         _take(options, known, target)
         return ReferenceStore(target, **options)
 

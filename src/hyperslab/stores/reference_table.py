@@ -20,6 +20,12 @@ METADATA = ".zmetadata"
 """The file in a folder of Parquet that all documents stand in."""
 VERSIONS = "hyperslab"
 """The member beside references under which the versions of files stand; other readers of references pass it over."""
+ANEW = "make the references anew (hs.virtual, hyperslab virtual --overwrite)"
+"""What to do where a file is another one than that which references were made of."""
+ALLOW = (
+    "name the folders or URLs that may be read: allow_external=[...], or True for all (--allow-external PLACE, or any)"
+)
+"""What to do where a chunk lies in a place that the caller has not allowed."""
 URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 
 Entry = str | bytes | dict[str, Any] | list[Any]
@@ -49,6 +55,21 @@ class ReferenceTable(ABC):
     @abstractmethod
     def is_remote(self) -> bool:
         """Return True if a file lies on a server."""
+
+
+def parse_allowed(allowed: object) -> bool | tuple[str, ...]:
+    """Return the folders and URLs that a caller allows, or True for all, which text says as ``any`` or ``true``."""
+    if isinstance(allowed, bool):
+        return allowed or ()
+    places = (
+        [allowed]
+        if isinstance(allowed, str | os.PathLike)
+        else list(allowed)
+        if isinstance(allowed, list | tuple)
+        else []
+    )
+    texts = tuple(map(os.fsdecode, places))
+    return True if any(text.lower() in ("any", "true") for text in texts) else texts
 
 
 def holds_references(path: str) -> bool:

@@ -22,17 +22,12 @@ from hyperslab.stores.object import RemoteFile
 from hyperslab.stores.ranges import span
 from hyperslab.stores.reference_json import open_json
 from hyperslab.stores.reference_parquet import ParquetReferences
-from hyperslab.stores.reference_table import LIMIT, ReferenceTable, is_remote, is_version
+from hyperslab.stores.reference_table import ALLOW, ANEW, LIMIT, ReferenceTable, is_remote, is_version, parse_allowed
 from hyperslab.stores.requests import IN_FLIGHT
 from hyperslab.stores.stored_file import tag_of
 
 # Files that stay open: to open one, with the look whether it may be read, takes as long as to read 64 KiB of it.
 _MOST_OPEN = 128
-_ANEW = "make the references anew (hs.virtual, hyperslab virtual --overwrite)"
-_REMEDY = (
-    "name the folders or URLs that may be read: storage_options={'allow_external': [...]}, or True for all "
-    "(--storage-option allow_external=FOLDER)"
-)
 
 
 class ReferenceStore(Store):
@@ -52,7 +47,7 @@ class ReferenceStore(Store):
     ) -> None:
         self._path = os.path.abspath(path)
         super().__init__(f"reference://{self._path}", read_only=True)
-        self._allowed = [allow_external] if isinstance(allow_external, str) else allow_external  # not its letters
+        self._allowed = parse_allowed(allow_external)
         self._options = dict(remote_options or {})
         self._table: ReferenceTable = (
             ParquetReferences(self._path, self.url, limit)
@@ -180,29 +175,29 @@ class ReferenceStore(Store):
     def changed(self, key: str, target: str) -> StorageError:
         """Return the error for a file that is another one than that which the references were made of."""
         message = f"{redact(target)} has changed since the references were made"
-        return StorageError(message, url=self.url, key=key, remedy=_ANEW)
+        return StorageError(message, url=self.url, key=key, remedy=ANEW)
 
     def _whole(self, key: str, target: str, offset: int, length: int | None, size: int) -> int:
         """Return the bytes of a value, which lie in a file of so many. StorageError."""
         there = size - offset
         if there < 0 or (length is not None and length > there):
-            raise StorageError(f"{redact(target)} ends within the value", url=self.url, key=key, remedy=_ANEW)
+            raise StorageError(f"{redact(target)} ends within the value", url=self.url, key=key, remedy=ANEW)
         return there if length is None else length
 
     def _confined(self, key: str, target: str) -> str:
         """Return the real path of a target, if it may be read."""
         home = os.path.dirname(self._path)
         path = os.path.realpath(os.path.join(home, target))
-        roots = [home, *(() if self._allowed is True or not self._allowed else self._allowed)]
+        roots = [home, *(() if isinstance(self._allowed, bool) else self._allowed)]
         within = (os.path.join(path, "").startswith(os.path.join(os.path.realpath(root), "")) for root in roots)
         if self._allowed is True or any(within):
             return path
-        raise StorageError(f"the target {redact(target)} lies outside", url=self.url, key=key, remedy=_REMEDY)
+        raise StorageError(f"the target {redact(target)} lies outside", url=self.url, key=key, remedy=ALLOW)
 
     def _remote(self, key: str, target: str) -> RemoteFile:
         if target not in self._files:
-            if self._allowed is not True and not any(_is_allowed(target, str(root)) for root in self._allowed or ()):
-                raise StorageError(f"the target {redact(target)} lies outside", url=self.url, key=key, remedy=_REMEDY)
+            if not isinstance(self._allowed, bool) and not any(_is_allowed(target, root) for root in self._allowed):
+                raise StorageError(f"the target {redact(target)} lies outside", url=self.url, key=key, remedy=ALLOW)
             above, _, name = target.rpartition("/")
             file = RemoteFile.open(open_objects(above, resolve(self._options), read_only=True), unquote(name))
             if file is None:

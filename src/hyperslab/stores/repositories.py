@@ -8,6 +8,7 @@ under its keys, and how it is changed, is in :mod:`hyperslab.stores.icechunk`.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -33,6 +34,7 @@ from hyperslab.errors import (
 from hyperslab.stores import locks
 from hyperslab.stores.credentials import redact, redact_text
 from hyperslab.stores.forks import call_after_fork
+from hyperslab.stores.reference_table import ALLOW, ANEW, parse_allowed
 from hyperslab.stores.repository_buckets import open_bucket, take_options
 
 if TYPE_CHECKING:
@@ -94,13 +96,38 @@ def translate_errors(url: str, key: str | None = None, *, doing: str = "read") -
     except icechunk.ConflictError:
         raise Conflict("another writer was faster", url=url, key=key, remedy="repeat the change") from None
     except (icechunk.IcechunkError, OSError, ValueError, TypeError) as error:
-        remedy = "look at the disk or the network, and whether all of the repository is there"
-        raise StorageError(f"icechunk cannot {doing} this: {reason(error)}", url=url, key=key, remedy=remedy) from None
+        message, remedy = f"icechunk cannot {doing} this: {reason(error)}", _LOOK
+        if (virtual := _virtual_failure(str(error))) is not None:
+            message, remedy = virtual
+        raise StorageError(message, url=url, key=key, remedy=remedy) from None
     except Exception as error:
         # What its threads panic with is of a class that it does not export.
         if type(error).__name__ != "RustPanic":
             raise
         raise StorageError(f"icechunk gave up: {reason(error)}", url=url, key=key) from None
+
+
+_LOOK = "look at the disk or the network, and whether all of the repository is there"
+_NOT_ALLOWED = re.compile(r"resolves to the url prefix (.+?), to be able")
+_NOT_NAMED = re.compile(r"can handle the chunk location \((.+?)\), edit")
+_CHANGED = re.compile(r"owning the virtual chunk has changed \((?:file://)?(.+?)\)( |$)")
+
+
+def _virtual_failure(text: str) -> tuple[str, str] | None:
+    """Return a message and a remedy for what icechunk says of a chunk that lies in another file; None for another
+    failure."""
+    lines = [line.strip(" x\u00d7|`->") for line in text.splitlines()]
+    words = " ".join(filter(None, lines))
+    if (found := _NOT_ALLOWED.search(words)) is not None:
+        return f"this chunk lies below {redact(found[1])}, which was not allowed", ALLOW
+    if (found := _NOT_NAMED.search(words)) is not None:
+        return f"the repository does not name the place of {redact(found[1])}", ANEW
+    if (found := _CHANGED.search(words)) is not None:
+        return f"{redact(unquote(found[1]))} has changed since the references were made", ANEW
+    if "error fetching virtual reference" in words:
+        cause = redact_text(next(filter(None, reversed(lines[:-1])), words))
+        return f"a chunk in another file cannot be read: {cause}", f"look whether the file is there, or {ANEW}"
+    return None
 
 
 def reason(error: BaseException) -> str:
@@ -204,12 +231,11 @@ class RepositoryPlace:
 
     def _allowed(self, config: Any) -> dict[str, Any]:
         """Return the places of virtual chunks that the repository names and the caller allows, without credentials."""
-        allowed = self.options.get("allow_external", ())
-        wanted = [allowed] if isinstance(allowed, str) else allowed
+        allowed = parse_allowed(self.options.get("allow_external", ()))
         known = {} if config is None else config.virtual_chunk_containers or {}
-        if wanted is True:
+        if isinstance(allowed, bool):
             return dict.fromkeys(known)
-        roots = [_container_url(str(root)) for root in wanted or ()]
+        roots = [_container_url(root) for root in allowed]
         return {prefix: None for prefix in known if any(_is_below(prefix, root) for root in roots)}
 
     def exclusive(self, timeout: float | None) -> AbstractContextManager[None]:
