@@ -75,7 +75,8 @@ def expire(
 
     The newest snapshot of each branch stays, and what a tag names, which leaves the history of a branch all the same.
     What no branch and no tag leads to goes too (``strays``). Nobody may be reading what goes. Invalid for a time to
-    come.
+    come, and for less than 7 days in a bucket: what is stored there and not committed yet is known by its age alone.
+    Conflict while a commit is made in a file system.
     """
     age = older_than if isinstance(older_than, timedelta) else timedelta(seconds=older_than)
     if age < timedelta():

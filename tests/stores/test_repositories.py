@@ -13,10 +13,11 @@ import pytest
 
 import hyperslab as hs
 from hyperslab import versions
-from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NotFound, StorageError, Unsupported
+from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, NotFound, StorageError, Unsupported
 from hyperslab.stores.location import Location
 from hyperslab.stores.repositories import RepositoryPlace, absolute_url, parse_version, reason
 from hyperslab.versions import Snapshot
+from servers.s3 import S3
 
 
 @pytest.fixture
@@ -223,6 +224,31 @@ def test_a_tagged_ancestor_can_be_opened_and_leaves_the_history_of_the_branch(ur
     assert ids[2] not in [each.id for each in hs.history(url)]
     assert value(url, "first") == value(url, ids[2]) == 0
     assert hs.history(url, at="first")[0].id == ids[2]
+
+
+def test_a_commit_that_is_being_made_does_not_expire(url: str) -> None:
+    with hs.commit(url, "slow") as slow:
+        slow["a"][...] = 7
+        assert versions.expire(url, 0, dry_run=True).snapshots
+        with pytest.raises(Conflict, match=r"a commit is being made.*when it has ended"):
+            versions.expire(url, 0)
+        with hs.commit(url, "fast") as fast:
+            fast.attrs["title"] = "of other writers it keeps out none"
+    assert len(versions.expire(url, 0).snapshots) == 4
+    assert value(url) == 7 and hs.open(url)["a"][999] == 7
+
+
+def test_a_bucket_keeps_what_may_be_of_a_commit(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = s3.repository()
+    with hs.commit(**place, message="one") as root:
+        root.create_array("a", data=np.arange(4))
+    with pytest.raises(Invalid, match=r"about to commit could expire.*7 days or more"):
+        versions.expire(**place, older_than=timedelta(days=6))
+    assert versions.expire(**place, older_than=timedelta(days=7, seconds=1)).snapshots == ()
+    monkeypatch.setattr("hyperslab.stores.icechunk.LONGEST_IN_BUCKET", timedelta())
+    with pytest.raises(Conflict, match="may have expired"), hs.commit(**place, message="too long") as root:
+        root.attrs["title"] = "a"
+    assert hs.history(**place)[0].message == "one"
 
 
 # -- processes that are forked -----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import time
 from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from hyperslab.stores.credentials import plain_options
 from hyperslab.stores.keys import below, check_key, check_prefix, split_names
 from hyperslab.stores.ranges import span
 from hyperslab.stores.repositories import (
+    LONGEST_IN_BUCKET,
     RepositoryPlace,
     find_branch,
     find_snapshot,
@@ -386,8 +388,8 @@ class RepositoryStore(ProcessStore):
             return
         try:
             with ExitStack() as stack:
-                if not shared:
-                    stack.enter_context(self._place.exclusive(timeout))
+                stack.enter_context(self._place.unexpired() if shared else self._place.exclusive(timeout))
+                began = time.monotonic()
                 self._follow()
                 if shared:  # other processes may get a part of it, which they can only of one that begins as a fork
                     with translate_errors(self._url):
@@ -397,6 +399,7 @@ class RepositoryStore(ProcessStore):
                     self._turn.wait_for_parts()
                     if shared:
                         stack.enter_context(self._place.exclusive(timeout))
+                    self._require_recent(time.monotonic() - began)
                     self._commit()
                 except BaseException:
                     try:
@@ -413,6 +416,12 @@ class RepositoryStore(ProcessStore):
         """Say what the history is to tell of the transaction that runs: without a message, which nodes were written.
         The first who says something is heard."""
         self._message, self._metadata = self._message or message, self._metadata or metadata
+
+    def _require_recent(self, seconds: float) -> None:
+        """Refuse to commit to a bucket what ran longer than an expiry leaves what is not committed. Conflict."""
+        if self._place.folder is None and seconds > LONGEST_IN_BUCKET.total_seconds():
+            message = f"the commit took {seconds / 86400:.1f} days: what it stored may have expired"
+            raise Conflict(message, url=self._url, remedy="nothing of it is there: make several commits of it")
 
     def _follow(self) -> None:
         """Go to the newest snapshot, where another writer has committed."""

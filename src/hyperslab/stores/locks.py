@@ -153,7 +153,7 @@ def remove_lock_file(folder: str) -> None:
 if sys.platform == "win32":
 
     @contextmanager
-    def hold_folder(folder: Callable[[], str], timeout: float | None) -> Iterator[None]:
+    def hold_folder(folder: Callable[[], str], timeout: float | None, *, shared: bool = False) -> Iterator[None]:
         with hold_ranges(folder, [0], timeout):
             yield
 
@@ -164,9 +164,12 @@ if sys.platform == "win32":
 
 else:
 
-    def hold_folder(folder: Callable[[], str], timeout: float | None) -> AbstractContextManager[None]:
-        """Hold ``folder()`` itself exclusively; ``Conflict`` after ``timeout`` seconds (None: never)."""
-        return _hold_whole(folder, os.O_RDONLY | os.O_DIRECTORY, timeout)
+    def hold_folder(
+        folder: Callable[[], str], timeout: float | None, *, shared: bool = False
+    ) -> AbstractContextManager[None]:
+        """Hold ``folder()`` itself exclusively, or as one of several (``shared``; exclusively on Windows); ``Conflict``
+        after ``timeout`` seconds (None: never)."""
+        return _hold_whole(folder, os.O_RDONLY | os.O_DIRECTORY, timeout, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
 
     def hold_file(path: Callable[[], str], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the file ``path()`` itself exclusively; ``Conflict`` after ``timeout`` seconds (None: never).
@@ -177,17 +180,19 @@ else:
         return _hold_whole(path, os.O_RDONLY, timeout)
 
     @contextmanager
-    def _hold_whole(path: Callable[[], str], flags: int, timeout: float | None) -> Iterator[None]:
-        descriptor = _acquire(path, flags, [WHOLE], _lock_whole, timeout)
+    def _hold_whole(
+        path: Callable[[], str], flags: int, timeout: float | None, kind: int = fcntl.LOCK_EX
+    ) -> Iterator[None]:
+        def lock(descriptor: int, part: Range) -> None:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+
+        descriptor = _acquire(path, flags, [WHOLE], lock, timeout)
         try:
             yield
         finally:
             if descriptor.number >= 0:
                 fcntl.flock(descriptor.number, fcntl.LOCK_UN)
                 descriptor.close()
-
-    def _lock_whole(descriptor: int, part: Range) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _acquire(

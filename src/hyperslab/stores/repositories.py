@@ -11,9 +11,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, unquote, urlsplit
@@ -44,6 +44,11 @@ PREFIX = "icechunk+"
 """What the schemes of repositories begin with; behind it is that of the place where the repository lies."""
 MAIN = "main"
 """The branch that is meant where none is named. Every repository has it, and it is never removed."""
+LONGEST_IN_BUCKET = timedelta(days=7)
+"""For how long a commit to a bucket may be made, and how old is what expires there. No lock keeps an expiry away from
+what is stored and not committed yet: its age does. A conversion of some terabytes takes a day or two."""
+# Seconds that an expiry waits for commits to end: most take milliseconds, and one that runs long is not outwaited.
+_PATIENCE_SECONDS = 2.0
 
 Version = datetime | str
 """A version: that of a time, or of the name of a tag, a branch or a snapshot."""
@@ -248,6 +253,12 @@ class RepositoryPlace:
         folder = self.folder
         return nullcontext() if folder is None else _hold(folder, self.name, timeout)
 
+    def unexpired(self) -> AbstractContextManager[None]:
+        """Hold a repository in the file system, as one of several, against an expiry, which would remove what is stored
+        and not committed yet. Taken before :meth:`exclusive`, by an expiry too."""
+        folder = self.folder
+        return nullcontext() if folder is None else _hold(_snapshots(folder), self.name, None, shared=True)
+
     def _storage(self) -> Storage:
         folder = self.folder
         if folder is not None:
@@ -268,12 +279,18 @@ class RepositoryPlace:
 
 
 @contextmanager
-def _hold(folder: str, url: str, timeout: float | None) -> Iterator[None]:
+def _hold(folder: str, url: str, timeout: float | None, *, shared: bool = False) -> Iterator[None]:
     try:
-        with locks.hold_folder(lambda: folder, timeout):
+        with locks.hold_folder(lambda: folder, timeout, shared=shared):
             yield
     except Conflict as error:
         raise error.locate(url=url) from None
+
+
+def _snapshots(folder: str) -> str:
+    """Return the folder that every repository has from its beginning, on which an expiry and commits exclude each
+    other: on the repository's own folder commits that run long would exclude one another."""
+    return os.path.join(folder, "snapshots")
 
 
 def _container_url(place: str) -> str:
@@ -540,11 +557,16 @@ def expire(place: RepositoryPlace, older_than: datetime, *, dry_run: bool = Fals
     these hold. The newest snapshot of each branch stays, and what a tag names can be opened yet, though it leaves the
     history of a branch. Snapshots that no branch and no tag leads to go too. ``dry_run``: only say which.
 
-    Nobody may be reading what is removed. Objects that were stored after ``older_than`` stay, since they may be those
-    of a writer who has not committed yet.
+    Nobody may be reading what is removed. What commits that are being made have stored may be as old, and nothing leads
+    to it yet: Conflict while one runs in the file system; in a bucket, where none is seen, Invalid unless
+    ``older_than`` is :data:`LONGEST_IN_BUCKET` ago.
     """
     repository = place.open()
-    with place.exclusive(None), translate_errors(place.name, doing="expire"):
+    with ExitStack() as stack:
+        if not dry_run:
+            _keep_commits_out(stack, place, older_than)
+        stack.enter_context(place.exclusive(None))
+        stack.enter_context(translate_errors(place.name, doing="expire"))
         # icechunk does not name snapshots that nothing leads to; it counts them, before others become such.
         strays = repository.garbage_collect(older_than, dry_run=True)
         if dry_run:
@@ -554,6 +576,20 @@ def expire(place: RepositoryPlace, older_than: datetime, *, dry_run: bool = Fals
         gone = set(repository.expire_snapshots(older_than)) - _find_named(repository)
         summary = repository.garbage_collect(older_than)
         return Expiry(tuple(sorted(gone)), int(summary.bytes_deleted), int(strays.snapshots_deleted))
+
+
+def _keep_commits_out(stack: ExitStack, place: RepositoryPlace, older_than: datetime) -> None:
+    folder = place.folder
+    if folder is None:
+        if datetime.now(UTC) - older_than < LONGEST_IN_BUCKET:
+            remedy = f"give an age of {LONGEST_IN_BUCKET.days} days or more"
+            raise Invalid("what others are about to commit could expire", url=place.name, remedy=remedy)
+        return
+    try:
+        stack.enter_context(locks.hold_folder(lambda: _snapshots(folder), _PATIENCE_SECONDS))
+    except Conflict:
+        message = "a commit is being made, and what it has stored could expire"
+        raise Conflict(message, url=place.name, remedy="try again when it has ended") from None
 
 
 def _find_named(repository: Repository) -> set[str]:
