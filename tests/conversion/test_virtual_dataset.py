@@ -420,6 +420,66 @@ def test_a_repository_sees_that_a_file_changed(tmp_path: Path) -> None:
     assert len(hs.history(url)) == 3
 
 
+def containers(folder: Path) -> set[str]:
+    """The places of virtual chunks that a repository names."""
+    import icechunk
+
+    config = icechunk.Repository.fetch_config(icechunk.local_filesystem_storage(str(folder)))
+    return set((config and config.virtual_chunk_containers) or ())
+
+
+def test_a_repository_names_the_folders_of_its_pieces_alone(tmp_path: Path) -> None:
+    pytest.importorskip("icechunk")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "home" / "me").mkdir(parents=True)
+    files = [netcdf(tmp_path / "data" / "0.nc", 0, 31), netcdf(tmp_path / "home" / "me" / "1.nc", 1, 29)]
+    url = f"icechunk+file://{tmp_path}/repository"
+    hs.virtual(files, url, along="time")
+    assert containers(tmp_path / "repository") == {f"file://{tmp_path}/data/", f"file://{tmp_path}/home/me/"}
+    expected = hs.join(files, along="time")
+    os.symlink(tmp_path / "data", tmp_path / "alias")
+    allowed = [str(tmp_path / "alias"), str(tmp_path / "home")]
+    same(hs.open(url, allow_external=allowed), expected)
+    with pytest.raises(StorageError):
+        hs.open(url, allow_external=allowed[1])["t"][0]
+
+
+def test_a_repository_names_a_dataset_that_is_a_folder(tmp_path: Path) -> None:
+    pytest.importorskip("icechunk")
+    for number in range(2):
+        cells = np.full((9, 60, 60), number + 1.0, "f4")
+        labels = {"time": np.arange(9.0) + 9 * number}
+        hs.save(tmp_path / f"{number}.zarr", xr.Dataset({"t": (("time", "y", "x"), cells)}, labels), chunks={"time": 3})
+    hs.virtual(tmp_path / "0.zarr", f"icechunk+file://{tmp_path}/one")
+    assert containers(tmp_path / "one") == {f"file://{tmp_path}/0.zarr/"}
+    hs.virtual([tmp_path / "0.zarr", tmp_path / "1.zarr"], f"icechunk+file://{tmp_path}/both", along="time")
+    assert containers(tmp_path / "both") == {f"file://{tmp_path}/"}
+
+
+def test_what_is_refused_changes_no_repository(tmp_path: Path) -> None:
+    pytest.importorskip("icechunk")
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    url = f"icechunk+file://{tmp_path}/repository"
+    hs.virtual(months(tmp_path / "a"), url, along="time")
+    before = containers(tmp_path / "repository"), len(hs.history(url))
+    with pytest.raises(AlreadyExists):
+        hs.virtual(months(tmp_path / "b"), url, along="time")
+    assert (containers(tmp_path / "repository"), len(hs.history(url))) == before
+
+
+@pytest.mark.parametrize("stored", [0, 1])
+def test_tables_are_written_of_stored_chunks_alone(tmp_path: Path, stored: int) -> None:
+    with hs.create(tmp_path / "a.zarr", format="zarr2") as root:
+        array = root.create_array("a", shape=(10**14,), dtype="f4", dims=("x",), chunks=(10_000,), codec="none")
+        for number in range(stored):
+            array[number * 10**13 + 5] = 1
+    report = hs.virtual(tmp_path / "a.zarr", tmp_path / "a.parquet")
+    assert report.references == stored
+    assert len(list((tmp_path / "a.parquet" / "a").glob("*.parq"))) == stored
+    assert hs.open(tmp_path / "a.parquet")["a"][5] == stored
+
+
 # -- what does not fit -------------------------------------------------------------------------------------------------
 
 

@@ -50,6 +50,7 @@ class _Targets:
     """What references call files by, and the version of each of them."""
 
     def __init__(self, target: str, *, relative: bool) -> None:
+        self.target = target
         self._folder = os.path.join(os.path.dirname(os.path.realpath(target)), "")
         self._relative = relative
         self.versions: dict[str, Sequence[object]] = {}
@@ -141,6 +142,10 @@ def _write_array(
     counts = tuple(-(-length // size) for length, size in zip(document["shape"], document["chunks"], strict=True))
     numbers = files = offsets = sizes = np.zeros(0, np.int64)
     names: list[bytes] = []
+    total = prod(counts)
+    if total >= 2**63 and (inline or (located is not None and len(located.locations))):
+        remedy = "write them as JSON: give the target the ending .json"
+        raise Unsupported(f"{total} chunks of an array have no number in a table", url=targets.target, remedy=remedy)
     if located is not None and len(located.locations):
         found = located.locations
         numbers = np.ravel_multi_index(tuple(found.coords.T), counts) if counts else np.zeros(1, np.int64)
@@ -148,17 +153,16 @@ def _write_array(
         numbers, files = numbers[order], found.numbers[order].astype(np.int64)
         offsets, sizes = found.offsets[order], found.sizes[order]
         names = [name.encode() for name in targets.names(found)]
-    raw = {
-        int(np.ravel_multi_index(tuple(map(int, name.split("."))), counts)) if counts else 0: value
-        for name, value in inline.items()
-    }
+    inline_numbers = [
+        int(np.ravel_multi_index(tuple(map(int, name.split("."))), counts)) if counts else 0 for name in inline
+    ]
+    raw = dict(sorted(zip(inline_numbers, inline.values(), strict=True)))
+    raw_numbers = np.array(list(raw), np.int64)
     os.makedirs(folder, exist_ok=True)
-    total = prod(counts)
-    for start in range(0, total, RECORD_ROWS):
+    for table in np.union1d(numbers // RECORD_ROWS, raw_numbers // RECORD_ROWS).tolist():
+        start = table * RECORD_ROWS
         first, last = np.searchsorted(numbers, (start, start + RECORD_ROWS))
-        own = sorted(number for number in raw if start <= number < start + RECORD_ROWS)
-        if first == last and not own:
-            continue
+        own = raw_numbers[slice(*np.searchsorted(raw_numbers, (start, start + RECORD_ROWS)))].tolist()
         rows = min(RECORD_ROWS, total - start)
         places, columns = numbers[first:last] - start, {}
         if first < last:
@@ -170,22 +174,40 @@ def _write_array(
                 columns[name] = ParquetColumn(np.arange(rows), full)
         if own:
             columns["raw"] = ParquetColumn(np.array(own) - start, [raw[number] for number in own], np.arange(len(own)))
-        with open(os.path.join(folder, f"refs.{start // RECORD_ROWS}.parq"), "wb") as file:
+        with open(os.path.join(folder, f"refs.{table}.parq"), "wb") as file:
             file.write(write_table(rows, columns))
 
 
+def refuse_taken_repository(place: Location) -> None:
+    """Raise AlreadyExists for a repository of icechunk with a dataset."""
+    from hyperslab.stores.icechunk import RepositoryStore
+    from hyperslab.stores.repository_keys import DOCUMENT
+
+    if place.repository.exists():
+        with closing(RepositoryStore(place.repository)) as store:
+            if store.get(DOCUMENT) is not None:
+                raise already_exists(place.url)
+
+
 def write_repository(
-    place: Location, references: References, message: str, options: Mapping[str, Any], *, overwrite: bool
+    place: Location,
+    pieces: Sequence[Location],
+    references: References,
+    message: str,
+    options: Mapping[str, Any],
+    *,
+    overwrite: bool,
 ) -> int:
     """Commit the values and the virtual chunks to a repository of icechunk, which is made where there is none; return
-    how many files they lead to. AlreadyExists for one with a dataset, unless it is to be replaced."""
+    how many files they lead to. AlreadyExists for one with a dataset, unless it is to be replaced. ``pieces``: the
+    datasets that the chunks are of, in whose folders the repository has readers allow them."""
     from hyperslab.stores.icechunk import RepositoryStore
     from hyperslab.stores.repository_keys import DOCUMENT
     from hyperslab.stores.virtual_chunks import add_containers, checksum_of, find_prefixes, location_of
 
     used = {file for array in references.arrays for file in _used_files(array.locations)}
     repository = place.repository
-    add_containers(repository, find_prefixes(used), options)
+    add_containers(repository, find_prefixes([piece.path or piece.url for piece in pieces], used), options)
     with closing(RepositoryStore(repository)) as store, store.transaction():
         if store.get(DOCUMENT) is not None:
             if not overwrite:

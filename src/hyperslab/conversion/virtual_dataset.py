@@ -35,6 +35,7 @@ from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.reference_files import (
     ArrayReferences,
     References,
+    refuse_taken_repository,
     write_json,
     write_parquet,
     write_repository,
@@ -130,9 +131,12 @@ def virtual(
         refuse_taken(require_path(place), overwrite)
         if is_occupied(place):
             check_replaceable(place)
+    elif not overwrite:
+        refuse_taken_repository(place)
     if isinstance(source.target, Several) and len(source.target.places) == 1:
         source = source.target.places[0]
-    total = len(source.target.places) if isinstance(source.target, Several) else 1
+    places = source.target.places if isinstance(source.target, Several) else (source,)
+    total = len(places)
     with ExitStack() as stack:
         report = stack.enter_context(reporting(progress, "looking at pieces"))
         opening: dict[str, Any] = {**options}
@@ -144,7 +148,7 @@ def virtual(
         if chosen == "icechunk":
             made = _Maker(session, place, "zarr3", allow_loss=allow_loss).run()
             message = f"refer to {counted(total, 'piece')}"
-            files = write_repository(place, made.references, message, own or {}, overwrite=overwrite)
+            files = write_repository(place, places, made.references, message, own or {}, overwrite=overwrite)
         else:
             made = _Maker(session, place, "zarr2", allow_loss=allow_loss).run()
             path = stack.enter_context(building(require_path(place), overwrite=overwrite))

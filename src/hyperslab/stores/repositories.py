@@ -303,7 +303,7 @@ def _container_url(place: str) -> str:
 def _is_below(prefix: str, root: str) -> bool:
     """Return True for a place that a repository names, with escapes in a path or without, at or below a root."""
     return any(
-        f"{each.rstrip('/')}/".startswith(f"{root.rstrip('/')}/") and ".." not in each.split("/")
+        f"{each.rstrip('/')}/".startswith(f"{root.rstrip('/')}/") and ".." not in unquote(each).split("/")
         for each in {prefix, unquote(prefix) if prefix.startswith("file://") else prefix}
     )
 

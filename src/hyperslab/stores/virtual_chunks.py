@@ -7,6 +7,8 @@ trusts. The version of a file is kept with each chunk, as icechunk does: its ETa
 from __future__ import annotations
 
 import os
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -17,11 +19,16 @@ from hyperslab.stores.repositories import RepositoryPlace, library, translate_er
 from hyperslab.stores.stored_file import StoredFile
 
 _SECOND = 10**9
+_SLASH = re.compile("/")
 
 
 def location_of(file: StoredFile) -> str:
     """Return the URL by which icechunk knows a file."""
-    return file.url if "://" in file.url else f"file://{quote(os.path.realpath(file.url))}"
+    return _absolute(file.url)
+
+
+def _absolute(place: str) -> str:
+    return place if "://" in place else f"file://{quote(os.path.realpath(place))}"
 
 
 def checksum_of(file: StoredFile) -> str | datetime | None:
@@ -32,14 +39,24 @@ def checksum_of(file: StoredFile) -> str | datetime | None:
     return datetime.fromtimestamp(-(-file.mtime // _SECOND), UTC)
 
 
-def find_prefixes(files: Iterable[StoredFile]) -> list[str]:
-    """Return the URLs below which the files lie: the folder of all those of this machine, and the servers."""
-    locations = list(map(location_of, files))
-    folders = {os.path.dirname(each.removeprefix("file://")) for each in locations if each.startswith("file://")}
-    servers = {
-        "{0.scheme}://{0.netloc}/".format(urlsplit(each)) for each in locations if not each.startswith("file://")
+def find_prefixes(pieces: Sequence[str], files: Iterable[StoredFile]) -> list[str]:
+    """Return the URLs of the folders in which the files lie: for each piece the dataset itself where that is a folder
+    alone in its own, else the folder that it is in; those of files elsewhere."""
+    locations = set(map(location_of, files))
+    datasets = [_absolute(piece).rstrip("/") for piece in pieces]
+    beside = Counter(map(_folder_of, datasets))
+    folders = {
+        f"{each}/" if each not in locations and beside[_folder_of(each)] == 1 else _folder_of(each) for each in datasets
     }
-    return [*([f"file://{os.path.join(os.path.commonpath(folders), '')}"] if folders else []), *sorted(servers)]
+    found: set[str] = set()
+    for folder in sorted(set(map(_folder_of, locations))):
+        above = (folder[: slash.end()] for slash in _SLASH.finditer(folder))
+        found.add(next((each for each in above if each in folders or each in found), folder))
+    return sorted(found)
+
+
+def _folder_of(url: str) -> str:
+    return url.rpartition("/")[0] + "/"
 
 
 def add_containers(place: RepositoryPlace, prefixes: Sequence[str], options: Mapping[str, Any]) -> None:
@@ -50,13 +67,14 @@ def add_containers(place: RepositoryPlace, prefixes: Sequence[str], options: Map
     is read: so a folder that is escaped is named both ways.
     """
     icechunk = library()
+    wanted = {*prefixes, *(unquote(prefix) for prefix in prefixes if prefix.startswith("file://"))}
+    stores = {prefix: _store_of(prefix, options) for prefix in sorted(wanted)}  # or Unsupported, and nothing is made
     repository = place.open(create=True)
     with place.exclusive(None), translate_errors(place.name, doing="change"):
         config = repository.config
         known = config.virtual_chunk_containers or {}
-        wanted = {*prefixes, *(unquote(prefix) for prefix in prefixes if prefix.startswith("file://"))}
         for prefix in sorted(wanted - known.keys()):
-            config.set_virtual_chunk_container(icechunk.VirtualChunkContainer(prefix, _store_of(prefix, options)))
+            config.set_virtual_chunk_container(icechunk.VirtualChunkContainer(prefix, stores[prefix]))
         if not known.keys() >= wanted:
             repository.reopen(config).save_config()
 
