@@ -15,9 +15,10 @@ from hyperslab.api import Target, commit, history
 from hyperslab.errors import Invalid
 from hyperslab.formats.base import Moment
 from hyperslab.formats.opening import locate_version
-from hyperslab.stores import repositories
+from hyperslab.stores import repositories, repository_expiry
 from hyperslab.stores.location import Location
-from hyperslab.stores.repositories import MAIN, Expiry, History, RepositoryPlace, Snapshot
+from hyperslab.stores.repositories import MAIN, History, RepositoryPlace, Snapshot
+from hyperslab.stores.repository_expiry import Expiry
 
 StorageOptions = Mapping[str, Any] | None
 
@@ -81,7 +82,7 @@ def expire(
     age = older_than if isinstance(older_than, timedelta) else timedelta(seconds=older_than)
     if age < timedelta():
         raise Invalid(f"an age of {age}", remedy="give seconds, or a timedelta, of at least 0")
-    return repositories.expire(_place(url, storage_options), datetime.now(UTC) - age, dry_run=dry_run)
+    return repository_expiry.expire(_place(url, storage_options), datetime.now(UTC) - age, dry_run=dry_run)
 
 
 __all__ = [

@@ -11,7 +11,7 @@
                 mean, ``leases`` are locks where a store has none
 ``icechunk``    a version of a repository of icechunk, changed by commits; ``repositories`` knows where one is, its
                 versions, history, tags and branches, ``repository_buckets`` how one in a bucket is reached,
-                ``repository_keys`` its keys, ``turns`` how its threads keep apart
+                ``repository_keys`` its keys, ``repository_expiry`` what expires, ``turns`` how its threads keep apart
 ``several``, ``endpoints``   places of a list; the two sides of a conversion or comparison, with their options
 ``foreign``     stores of obstore, fsspec and zarr-python, and mappings, as ours; ``location`` adopts them
 ``keyvalue``    a mapping over any store, for users

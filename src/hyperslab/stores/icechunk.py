@@ -26,7 +26,6 @@ from hyperslab.stores.credentials import plain_options
 from hyperslab.stores.keys import below, check_key, check_prefix, split_names
 from hyperslab.stores.ranges import span
 from hyperslab.stores.repositories import (
-    LONGEST_IN_BUCKET,
     RepositoryPlace,
     find_branch,
     find_snapshot,
@@ -34,6 +33,7 @@ from hyperslab.stores.repositories import (
     reason,
     translate_errors,
 )
+from hyperslab.stores.repository_expiry import LONGEST_IN_BUCKET
 from hyperslab.stores.repository_keys import CHUNK, DOCUMENT, describe_changes, find_written, is_scalar, node_of_key
 from hyperslab.stores.requests import IN_FLIGHT
 from hyperslab.stores.turns import ChunkLocks, TransactionTurn

@@ -1,4 +1,4 @@
-"""Repositories of icechunk: where one is, which of its versions is meant, its history, tags and branches, what expires.
+"""Repositories of icechunk: where one is, which of its versions is meant, its history, its tags and branches.
 
 A repository keeps snapshots of a Zarr v3 dataset. A branch is a name that moves to the newest of its snapshots, a tag
 one that stays. ``icechunk+file://``, ``icechunk+s3://``, ``icechunk+gs://`` and ``icechunk+az://`` name one. What lies
@@ -11,9 +11,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, unquote, urlsplit
@@ -44,11 +44,6 @@ PREFIX = "icechunk+"
 """What the schemes of repositories begin with; behind it is that of the place where the repository lies."""
 MAIN = "main"
 """The branch that is meant where none is named. Every repository has it, and it is never removed."""
-LONGEST_IN_BUCKET = timedelta(days=7)
-"""For how long a commit to a bucket may be made, and how old is what expires there. No lock keeps an expiry away from
-what is stored and not committed yet: its age does. A conversion of some terabytes takes a day or two."""
-# Seconds that an expiry waits for commits to end: most take milliseconds, and one that runs long is not outwaited.
-_PATIENCE_SECONDS = 2.0
 
 Version = datetime | str
 """A version: that of a time, or of the name of a tag, a branch or a snapshot."""
@@ -257,7 +252,7 @@ class RepositoryPlace:
         """Hold a repository in the file system, as one of several, against an expiry, which would remove what is stored
         and not committed yet. Taken before :meth:`exclusive`, by an expiry too."""
         folder = self.folder
-        return nullcontext() if folder is None else _hold(_snapshots(folder), self.name, None, shared=True)
+        return nullcontext() if folder is None else _hold(snapshots_folder(folder), self.name, None, shared=True)
 
     def _storage(self) -> Storage:
         folder = self.folder
@@ -287,7 +282,7 @@ def _hold(folder: str, url: str, timeout: float | None, *, shared: bool = False)
         raise error.locate(url=url) from None
 
 
-def _snapshots(folder: str) -> str:
+def snapshots_folder(folder: str) -> str:
     """Return the folder that every repository has from its beginning, on which an expiry and commits exclude each
     other: on the repository's own folder commits that run long would exclude one another."""
     return os.path.join(folder, "snapshots")
@@ -536,77 +531,3 @@ def restore(place: RepositoryPlace, branch: str = MAIN) -> str:
         now = repository.lookup_branch(branch)
         repository.reset_branch(branch, snapshot, from_snapshot_id=now)
     return snapshot
-
-
-# -- expiry ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Expiry:
-    """What an expiry has removed: the ids of ``snapshots`` that are no more in a history, the number of those that were
-    in none before (``strays``, of branches that were moved back or removed), and the ``nbytes`` that are free now, of a
-    dry run those of strays alone."""
-
-    snapshots: tuple[str, ...]
-    nbytes: int
-    strays: int = 0
-
-
-def expire(place: RepositoryPlace, older_than: datetime, *, dry_run: bool = False) -> Expiry:
-    """Take snapshots that were committed before ``older_than`` out of history, and remove the chunks that none but
-    these hold. The newest snapshot of each branch stays, and what a tag names can be opened yet, though it leaves the
-    history of a branch. Snapshots that no branch and no tag leads to go too. ``dry_run``: only say which.
-
-    Nobody may be reading what is removed. What commits that are being made have stored may be as old, and nothing leads
-    to it yet: Conflict while one runs in the file system; in a bucket, where none is seen, Invalid unless
-    ``older_than`` is :data:`LONGEST_IN_BUCKET` ago.
-    """
-    repository = place.open()
-    with ExitStack() as stack:
-        if not dry_run:
-            _keep_commits_out(stack, place, older_than)
-        stack.enter_context(place.exclusive(None))
-        stack.enter_context(translate_errors(place.name, doing="expire"))
-        # icechunk does not name snapshots that nothing leads to; it counts them, before others become such.
-        strays = repository.garbage_collect(older_than, dry_run=True)
-        if dry_run:
-            older = tuple(_find_older(repository, older_than))
-            return Expiry(older, int(strays.bytes_deleted), int(strays.snapshots_deleted))
-        # It names those that tags and branches lead to, too: they are in no history any more, and stay.
-        gone = set(repository.expire_snapshots(older_than)) - _find_named(repository)
-        summary = repository.garbage_collect(older_than)
-        return Expiry(tuple(sorted(gone)), int(summary.bytes_deleted), int(strays.snapshots_deleted))
-
-
-def _keep_commits_out(stack: ExitStack, place: RepositoryPlace, older_than: datetime) -> None:
-    folder = place.folder
-    if folder is None:
-        if datetime.now(UTC) - older_than < LONGEST_IN_BUCKET:
-            remedy = f"give an age of {LONGEST_IN_BUCKET.days} days or more"
-            raise Invalid("what others are about to commit could expire", url=place.name, remedy=remedy)
-        return
-    try:
-        stack.enter_context(locks.hold_folder(lambda: _snapshots(folder), _PATIENCE_SECONDS))
-    except Conflict:
-        message = "a commit is being made, and what it has stored could expire"
-        raise Conflict(message, url=place.name, remedy="try again when it has ended") from None
-
-
-def _find_named(repository: Repository) -> set[str]:
-    """Return the ids of snapshots that have a name: those of tags, and the newest of branches."""
-    tags, branches = repository.list_tags(), repository.list_branches()
-    return {*map(repository.lookup_tag, tags), *map(repository.lookup_branch, branches)}
-
-
-def _find_older(repository: Repository, older_than: datetime) -> Iterator[str]:
-    """Yield the ids of snapshots that an expiry takes out of history: all so old but those that have a name and the
-    first one of all."""
-    named = _find_named(repository)
-    seen: set[str] = set()
-    for start in sorted(named):
-        for info in repository.ancestry(snapshot_id=start):
-            if info.id in seen:
-                break
-            seen.add(info.id)
-            if info.written_at < older_than and info.id not in named and info.parent_id is not None:
-                yield str(info.id)
