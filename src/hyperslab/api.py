@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -263,8 +263,7 @@ def one_commit(
 ) -> Iterator[Location]:
     """Yield a place in a repository whose changes become one commit when the block ends well; the repository is made
     where there is none, unless not ``create``."""
-    store = where.store(read_only=False, create=create)
-    with store.transaction(shared=True):
+    with closing(where.store(read_only=False, create=create)) as store, store.transaction(shared=True):
         store.describe_commit(message, metadata)
         yield Location.of(store)
 

@@ -25,6 +25,7 @@ import zarr
 from zarr.core.sync import sync
 
 import hyperslab as hs
+from hyperslab import versions
 from hyperslab.errors import (
     AlreadyExists,
     Conflict,
@@ -308,6 +309,23 @@ def test_a_clash_names_the_arrays_and_commits_nothing(place: Place) -> None:
     with hs.open(**place) as root:
         assert (root["a"][0], root["a"][1], root["g/b"][5], root["c"][0]) == (0, 2, 0, 0)
     assert [each.message for each in hs.history(**place)][:2] == ["fast", "begin"]
+
+
+def test_a_branch_that_was_moved_meanwhile(place: Place) -> None:
+    for number in range(3):
+        with hs.commit(**place, message=str(number)) as root:
+            if number == 0:
+                root.create_array("a", shape=(8,), dtype="i4")
+            root["a"][...] = number
+    history = hs.history(**place)
+    with (
+        pytest.raises(Conflict, match=r"the branch main was moved.*repeat it"),
+        hs.commit(**place, message="x") as root,
+    ):
+        root["a"][...] = 9
+        versions.restore(**place, at=history[1].id)
+    assert hs.history(**place) == hs.history(**place, at=history[1].id)
+    assert hs.open(**place)["a"][0] == 1
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------

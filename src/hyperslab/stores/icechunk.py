@@ -449,7 +449,17 @@ class RepositoryStore(ProcessStore):
                 self._commit_durably(message, metadata)
             except icechunk.RebaseFailedError as error:
                 raise self._clash(error) from None
+            except icechunk.IcechunkError:
+                if self._is_on_branch():
+                    raise
+                moved = f"the branch {self._branch} was moved since, or its history has expired"
+                remedy = "nothing of this commit is there: repeat it on top of what the branch is now"
+                raise Conflict(moved, url=self._url, remedy=remedy) from None
         self._begin()
+
+    def _is_on_branch(self) -> bool:
+        """Return True if the branch leads to the snapshot that the transaction began at."""
+        return any(info.id == self._snapshot for info in self._repository.ancestry(branch=self._branch))
 
     def _commit_durably(self, message: str, metadata: Mapping[str, Any] | None) -> None:
         """Commit; in a file system so that no power cut takes it back.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
@@ -29,7 +30,7 @@ from hyperslab.stores.repositories import MAIN
 def history_command(
     url: str, at: str | None, limit: int | None, storage_option: dict[str, object] | None, as_json: bool
 ) -> None:
-    """The snapshots of the repository at URL, the newest first: id, time (UTC), message, tags and branches."""
+    """List the snapshots of the repository at URL, the newest first: id, time (UTC), message, tags and branches."""
     found = versions.history(url, at, limit, storage_options=storage_option)
     if as_json:
         snapshots = [{**asdict(each), "time": each.time.isoformat()} for each in found]
@@ -123,6 +124,11 @@ def branch_command(
         _show_change("branch", url, name, snapshot, as_json)
 
 
+def _has_dataset(where: Location) -> bool:
+    with closing(where.store(read_only=True)) as store:
+        return has_keys(store)
+
+
 @click.command("commit", epilog="Example: hyperslab commit icechunk+file:///data/air air.nc -m 'Corrected January'")
 @url_argument
 @click.argument("src")
@@ -148,8 +154,7 @@ def commit_command(
     where = Location.of(url, storage_option)
     target: Any = where if branch == MAIN else where.as_of(branch)
     sides = (src_option, None)
-    is_there = where.repository.exists() and has_keys(target.store(read_only=True))
-    equal = is_there and not diff(src, target, storage_options=sides)
+    equal = where.repository.exists() and _has_dataset(target) and not diff(src, target, storage_options=sides)
     if not equal:
         convert(
             src,
