@@ -20,7 +20,8 @@ import pytest
 import xarray as xr
 
 import hyperslab as hs
-from hyperslab.errors import AlreadyExists, CorruptChunk, HyperslabError, Invalid, StorageError, Unsupported
+from hyperslab.errors import AlreadyExists, Conflict, CorruptChunk, HyperslabError, Invalid, StorageError, Unsupported
+from hyperslab.formats.join.pieces import open_piece
 from hyperslab.stores.location import Location
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -540,6 +541,16 @@ def test_missing_and_truncated_files(tmp_path: Path) -> None:
     with pytest.raises(HyperslabError) as caught:
         hs.virtual(files, tmp_path / "all.json", along="time")
     assert caught.value.url == str(files[1])
+
+
+def test_a_file_that_is_written_while_its_chunks_are_looked_up(tmp_path: Path) -> None:
+    reader = open_piece(Location.of(netcdf(tmp_path / "a.nc", 0, zlib=True)))
+    source = reader.chunks("t")
+    assert len(list(source.stored_coords())) == 30
+    os.utime(tmp_path / "a.nc", ns=(1, 1))
+    with pytest.raises(Conflict, match="changed"):
+        source.locations()
+    reader.close()
 
 
 # -- sources that change afterwards ------------------------------------------------------------------------------------

@@ -367,3 +367,14 @@ def test_times_that_are_missing_stay_so(tmp_path: Path) -> None:
     hs.convert([pieces[0]], target, along="time")
     append_dataset(target, pieces[1])
     assert hs.open(target)["made"][:].tolist() == [1, -9, 2, 11, -9, 12]
+
+
+def test_unsigned_labels_that_fall_are_whole(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for number, first in enumerate((29, 19, 9)):
+        labels = {"x": np.arange(first, first - 10, -1).astype("u2")}
+        hs.save(tmp_path / f"{number}.zarr", xr.Dataset({"a": ("x", np.arange(10))}, labels))
+    places = [tmp_path / f"{number}.zarr" for number in range(3)]
+    assert hs.join(places, along="x")["x"][...].tolist() == list(range(29, -1, -1))
+    assert "missing" not in caplog.text
+    with_gap = hs.join([places[0], places[2]], along="x")
+    assert with_gap["x"].shape == (20,) and "missing" in caplog.text

@@ -22,7 +22,7 @@ from hyperslab.chunks.locations import ChunkLocations
 from hyperslab.chunks.source import Block, ChunkSource, SourceTraits
 from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.registry import build_chain
-from hyperslab.errors import CorruptChunk, HyperslabError, Unsupported
+from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, Unsupported
 from hyperslab.formats.format_errors import ReadOnlyChunks
 from hyperslab.model.dtypes import Char, Enum, NumpyDType
 from hyperslab.model.spec import ArraySpec, Codec
@@ -132,6 +132,7 @@ class Hdf5Chunks(ReadOnlyChunks):
         self._chains = {0: build_chain(spec.codecs, self._cells)}
         self._is_uncompressed = not spec.codecs
         self._table: dict[Coords, ChunkLocation] | None = None
+        self._table_file: StoredFile | None = None
         self._lock = threading.Lock()
 
     def table(self) -> dict[Coords, ChunkLocation]:
@@ -144,6 +145,7 @@ class Hdf5Chunks(ReadOnlyChunks):
 
     def _read_table(self) -> dict[Coords, ChunkLocation]:
         table: dict[Coords, ChunkLocation] = {}
+        self._table_file = self.stored_file()  # before: what is written from here on is another version
         sizes = self._dataset.chunks
 
         def add_chunk(chunk: Any) -> None:
@@ -201,13 +203,17 @@ class Hdf5Chunks(ReadOnlyChunks):
         return block if self.read_into(coords, block) else None
 
     def locations(self) -> ChunkLocations:
-        """Return where all chunks lie, those that a filter was left out of as odd ones."""
-        table = self.table()
+        """Return where all chunks lie, those that a filter was left out of as odd ones. Conflict for a file that was
+        changed since its table was read."""
+        table, file = self.table(), self.stored_file()
+        if file != self._table_file:
+            remedy = "try again when nobody writes the file"
+            raise Conflict("the file changed while it was read", url=self._url, key=self._dataset.name, remedy=remedy)
         coords = np.array(list(table), np.int64).reshape(len(table), len(self.grid.axes))
         found = np.array(list(table.values()), np.int64).reshape(len(table), 3)
         plain = found[:, 2] == 0
         return ChunkLocations(
-            (self.stored_file(),),
+            (file,),
             self._cells.shape,
             self._spec.numpy_dtype,
             with_bytes(self._spec.codecs),

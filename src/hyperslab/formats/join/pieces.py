@@ -327,13 +327,18 @@ def _order_of(dim: str, labels: Sequence[Values] | None, pieces: Sequence[PieceM
     return [int(len(known) - 1 - place if falls else place) for place in places]
 
 
+def _distance(one: Values, other: Values) -> Values:
+    """Return how far labels are from each other, unsigned ones too, whose differences have no sign."""
+    return np.asarray(np.maximum(one, other) - np.minimum(one, other))
+
+
 def _check_spans(dim: str, labels: Sequence[Values], urls: Sequence[str]) -> None:
     """Raise Invalid for labels that overlap; say where some are missing between pieces with a regular step."""
     spans = [values for values in labels if values.size]
     if not spans or spans[0].dtype.kind not in "iufMm":
         return
     falls = any(values.size > 1 and values[-1] < values[0] for values in spans)
-    steps = [np.abs(np.diff(values)).max() for values in spans if values.size > 1]
+    steps = [_distance(values[1:], values[:-1]).max() for values in spans if values.size > 1]
     for (one, here), (other, there) in pairwise(zip(labels, urls, strict=True)):
         if not one.size or not other.size:
             continue
@@ -342,5 +347,5 @@ def _check_spans(dim: str, labels: Sequence[Values], urls: Sequence[str]) -> Non
             raise Invalid(
                 message, url=there, node=dim, remedy="leave one of them out, or take parts that do not overlap"
             )
-        if steps and abs(other[0] - one[-1]) > max(steps) * _GAP:
+        if steps and _distance(other[0], one[-1]) > max(steps) * _GAP:
             LOGGER.warning("between %s and %s labels of %s are missing: %s to %s", here, there, dim, one[-1], other[0])
