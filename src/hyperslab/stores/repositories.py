@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
 import numpy as np
@@ -453,6 +453,9 @@ def list_names(place: RepositoryPlace) -> tuple[dict[str, str], dict[str, str]]:
     return tags, branches
 
 
+_TAKEN = "choose another name, or remove that one (--delete)"
+
+
 def create_tag(place: RepositoryPlace, name: str) -> str:
     """Give the version that a place means a tag; return the id of its snapshot. AlreadyExists for a name that a tag
     has, or had: icechunk gives none twice."""
@@ -460,11 +463,12 @@ def create_tag(place: RepositoryPlace, name: str) -> str:
     snapshot = find_snapshot(repository, place)
     with place.exclusive(None), translate_errors(place.name, doing="tag"):
         if name in repository.list_tags():
-            _refuse_name("there is a tag", name, place, "choose another name, or remove that one (--delete)")
+            raise AlreadyExists(f"there is a tag {name!r}", url=place.name, remedy=_TAKEN)
         try:
             repository.create_tag(name, snapshot)
         except library().IcechunkError as error:
-            _refuse_name(f"icechunk makes no tag ({reason(error)})", name, place, "choose a name that no tag ever had")
+            message = f"icechunk makes no tag ({reason(error)}) {name!r}"
+            raise AlreadyExists(message, url=place.name, remedy="choose a name that no tag ever had") from None
     return snapshot
 
 
@@ -474,8 +478,7 @@ def create_branch(place: RepositoryPlace, name: str) -> str:
     snapshot = find_snapshot(repository, place)
     with place.exclusive(None), translate_errors(place.name, doing="branch"):
         if name in repository.list_branches():
-            remedy = "choose another name, or remove that one (--delete)"
-            _refuse_name("there is a branch", name, place, remedy)
+            raise AlreadyExists(f"there is a branch {name!r}", url=place.name, remedy=_TAKEN)
         repository.create_branch(name, snapshot)
     return snapshot
 
@@ -483,10 +486,7 @@ def create_branch(place: RepositoryPlace, name: str) -> str:
 def delete_tag(place: RepositoryPlace, name: str) -> None:
     """Remove a tag, whose name is not given again; its snapshot stays. NotFound."""
     repository = place.open()
-    with place.exclusive(None), translate_errors(place.name, doing="remove"):
-        if name not in repository.list_tags():
-            raise NotFound(f"there is no tag {name!r}", url=place.name, remedy="hyperslab tag lists them")
-        repository.delete_tag(name)
+    _delete_name(place, "tag", name, repository.list_tags, repository.delete_tag)
 
 
 def delete_branch(place: RepositoryPlace, name: str) -> None:
@@ -495,10 +495,16 @@ def delete_branch(place: RepositoryPlace, name: str) -> None:
     if name == MAIN:
         raise Invalid(f"the branch {MAIN} stays", url=place.name, remedy="remove another one")
     repository = place.open()
+    _delete_name(place, "branch", name, repository.list_branches, repository.delete_branch)
+
+
+def _delete_name(
+    place: RepositoryPlace, kind: str, name: str, names: Callable[[], set[str]], delete: Callable[[str], None]
+) -> None:
     with place.exclusive(None), translate_errors(place.name, doing="remove"):
-        if name not in repository.list_branches():
-            raise NotFound(f"there is no branch {name!r}", url=place.name, remedy="hyperslab branch lists them")
-        repository.delete_branch(name)
+        if name not in names():
+            raise NotFound(f"there is no {kind} {name!r}", url=place.name, remedy=f"hyperslab {kind} lists them")
+        delete(name)
 
 
 def _open_for_names(place: RepositoryPlace, name: str) -> Repository:
@@ -512,10 +518,6 @@ def _open_for_names(place: RepositoryPlace, name: str) -> Repository:
         return place.open()
     remedy = "choose a name that is no time: at= would take it for one"
     raise Invalid(f"{name!r} is a time, and no name of a tag or branch", url=place.name, remedy=remedy)
-
-
-def _refuse_name(why: str, name: str, place: RepositoryPlace, remedy: str) -> NoReturn:
-    raise AlreadyExists(f"{why} {name!r}", url=place.name, remedy=remedy)
 
 
 def restore(place: RepositoryPlace, branch: str = MAIN) -> str:
