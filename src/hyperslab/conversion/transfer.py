@@ -231,7 +231,7 @@ def _open_target(where: Location, name: str | None, *, read_only: bool) -> _Side
         if where.remote_file() is not None:
             raise Invalid("the target is an object", url=where.url, remedy="name another place, or remove it")
         if read_only and not is_occupied(where):
-            return _Side(_Nothing(where.url), None)
+            return _Side(_EmptyStore(where.url), None)
         return _Side(where.store(read_only=read_only, create=True), None)
     above = where.above()
     is_folder = has_keys(where.store(read_only=True)) if where.path is None else os.path.isdir(where.path)
@@ -240,7 +240,7 @@ def _open_target(where: Location, name: str | None, *, read_only: bool) -> _Side
     return _Side(above.store(read_only=read_only, create=not read_only), where.name)
 
 
-class _Nothing(Store):
+class _EmptyStore(Store):
     """A place where nothing is yet, to be compared with."""
 
     def get(self, key: str) -> bytes | None:

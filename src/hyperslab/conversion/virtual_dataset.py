@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from math import prod
 from typing import Any
@@ -141,16 +140,14 @@ def virtual(
         report = stack.enter_context(reporting(progress, "looking at pieces"))
         opening: dict[str, Any] = {**options}
         if isinstance(source.target, Several):
-            numbers = count(1)
-            advance = partial(_advance, report, numbers, total, started)
-            opening |= {"along": along, "locates": True, "advance": advance}
+            opening |= {"along": along, "locates": True, "advance": count_pieces(report, total, started)}
         session = stack.enter_context(dataset_session(source, options=opening))
         if chosen == "icechunk":
-            made = _Maker(session, place, "zarr3", allow_loss=allow_loss).run()
+            made = _ReferencePlanner(session, place, "zarr3", allow_loss=allow_loss).run()
             message = f"refer to {counted(total, 'piece')}"
             files = write_repository(place, places, made.references, message, own or {}, overwrite=overwrite)
         else:
-            made = _Maker(session, place, "zarr2", allow_loss=allow_loss).run()
+            made = _ReferencePlanner(session, place, "zarr2", allow_loss=allow_loss).run()
             path = stack.enter_context(building(require_path(place), overwrite=overwrite))
             files = _WRITERS[chosen](path, require_path(place), made.references, relative=relative)
     name = source.url if total == 1 else f"{total} pieces"
@@ -177,8 +174,14 @@ def require_path(place: Location) -> str:
     return place.path
 
 
-def _advance(report: ProgressCallback, numbers: Any, total: int, started: float) -> None:
-    report(Progress(0, 0, next(numbers), total, time.perf_counter() - started))
+def count_pieces(report: ProgressCallback, total: int, started: float) -> Callable[[], None]:
+    """Return what reports one more piece, of so many, whenever a thread calls it."""
+    numbers = count(1)
+
+    def advance() -> None:
+        report(Progress(0, 0, next(numbers), total, time.perf_counter() - started))
+
+    return advance
 
 
 def _nbytes(spec: ArraySpec) -> int:
@@ -186,7 +189,7 @@ def _nbytes(spec: ArraySpec) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class _Made:
+class _VirtualDataset:
     references: References
     nodes: list[TargetNode]
     losses: tuple[Loss, ...]
@@ -208,7 +211,7 @@ class _Made:
         )
 
 
-class _Maker:
+class _ReferencePlanner:
     """Makes the documents and references of one dataset, in a ``format`` of Zarr."""
 
     def __init__(self, source: OpenDataset, place: Location, format: str, *, allow_loss: bool) -> None:
@@ -217,7 +220,7 @@ class _Maker:
         self._allow_loss = allow_loss
         self._format = get_format(format)
 
-    def run(self) -> _Made:
+    def run(self) -> _VirtualDataset:
         """Return the references. Unsupported."""
         items, _ = collect_nodes(self._source, self._format, SourceDamage())
         plan = dry_run(
@@ -244,7 +247,7 @@ class _Maker:
                     for length, size in zip(each.node.shape, located[each.source.path].shape, strict=True)
                 )
                 arrays.append(ArrayReferences(each.source.path, counts, located[each.source.path]))
-        return _Made(References(values, arrays), nodes, plan.losses)
+        return _VirtualDataset(References(values, arrays), nodes, plan.losses)
 
     def _choose(self, plan: TargetNode, writer: Writer, located: dict[str, ChunkLocations]) -> TargetNode:
         """Return an array as its stored chunks are cut and encoded, which are noted in ``located``; as one chunk that

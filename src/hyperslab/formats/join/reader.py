@@ -377,20 +377,20 @@ def _find_changes(
         }
         try:
             change = _find_change(spec, first, changed, decodes=decodes)
-        except _Differs as error:
+        except _OtherMeaning as error:
             url = pieces[arrangement.piece_at(error.place)].url
-            raise Invalid(error.said, url=url, node=path, remedy=error.remedy) from None
+            raise Invalid(error.message, url=url, node=path, remedy=error.remedy) from None
         if change is not None:
             found[path] = change
     return found
 
 
-class _Differs(Exception):
+class _OtherMeaning(Exception):
     """A difference of the piece at a place, with its remedy."""
 
-    def __init__(self, place: Place, said: str, remedy: str) -> None:
-        super().__init__(said)
-        self.place, self.said, self.remedy = place, said, remedy
+    def __init__(self, place: Place, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.place, self.message, self.remedy = place, message, remedy
 
 
 def _find_change(
@@ -409,8 +409,8 @@ def _find_change(
         units, calendar = first.get("units"), first.get("calendar")
         place, attrs = counted[0]
         if not isinstance(units, str) or split_units(units) is None or packed:
-            said = f"units are {attrs.get('units', units)!r}, and {units!r} in the first piece"
-            raise _Differs(place, said, "convert the pieces to the same units")
+            message = f"units are {attrs.get('units', units)!r}, and {units!r} in the first piece"
+            raise _OtherMeaning(place, message, "convert the pieces to the same units")
         others = {
             place: TimeUnits(attrs.get("units", units), attrs.get("calendar", calendar)) for place, attrs in counted
         }
@@ -420,8 +420,8 @@ def _find_change(
     if not decodes:
         place, name = packed[0]
         there = spec.fill_cell()[()] if name == FILL else first.get(name)
-        said = f"{name} is {changed[place][name]}, and {there} in the first piece"
-        raise _Differs(place, said, "join with packing='decoded', which makes floats of all")
+        message = f"{name} is {changed[place][name]}, and {there} in the first piece"
+        raise _OtherMeaning(place, message, "join with packing='decoded', which makes floats of all")
     every = {place: {**{name: first.get(name) for name in PACKING}, **attrs} for place, attrs in changed.items()}
     known = {
         place: {name: attrs[name] for name in PACKING if attrs[name] is not None} for place, attrs in every.items()
