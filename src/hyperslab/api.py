@@ -263,9 +263,14 @@ def one_commit(
 ) -> Iterator[Location]:
     """Yield a place in a repository whose changes become one commit when the block ends well; the repository is made
     where there is none, unless not ``create``."""
-    with closing(where.store(read_only=False, create=create)) as store, store.transaction(shared=True):
-        store.describe_commit(message, metadata)
-        yield Location.of(store)
+    with closing(where.store(read_only=False, create=create)) as store:
+        try:
+            with store.transaction(shared=True):
+                store.describe_commit(message, metadata)
+                yield Location.of(store)
+        finally:
+            if where.keeps_versions:  # else it is a store of the caller, who may go on
+                store.end()
 
 
 @contextmanager

@@ -73,7 +73,7 @@ def test_reading_leaves_no_trace(tmp_path: Path) -> None:
         lambda: store.lock_chunks("a", [0], 0).__enter__(),
     ]
     for call in refused:
-        with pytest.raises(ReadOnly, match="opened for reading"):
+        with pytest.raises(ReadOnly, match="open for reading only"):
             call()
     assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 

@@ -245,3 +245,8 @@ def test_many_appenders(s3: S3, consolidated: bool) -> None:
 def test_nothing_in_a_bucket_is_nothing_whatever_the_format(s3: S3, format: str, mode: Any) -> None:
     with pytest.raises(NotFound, match="there is nothing"):
         hs.open(new_url(s3), mode, format=format, storage_options=s3.options)
+
+
+def test_a_pattern_is_not_looked_up_in_a_bucket(s3: S3) -> None:
+    with pytest.raises(NotFound, match="list of URLs: patterns are of the file system alone"):
+        hs.open(f"{new_url(s3)}/*.nc", storage_options=s3.options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,7 +14,16 @@ import pytest
 
 import hyperslab as hs
 from hyperslab import versions
-from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, NotFound, StorageError, Unsupported
+from hyperslab.errors import (
+    AlreadyExists,
+    Conflict,
+    HyperslabError,
+    Invalid,
+    NotFound,
+    ReadOnly,
+    StorageError,
+    Unsupported,
+)
 from hyperslab.stores.location import Location
 from hyperslab.stores.repositories import RepositoryPlace, absolute_url, parse_version, reason
 from hyperslab.versions import Snapshot
@@ -164,7 +174,12 @@ def test_branches(url: str) -> None:
     assert versions.create_branch(url, "trial", at=ids[2]) == ids[2]
     with pytest.raises(AlreadyExists, match="there is a branch 'trial'"):
         versions.create_branch(url, "trial")
-    versions.create_tag(url, "trial")
+    with pytest.raises(AlreadyExists, match="there is a branch 'trial'"):
+        versions.create_tag(url, "trial")
+    versions.create_tag(url, "v1")
+    with pytest.raises(AlreadyExists, match="there is a tag 'v1'"):
+        versions.create_branch(url, "v1")
+    Location.of(url).repository.open().create_tag("trial", ids[0])  # as icechunk lets others do
     with pytest.raises(Invalid, match=r"a tag and a branch.*id of the snapshot"):
         hs.open(url, at="trial")
     versions.delete_branch(url, "trial")
@@ -174,6 +189,22 @@ def test_branches(url: str) -> None:
         versions.delete_branch(url, "main")
     with pytest.raises(NotFound, match="no branch 'trial'"):
         versions.delete_branch(url, "trial")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_root_of_a_commit_that_has_ended_takes_no_writes(url: str, fails: bool) -> None:
+    with suppress(KeyError), hs.commit(url, "the last") as root:
+        root["a"][0] = 7
+        if fails:
+            raise KeyError
+    for change in (
+        lambda: root["a"].__setitem__(0, 8),
+        lambda: root.attrs.__setitem__("x", 1),
+        lambda: root.create_array("b", data=np.zeros(3)),
+    ):
+        with pytest.raises(ReadOnly, match="commit"):
+            change()
+    assert root["a"][0] == value(url) == (2 if fails else 7) and len(hs.history(url)) == (4 if fails else 5)
 
 
 def test_restoring_and_going_back(url: str) -> None:

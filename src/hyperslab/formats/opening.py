@@ -35,7 +35,7 @@ from hyperslab.model.guessing import nearest
 from hyperslab.model.schemas.dimensions import as_moment
 from hyperslab.stores.base import Store
 from hyperslab.stores.building import already_exists, building, can_build
-from hyperslab.stores.location import REPOSITORIES, Location, Probe, Several
+from hyperslab.stores.location import REMOTE, REPOSITORIES, Location, Probe, Several
 from hyperslab.stores.repositories import parse_version
 
 UserMode = Literal["r", "r+", "a", "w", "x"]
@@ -196,10 +196,17 @@ def _below_file(where: Location, file: str) -> NotFound:
 
 
 def nothing_at(where: Location, mode: UserMode = "r") -> NotFound:
-    """Return the error for a place where nothing is; ``mode``: what it was opened with."""
+    """Return the error for a place where nothing is, of several for the first that is missing; ``mode``: what it was
+    opened with."""
+    if isinstance(where.target, Several):
+        missing = next((place for place in where.target.places if not place.exists()), None)
+        if missing is not None:
+            return nothing_at(missing, mode)
     if (file := file_above(where)) is not None:
         return _below_file(where, file)
-    if where.scheme in ("http", "https"):  # most of them list nothing, and on none is anything made
+    if where.scheme in REMOTE and "*" in where.url:
+        remedy = "give a list of URLs: patterns are of the file system alone"
+    elif where.scheme in ("http", "https"):  # most of them list nothing, and on none is anything made
         remedy = "check the spelling: it takes the URL of a dataset or of a node in one, not that of a folder of some"
     else:
         remedy = "check the spelling" + (", or make it with mode='a'" if mode != "r" else "")

@@ -488,10 +488,15 @@ class Store(ABC):
         seconds (None: never). Nobody is kept out where the store has no locks."""
         return nullcontext()
 
+    def end(self) -> None:
+        """Take no more writes: the block that made one commit of them has ended."""
+        self._read_only = True
+
     def _require_writable(self, key: str | None = None) -> None:
         """Raise ReadOnly where the store takes no writes."""
         if self.read_only:
-            raise ReadOnly("the store was opened for reading", url=self.url, key=key, remedy="open it for writing")
+            remedy = "open it for writing, or begin another commit where one has ended"
+            raise ReadOnly("the store is open for reading only", url=self.url, key=key, remedy=remedy)
 
     def _refuse(self, reason: str, key: str | None = None) -> NoReturn:
         """Raise ReadOnly, or Unsupported for what this kind of store cannot do."""

@@ -7,8 +7,10 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from hyperslab.errors import FormatError
+from hyperslab.stores.credentials import redact, redact_text
 from hyperslab.stores.keys import below
 from hyperslab.stores.stored_file import StoredFile
 
@@ -70,6 +72,28 @@ def parse_allowed(allowed: object) -> bool | tuple[str, ...]:
     )
     texts = tuple(map(os.fsdecode, places))
     return True if any(text.lower() in ("any", "true") for text in texts) else texts
+
+
+_NOT_ALLOWED = re.compile(r"resolves to the url prefix (.+?), to be able")
+_NOT_NAMED = re.compile(r"can handle the chunk location \((.+?)\), edit")
+_CHANGED = re.compile(r"owning the virtual chunk has changed \((?:file://)?(.+?)\)( |$)")
+
+
+def explain_failure(text: str) -> tuple[str, str] | None:
+    """Return a message and a remedy for what icechunk says of a chunk that lies in another file; None for another
+    failure."""
+    lines = [line.strip(" x\u00d7|`->") for line in text.splitlines()]
+    words = " ".join(filter(None, lines))
+    if (found := _NOT_ALLOWED.search(words)) is not None:
+        return f"this chunk lies below {redact(found[1])}, which was not allowed", ALLOW
+    if (found := _NOT_NAMED.search(words)) is not None:
+        return f"the repository does not name the place of {redact(found[1])}", ANEW
+    if (found := _CHANGED.search(words)) is not None:
+        return f"{redact(unquote(found[1]))} has changed since the references were made", ANEW
+    if "error fetching virtual reference" in words:
+        cause = redact_text(next(filter(None, reversed(lines[:-1])), words))
+        return f"a chunk in another file cannot be read: {cause}", f"look whether the file is there, or {ANEW}"
+    return None
 
 
 def holds_references(path: str) -> bool:

@@ -8,7 +8,6 @@ under its keys, and how it is changed, is in :mod:`hyperslab.stores.icechunk`.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -34,7 +33,7 @@ from hyperslab.errors import (
 from hyperslab.stores import locks
 from hyperslab.stores.credentials import redact, redact_text
 from hyperslab.stores.forks import call_after_fork
-from hyperslab.stores.reference_table import ALLOW, ANEW, parse_allowed
+from hyperslab.stores.reference_table import explain_failure, parse_allowed
 from hyperslab.stores.repository_buckets import open_bucket, take_options
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def translate_errors(url: str, key: str | None = None, *, doing: str = "read") -
         raise Conflict("another writer was faster", url=url, key=key, remedy="repeat the change") from None
     except (icechunk.IcechunkError, OSError, ValueError, TypeError) as error:
         message, remedy = f"icechunk cannot {doing} this: {reason(error)}", _LOOK
-        if (virtual := _virtual_failure(str(error))) is not None:
+        if (virtual := explain_failure(str(error))) is not None:
             message, remedy = virtual
         raise StorageError(message, url=url, key=key, remedy=remedy) from None
     except Exception as error:
@@ -108,26 +107,6 @@ def translate_errors(url: str, key: str | None = None, *, doing: str = "read") -
 
 
 _LOOK = "look at the disk or the network, and whether all of the repository is there"
-_NOT_ALLOWED = re.compile(r"resolves to the url prefix (.+?), to be able")
-_NOT_NAMED = re.compile(r"can handle the chunk location \((.+?)\), edit")
-_CHANGED = re.compile(r"owning the virtual chunk has changed \((?:file://)?(.+?)\)( |$)")
-
-
-def _virtual_failure(text: str) -> tuple[str, str] | None:
-    """Return a message and a remedy for what icechunk says of a chunk that lies in another file; None for another
-    failure."""
-    lines = [line.strip(" x\u00d7|`->") for line in text.splitlines()]
-    words = " ".join(filter(None, lines))
-    if (found := _NOT_ALLOWED.search(words)) is not None:
-        return f"this chunk lies below {redact(found[1])}, which was not allowed", ALLOW
-    if (found := _NOT_NAMED.search(words)) is not None:
-        return f"the repository does not name the place of {redact(found[1])}", ANEW
-    if (found := _CHANGED.search(words)) is not None:
-        return f"{redact(unquote(found[1]))} has changed since the references were made", ANEW
-    if "error fetching virtual reference" in words:
-        cause = redact_text(next(filter(None, reversed(lines[:-1])), words))
-        return f"a chunk in another file cannot be read: {cause}", f"look whether the file is there, or {ANEW}"
-    return None
 
 
 def reason(error: BaseException) -> str:
@@ -464,6 +443,8 @@ def create_tag(place: RepositoryPlace, name: str) -> str:
     with place.exclusive(None), translate_errors(place.name, doing="tag"):
         if name in repository.list_tags():
             raise AlreadyExists(f"there is a tag {name!r}", url=place.name, remedy=_TAKEN)
+        if name in repository.list_branches():  # at= would not know which is meant
+            raise AlreadyExists(f"there is a branch {name!r}", url=place.name, remedy=_TAKEN)
         try:
             repository.create_tag(name, snapshot)
         except library().IcechunkError as error:
@@ -479,6 +460,8 @@ def create_branch(place: RepositoryPlace, name: str) -> str:
     with place.exclusive(None), translate_errors(place.name, doing="branch"):
         if name in repository.list_branches():
             raise AlreadyExists(f"there is a branch {name!r}", url=place.name, remedy=_TAKEN)
+        if name in repository.list_tags():  # at= would not know which is meant
+            raise AlreadyExists(f"there is a tag {name!r}", url=place.name, remedy=_TAKEN)
         repository.create_branch(name, snapshot)
     return snapshot
 

@@ -258,8 +258,14 @@ def test_pieces_of_other_shape_are_refused(tmp_path: Path, caplog: pytest.LogCap
         hs.join([*good, tmp_path / "1992.nc", good[0]])
     with pytest.raises(Invalid, match="no array has the dimension"):
         hs.join(good, along="depth")
-    with pytest.raises(NotFound):
+    for number in (1, 2):
+        scalars = {"time": ((), number, {"units": "days since 2000-01-01"})}
+        xr.Dataset({"air": ("lat", np.zeros(4))}, scalars).to_netcdf(tmp_path / f"scalar{number}.nc")
+    with pytest.raises(Invalid, match=r"'time' is one value in each piece.*expand_dims"):
+        hs.join([tmp_path / "scalar1.nc", tmp_path / "scalar2.nc"], along="time")
+    with pytest.raises(NotFound) as missing:
         hs.join([*good, tmp_path / "missing.nc"])
+    assert missing.value.url == str(tmp_path / "missing.nc")
     with pytest.raises(NotFound, match="pattern"):
         hs.open(f"{tmp_path}/none*.nc")
     for mode in ("r+", "w", "a"):

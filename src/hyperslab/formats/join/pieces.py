@@ -216,7 +216,11 @@ def arrange(template: Template, pieces: Sequence[PieceMetadata], along: Sequence
     for dim in dims:
         if dim not in known:
             names = ", ".join(sorted(str(name) for name in known if name is not None))
-            raise Invalid(f"no array has the dimension {dim!r}", url=pieces[0].url, remedy=f"join along one of {names}")
+            message, remedy = f"no array has the dimension {dim!r}", f"join along one of {names}"
+            if dim in template.arrays and not template.arrays[dim].dims:
+                message = f"{dim!r} is one value in each piece, and no dimension of an array"
+                remedy = f"give the arrays that dimension (expand_dims of xarray), or join along one of {names}"
+            raise Invalid(message, url=pieces[0].url, remedy=remedy)
     for dim, values in labels.items():
         if dim not in dims:
             _check_equal(dim, values, pieces)
