@@ -20,6 +20,9 @@ async function shown(address) {
   for (let tries = 0; tries < 100 && !settled(page); tries += 1) await pause(50);
   page.querySelectorAll("details").forEach((section) => { section.open = true; });
   await page.fonts.ready;
+  const pictures = Array.from(page.images); // those far below are fetched when one scrolls to them
+  pictures.forEach((picture) => { picture.loading = "eager"; });
+  for (let tries = 0; tries < 100 && !pictures.every((picture) => picture.complete); tries += 1) await pause(50);
   await pause(0);
   return page;
 }
