@@ -20,7 +20,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import md5
-from typing import Literal
 
 from hyperslab import api
 from hyperslab.chunks.pool import each_if_many
@@ -103,7 +102,7 @@ def copy(
         raise AlreadyExists(
             "the target is there", url=target.url, remedy="name another place, or give overwrite=True (--overwrite)"
         )
-    return _transfer(source, target, progress, title="copying")
+    return _transfer(source, target, progress, "copying", keeps_format=False)
 
 
 def sync(
@@ -121,7 +120,7 @@ def sync(
     """
     source, target = two_sides(src, dst, storage_options)
     _check_places(source, target)
-    return _transfer(source, target, progress, dry_run=dry_run, title="syncing")
+    return _transfer(source, target, progress, "syncing", keeps_format=True, dry_run=dry_run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +142,9 @@ def _transfer(
     source: Location,
     target: Location,
     progress: bool | ProgressCallback | None,
+    title: str,
     *,
-    title: Literal["copying", "syncing"],
+    keeps_format: bool,
     dry_run: bool = False,
 ) -> TransferReport:
     began = time.perf_counter()
@@ -158,7 +158,7 @@ def _transfer(
         job = _Transfer(here, there, source, target)
         job.compare()
         if job.surplus:
-            _check_target(target, source if title == "syncing" else None)
+            _check_target(target, source if keeps_format else None)
         if not dry_run:
             for look in range(_LOOKS):
                 job.send(report)

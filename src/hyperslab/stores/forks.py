@@ -19,3 +19,16 @@ def call_around_fork(
     Who was registered last is called first before a fork."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=before, after_in_parent=in_parent, after_in_child=in_child)
+
+
+class ThreadedLibrary:
+    """A library whose threads do not follow into a forked child, where it would never answer: ``used`` by this process,
+    or ``orphaned``, since the process that it was forked from had used it."""
+
+    def __init__(self) -> None:
+        self.used = False
+        self.orphaned = False
+        call_after_fork(self._note_fork)
+
+    def _note_fork(self) -> None:
+        self.orphaned = self.used

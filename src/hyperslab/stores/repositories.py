@@ -32,7 +32,7 @@ from hyperslab.errors import (
 )
 from hyperslab.stores import locks
 from hyperslab.stores.credentials import redact, redact_text
-from hyperslab.stores.forks import call_after_fork
+from hyperslab.stores.forks import ThreadedLibrary
 from hyperslab.stores.reference_table import explain_failure, parse_allowed
 from hyperslab.stores.repository_buckets import open_bucket, take_options
 
@@ -65,28 +65,16 @@ def library() -> Any:
     return icechunk
 
 
-class _IcechunkProcess:
-    """True if this one may use icechunk, whose threads do not follow into a forked child: it would never answer."""
-
-    used = False
-    orphaned = False
-
-    @classmethod
-    def forked(cls) -> None:
-        """Note in the child whether icechunk was used before."""
-        cls.orphaned = cls.used
-
-
-call_after_fork(_IcechunkProcess.forked)
+_icechunk = ThreadedLibrary()
 _SPAWN = "start processes by spawn or forkserver, and open the repository in each of them"
 
 
 @contextmanager
 def translate_errors(url: str, key: str | None = None, *, doing: str = "read") -> Iterator[None]:
     """Raise what icechunk raises in the block as an error of ours; ``doing``: what failed, as a verb."""
-    if _IcechunkProcess.orphaned:
+    if _icechunk.orphaned:
         raise StorageError("this process was forked from one that used icechunk", url=url, remedy=_SPAWN)
-    _IcechunkProcess.used = True
+    _icechunk.used = True
     icechunk = library()
     try:
         yield
@@ -432,7 +420,12 @@ def list_names(place: RepositoryPlace) -> tuple[dict[str, str], dict[str, str]]:
     return tags, branches
 
 
-_TAKEN = "choose another name, or remove that one (--delete)"
+def _refuse_taken(repository: Repository, place: RepositoryPlace, name: str) -> None:
+    """Raise AlreadyExists for the name of a tag or branch: ``at=`` would not know which of two is meant."""
+    for kind, names in (("tag", repository.list_tags()), ("branch", repository.list_branches())):
+        if name in names:
+            remedy = "choose another name, or remove that one (--delete)"
+            raise AlreadyExists(f"there is a {kind} {name!r}", url=place.name, remedy=remedy)
 
 
 def create_tag(place: RepositoryPlace, name: str) -> str:
@@ -441,10 +434,7 @@ def create_tag(place: RepositoryPlace, name: str) -> str:
     repository = _open_for_names(place, name)
     snapshot = find_snapshot(repository, place)
     with place.exclusive(None), translate_errors(place.name, doing="tag"):
-        if name in repository.list_tags():
-            raise AlreadyExists(f"there is a tag {name!r}", url=place.name, remedy=_TAKEN)
-        if name in repository.list_branches():  # at= would not know which is meant
-            raise AlreadyExists(f"there is a branch {name!r}", url=place.name, remedy=_TAKEN)
+        _refuse_taken(repository, place, name)
         try:
             repository.create_tag(name, snapshot)
         except library().IcechunkError as error:
@@ -458,10 +448,7 @@ def create_branch(place: RepositoryPlace, name: str) -> str:
     repository = _open_for_names(place, name)
     snapshot = find_snapshot(repository, place)
     with place.exclusive(None), translate_errors(place.name, doing="branch"):
-        if name in repository.list_branches():
-            raise AlreadyExists(f"there is a branch {name!r}", url=place.name, remedy=_TAKEN)
-        if name in repository.list_tags():  # at= would not know which is meant
-            raise AlreadyExists(f"there is a tag {name!r}", url=place.name, remedy=_TAKEN)
+        _refuse_taken(repository, place, name)
         repository.create_branch(name, snapshot)
     return snapshot
 

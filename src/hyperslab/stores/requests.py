@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hyperslab.errors import HyperslabError, Invalid, ReadOnly, StorageError, Unsupported
 from hyperslab.stores.attempts import beaten
-from hyperslab.stores.forks import call_after_fork
+from hyperslab.stores.forks import ThreadedLibrary, call_after_fork
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -109,19 +109,7 @@ def patience(version: str, *, web: bool) -> dict[str, dict[str, Any]]:
     }
 
 
-class _ObstoreProcess:
-    """True if this one may use obstore, whose threads do not follow into a forked child: it would never answer."""
-
-    used = False
-    orphaned = False
-
-    @classmethod
-    def forked(cls) -> None:
-        """Note in the child whether obstore was used before."""
-        cls.orphaned = cls.used
-
-
-call_after_fork(_ObstoreProcess.forked)
+_obstore = ThreadedLibrary()
 
 
 def each_request(calls: Sequence[Callable[[], Result]]) -> list[Result]:
@@ -161,9 +149,9 @@ def request(
     A write that is repeated, for its answer was lost, may find itself done: a conditional one is then a ``Conflict``,
     as if another writer had been faster. No error carries what obstore says of itself: a URL in it may hold a password.
     """
-    if _ObstoreProcess.orphaned:
+    if _obstore.orphaned:
         raise StorageError("this process was forked from one that used object stores", url=url, remedy=_SPAWN)
-    _ObstoreProcess.used = True
+    _obstore.used = True
     failure: HyperslabError
     pause = _PAUSE
     for last in (False,) * (REQUEST_TRIES - 1) + (True,):
