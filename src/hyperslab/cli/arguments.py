@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import wraps
 from itertools import islice
 from typing import Any, Literal
 
@@ -26,10 +27,10 @@ from hyperslab.errors import HyperslabError, Invalid, LabelError, NodeNotFound, 
 from hyperslab.formats.enclosing import find_above, find_tree_above
 from hyperslab.formats.opening import locate_version
 from hyperslab.group import Group
+from hyperslab.group.choice import Choice
+from hyperslab.group.walk import arrays_of
 from hyperslab.model.dims import axis_names
 from hyperslab.model.guessing import meant
-from hyperslab.model.nesting import flattened
-from hyperslab.model.paths import child
 from hyperslab.stores.location import Location
 
 # Paths that an error lists; of a database fewer, since its names are ids.
@@ -42,30 +43,6 @@ _LOOKED_AT = 1000
 def name_dimensions(dims: Iterable[str | None]) -> list[str]:
     """Return the names of dimensions; one without a name is called by its place, ``dim_0``."""
     return [dim or f"dim_{axis}" for axis, dim in enumerate(dims)]
-
-
-def arrays_of(node: Group | Array, errors: dict[str, HyperslabError] | None = None) -> Iterator[tuple[str, Array]]:
-    """Yield path and array of every array at or below a node, without damaged nodes and links, which may lead up.
-
-    ``errors``: gets the error of each node that cannot be read, by its path.
-    """
-    return flattened(_arrays(node, {} if errors is None else errors))
-
-
-def _arrays(node: Group | Array, errors: dict[str, HyperslabError]) -> Generator[Any]:
-    if isinstance(node, Array):
-        yield node.path, node
-        return
-    links = dict(node.links())
-    for name in node:
-        if name in links:
-            continue
-        try:
-            found = node[name]
-        except HyperslabError as error:
-            errors[child(node.path, name)] = error
-            continue
-        yield _arrays(found, errors)
 
 
 def list_array_paths(group: Group) -> str:
@@ -213,6 +190,49 @@ path_argument = click.argument("path", default="")
 selection_option = click.option(
     "-s", "--select", "selections", multiple=True, metavar="DIM=VALUE", help="A label, position or range; repeatable."
 )
+
+
+def choice_options(*, companions: bool = False) -> Callable[[Any], Any]:
+    """Return the options that choose variables, as one argument ``choice``; with ``companions`` ``--alone`` too."""
+
+    def decorate(command: Callable[..., object]) -> Callable[..., object]:
+        @wraps(command)
+        def run(
+            *arguments: object,
+            variables: tuple[str, ...],
+            exclude: tuple[str, ...],
+            where: tuple[str, ...],
+            alone: bool = False,
+            **options: object,
+        ) -> object:
+            choice = Choice.of(_split_names(variables), _split_names(exclude), where, alone=alone)
+            return command(*arguments, choice=choice, **options)
+
+        with_companions = click.option("--alone", is_flag=True, help="Leave out what the variables belong to by CF.")
+        named = click.option(
+            "-v",
+            "--variables",
+            multiple=True,
+            metavar="NAME,…",
+            help="These variables: names, or patterns over paths (t*, ocean/*/t, ocean/**); repeatable.",
+        )
+        left_out = click.option(
+            "-x", "--exclude", multiple=True, metavar="NAME,…", help="All variables but these; repeatable."
+        )
+        conditions = click.option(
+            "--where",
+            multiple=True,
+            metavar="ATTR=VALUE",
+            help="Variables with this attribute, such as units=K, units!=1 or standard_name~=air_*; repeatable.",
+        )
+        return named(left_out(conditions(with_companions(run) if companions else run)))
+
+    return decorate
+
+
+def _split_names(texts: Iterable[str]) -> list[str]:
+    """Return the names in texts that have commas between them."""
+    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
 
 
 def open_dataset(

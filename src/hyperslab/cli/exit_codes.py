@@ -26,7 +26,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -79,7 +79,7 @@ def exit_code(error: BaseException) -> int:
 
 @dataclass
 class Verbosity:
-    """The options that every command takes: ``--debug``, ``-q``, ``-v``."""
+    """The options that every command takes: ``--debug``, ``-q``, ``-V``."""
 
     debug: bool = False
     quiet: bool = False
@@ -95,13 +95,15 @@ def _remember(context: click.Context, option: click.Parameter, value: object) ->
         logging.getLogger("hyperslab").setLevel(logging.ERROR if manner.quiet else max(level, logging.DEBUG))
 
 
-def verbosity_options() -> list[click.Option]:
-    """Return the options that every command takes."""
+def verbosity_options(taken: Collection[str] = ()) -> list[click.Option]:
+    """Return the options that every command takes; those of a command that has ``taken`` ``-v`` go without it: there it
+    names variables, as in ncks."""
     shared: dict[str, Any] = {"expose_value": False, "callback": _remember}
+    more = ["-V", "--verbose"] if "-v" in taken else ["-V", "-v", "--verbose"]
     return [
         click.Option(["--debug"], is_flag=True, help="Show the traceback of an error.", **shared),
         click.Option(["-q", "--quiet"], is_flag=True, help="Say nothing on stderr but errors.", **shared),
-        click.Option(["-v", "--verbose"], count=True, help="Say more on stderr; twice for everything.", **shared),
+        click.Option(more, count=True, help="Say more on stderr; twice for everything.", **shared),
     ]
 
 
@@ -129,7 +131,7 @@ class Commands(click.Group):
         module = importlib.import_module(f"hyperslab.cli.commands.{self.files.get(cmd_name, cmd_name)}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
         if not any(option.name == "debug" for option in command.params):
-            command.params.extend(verbosity_options())
+            command.params.extend(verbosity_options([name for option in command.params for name in option.opts]))
         return command
 
     def resolve_command(

@@ -252,6 +252,31 @@ def _csv_rows(part: LabelledPart) -> Iterator[list[object]]:
         yield [*labels, *(cells[number] for cells in others), *values]
 
 
+def joined_rows(parts: Sequence[LabelledPart]) -> Iterator[list[Any]]:
+    """Yield one row per cell of parts with the same labels: the labels, then the value of each part."""
+    for rows in zip(*map(table_rows, parts), strict=True):
+        yield [*rows[0], *(row[-1] for row in rows[1:])]
+
+
+def joined_heads(parts: Sequence[LabelledPart]) -> list[str]:
+    """Return the heading of such rows."""
+    return [*parts[0].heads, *(part.array.name or "value" for part in parts)]
+
+
+def are_alike(parts: Sequence[LabelledPart]) -> bool:
+    """Return True if all parts have the same labels, so that one table holds them."""
+    first = parts[0]
+    return all(
+        part.dims == first.dims
+        and part.values.shape == first.values.shape
+        and all(
+            np.array_equal(np.asarray(part.labels(axis)), np.asarray(first.labels(axis)))
+            for axis in range(len(first.dims))
+        )
+        for part in parts[1:]
+    )
+
+
 def as_npy(part: LabelledPart) -> bytes:
     """Return the cells as a .npy file; Invalid for cells of variable length other than text."""
     cells = part.values
@@ -265,20 +290,33 @@ def as_npy(part: LabelledPart) -> bytes:
     return file.getvalue()
 
 
-def save_dataset(part: LabelledPart, url: str) -> None:
-    """Write the part and its coordinates as a dataset of the format that the name says; the target must be new."""
-    if part.cells.dtype.hasobject and part.cells.dtype.kind != "T":
+def save_dataset(parts: Sequence[LabelledPart], url: str) -> None:
+    """Write parts and their coordinates as one dataset of the format that the name says; the target must be new.
+
+    Invalid for cells that are not written so, and for parts that would take each other's names or labels.
+    """
+    own = {part.array.name or "value": part for part in parts}
+    if len(own) < len(parts):
+        raise Invalid("several of the arrays have one name", remedy="use convert -v, which keeps their groups")
+    if any(part.cells.dtype.hasobject and part.cells.dtype.kind != "T" for part in parts):
         raise Invalid("cells of this type are not written by get", remedy="use convert -s, which keeps their type")
-    name = part.array.name or "value"
-    others = {each: found for each, found in part.auxiliary_parts.items() if each not in {name, *part.coordinates}}
-    written = {name, *part.coordinates, *others}
-    with api.create(url) as root:
+    axes: dict[str, LabelledAxis] = {}
+    others: dict[str, LabelledPart] = {}
+    for part in parts:
         for dim, axis in part.coordinates.items():
-            if dim == name:  # a coordinate is its own labels
+            if not np.array_equal(axes.setdefault(dim, axis).cells, axis.cells):
+                message = f"the arrays have different labels along {dim!r}"
+                raise Invalid(message, node=part.array.path, remedy="write each to a file of its own")
+        others |= {name: found for name, found in part.auxiliary_parts.items() if name not in own}
+    others = {name: found for name, found in others.items() if name not in axes}
+    written = {*own, *axes, *others}
+    with api.create(url) as root:
+        for dim, axis in axes.items():
+            if dim in own:  # a coordinate is its own labels
                 continue
             attrs = _without_others(with_missing(axis.array._session, axis.array.spec), written)
             root.create_array(dim, data=_plain_text(axis.cells), dims=(dim,) if axis.cells.ndim else (), attrs=attrs)
-        for each, found in {**others, name: part}.items():
+        for each, found in {**others, **own}.items():
             attrs, cells = _without_others(found.attrs, written), _plain_text(found.cells)
             if root._session.format.traits.netcdf_attributes:
                 cells, attrs = _as_netcdf_cells(cells, attrs)

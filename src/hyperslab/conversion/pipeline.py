@@ -40,6 +40,7 @@ from hyperslab.formats import SCHEMES, format_for_new, get_format
 from hyperslab.formats.base import Format, Moment
 from hyperslab.formats.opening import check_replaceable, check_room, is_occupied, locate_version, refuse_moment
 from hyperslab.group import Group
+from hyperslab.group.choice import Choice, Patterns, Where
 from hyperslab.model.amounts import parse_size
 from hyperslab.model.paths import split
 from hyperslab.model.refs import Link
@@ -63,6 +64,10 @@ def convert(
     shards: Mapping[str, int] | str | Literal[False] | None = None,
     codec: object = None,
     select: Mapping[str, object] | Select | None = None,
+    variables: Patterns | None = None,
+    exclude: Patterns | None = None,
+    where: Where | None = None,
+    alone: bool = False,
     overwrite: bool = False,
     progress: bool | ProgressCallback | None = None,
     verify: bool = False,
@@ -86,30 +91,27 @@ def convert(
     ``shards``: lengths by dimension name (-1: the whole) or ``"auto"``, else as in the source where it suits;
     ``shards`` also ``"many"``, or False for none. ``codec``: as in ``create_array``, else the source's where the target
     has it. ``select``: by dimension name, whole numbers are positions, anything else labels (with their stop); one
-    label drops the dimension. ``verify``: read both sides again and compare all. ``resume``: go on where a call was
-    interrupted. ``skip_damaged``: leave out what cannot be read. ``memory``: bytes for cells in flight, or ``"1GB"``.
-    ``scheduler``: a Client of dask.distributed (or address) whose workers copy. ``progress``: True for a bar, or a
-    function of ``Progress``. ``storage_options``: for sides in the network, or a pair. ``allow_external``, ``at``: of
-    the source, as for ``open``; ``along``, ``packing`` as for ``join``. ``message``: of a commit. ``layout``: options.
+    label drops the dimension. ``variables``, ``exclude``: patterns over paths (``"t*"``, ``"ocean/**"``); ``where``:
+    attributes (``{"units": "K"}``); their companions by CF come along, unless ``alone``. ``verify``: read both sides
+    again and compare all. ``resume``: go on where a call was interrupted. ``skip_damaged``: leave out what cannot be
+    read. ``memory``: bytes for cells in flight, or ``"1GB"``. ``scheduler``: a Client of dask.distributed (or address)
+    whose workers copy. ``progress``: True for a bar, or a function of ``Progress``. ``storage_options``: for sides in
+    the network, or a pair. ``allow_external``, ``at``: of the source, as for ``open``; ``along``, ``packing`` as for
+    ``join``. ``message``: of a commit. ``layout``: options.
 
-    Unsupported with all losses before anything is touched, unless ``allow_loss`` (then they are logged); AlreadyExists
-    unless ``overwrite``, which replaces the target once the new one is complete. Interrupted it leaves the target as it
-    was (a store without renames: empty). Invalid when one side lies in the other, or it cannot be resumed.
+    Unsupported with all losses before anything is touched, unless ``allow_loss`` (then they are logged); NotFound for
+    what is not there to be chosen; AlreadyExists unless ``overwrite``, which replaces the target once the new one is
+    complete. Interrupted it leaves the target as it was (a store without renames: empty).
     """
     source, target = _two_sides(src, dst, storage_options, along, packing, at)
     more = _only_set({"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged})
     given: dict[str, Any] = {"source": source, "target": target, "message": message, "path": path}
     given |= {"resume": resume, "overwrite": overwrite, "verify": verify, "allow_loss": allow_loss}
-    request = _Request(
-        **given,
-        skip_damaged=skip_damaged,
-        encoding=Encoding(chunks, shards, codec),
-        select=Select.of(select),
-        memory=parse_size(memory, "memory"),
-        format=format or format_for_new(target.url),
-        layout=api.add_consolidated(target, format, layout),
-        options={"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more},
-    )
+    given |= {"skip_damaged": skip_damaged, "memory": parse_size(memory, "memory")}
+    given |= {"select": Select.of(select), "choice": Choice.of(variables, exclude, where, alone=alone)}
+    given |= {"format": format or format_for_new(target.url), "layout": api.add_consolidated(target, format, layout)}
+    options = {"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more}
+    request = _Request(**given, encoding=Encoding(chunks, shards, codec), options=options)
     report = _run(request, progress, scheduler)
     return replace(report, source=_display_place(src, source, at), target=_display_place(dst, target))
 
@@ -126,6 +128,7 @@ class _Request:
     message: str | None
     encoding: Encoding
     select: Select
+    choice: Choice
     memory: int
     format: str
     path: str
@@ -215,6 +218,7 @@ def _summary(job: ConversionJob, request: _Request, done: Progress, copies: Sequ
         nbytes=done.done_bytes,
         resumed_nbytes=done.resumed_bytes,
         recut=tuple(describe_recut(copies, request.encoding)),
+        companions=tuple(plan.source.path for plan in job.nodes if plan.source.is_companion),
     )
 
 
@@ -273,6 +277,7 @@ def _collect_nodes(
         select=request.select,
         encoding=request.encoding,
         skip_damaged=request.skip_damaged,
+        choice=request.choice,
     )
     if request.skip_damaged:
         items = drop_damaged(add_columns(source, columns), items, damage)

@@ -55,6 +55,8 @@ from hyperslab.conversion.variable_length import drop_non_utf8, fit_fixed_length
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.base import Feature, Format, Reader, Writer
 from hyperslab.formats.zarr.opening import ZarrFormat
+from hyperslab.group.choice import EVERYTHING as ALL_VARIABLES
+from hyperslab.group.choice import Choice
 from hyperslab.model.cells import as_type
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import numpy_dtype
@@ -83,13 +85,14 @@ def collect_nodes(
     select: Select = EVERYTHING,
     encoding: Encoding = AS_IN_SOURCE,
     skip_damaged: bool = False,
+    choice: Choice = ALL_VARIABLES,
 ) -> tuple[list[SourceNode], Columns]:
     """Return the nodes that are converted, with the cells that are selected, and the columns among them.
 
-    ``path``: the group or array that becomes the root. Nodes that cannot be read are an error that lists them, or are
-    left out, their errors in ``damage``.
+    ``path``: the group or array that becomes the root; ``choice``: the variables of it. Nodes that cannot be read are
+    an error that lists them, or are left out, their errors in ``damage``.
     """
-    parts = find_source_nodes(source, path, format.features, damage)
+    parts = find_source_nodes(source, path, format.features, damage, choice)
     if damage and not skip_damaged:
         damage.raise_error()
     parts, columns = split_rows(parts, format.features)

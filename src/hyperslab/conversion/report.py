@@ -37,6 +37,7 @@ class ConversionReport:
     ``resumed_nbytes``: how many of ``nbytes`` an
     interrupted conversion had copied. ``damaged``: what of the source could not be read and was left out. ``recut``:
     each array that is not cut into the chunks that were asked for, or the source's where none were, and how it is.
+    ``companions``: the variables that came along with those that were chosen.
     """
 
     source: str
@@ -54,6 +55,7 @@ class ConversionReport:
     damaged: tuple[Problem, ...] = ()
     recut: tuple[str, ...] = ()
     shards: int = 0
+    companions: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         chunks = [counted(self.chunks - self.shards, "chunk")] if self.chunks > self.shards or not self.shards else []
@@ -63,6 +65,8 @@ class ConversionReport:
             f"{counted(self.groups, 'group')}, {' and '.join(chunks)}, "
             f"{size_text(self.nbytes)} of cells in {self.seconds:.2f} s"
         ]
+        if self.companions:
+            lines.append(f"with them: {', '.join(self.companions)}")
         if self.resumed_nbytes:
             lines.append(f"resumed: {size_text(self.resumed_nbytes)} of cells were there already")
         lines += [f"cut otherwise: {note}" for note in self.recut[:_FEW]]

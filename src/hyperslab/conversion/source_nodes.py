@@ -7,7 +7,7 @@ each array are copied. What is damaged is an error that lists all of it, or is l
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -35,12 +35,13 @@ from hyperslab.errors import (
 from hyperslab.formats.base import Feature, Format
 from hyperslab.formats.single_array.document import DEFAULT
 from hyperslab.formats.single_array.draft import main_arrays, names_in
+from hyperslab.group.choice import EVERYTHING, Choice
 from hyperslab.group.links import follow_within
 from hyperslab.integrity.cells import read_through
 from hyperslab.model.attrs import FILL_VALUE, Attrs
 from hyperslab.model.cells import as_type
 from hyperslab.model.dims import Dimension
-from hyperslab.model.paths import child, join, normalize, outward, split
+from hyperslab.model.paths import child, is_within, join, normalize, outward, relative, split
 from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 
 _log = logging.getLogger("hyperslab")
@@ -50,7 +51,8 @@ _log = logging.getLogger("hyperslab")
 class SourceNode:
     """A node of the source at ``origin``, and its ``path`` in the target; of an array its ``picked`` cells.
 
-    ``whole``: all that is in a group is converted too.
+    ``whole``: all that is in a group is converted too. ``is_companion``: of a variable that comes along with others,
+    which were chosen.
     """
 
     path: str
@@ -58,27 +60,87 @@ class SourceNode:
     node: Node
     whole: bool = True
     picked: ArraySelection | None = None
+    is_companion: bool = False
 
 
 def find_source_nodes(
-    session: OpenDataset, path: str, features: Features, damage: SourceDamage | None = None
+    session: OpenDataset,
+    path: str,
+    features: Features,
+    damage: SourceDamage | None = None,
+    choice: Choice = EVERYTHING,
 ) -> list[SourceNode]:
     """Return the nodes that are converted, parents before what is in them.
 
-    ``path``: a group, or an array with its coordinates; empty for everything. A target without groups takes one array
-    with its coordinates: Invalid lists the arrays where there are several. ``damage`` collects the errors of nodes that
-    cannot be read; without it they are raised.
+    ``path``: a group, or an array with its coordinates; empty for everything. ``choice``: the variables of it, which
+    come with those that they belong to. A target without groups takes one array with its coordinates: Invalid lists the
+    arrays where there are several. ``damage`` collects the errors of nodes that cannot be read; without it they are
+    raised.
     """
-    if path:
-        place, spec = follow_within(session, normalize(path))
-        if spec.is_array:
-            return find_array_with_coordinates(session, place, spec, damage)
-        nodes = {name[len(place) :].strip("/"): (name, node) for name, node in walk_nodes(session, place, damage)}
+    place, spec = follow_within(session, normalize(path)) if path else ("", None)
+    if spec is not None and spec.is_array:
+        if choice:
+            remedy = "leave out the path, or the choice of variables"
+            raise Invalid("variables are chosen of a group, this is an array", node=place, remedy=remedy)
+        return find_array_with_coordinates(session, place, spec, damage)
+    if choice:
+        parts = _find_chosen_nodes(session, place, damage, choice)
     else:
-        nodes = {name: (name, node) for name, node in walk_nodes(session, "", damage)}
+        parts = [SourceNode(relative(name, place), name, node) for name, node in walk_nodes(session, place, damage)]
     if features & {Feature.GROUPS, Feature.ARRAYS}:
-        return [SourceNode(name, origin, node) for name, (origin, node) in nodes.items()]
-    return _find_only_array(session, dict(nodes.values()))
+        return parts
+    return _find_only_array(session, {part.origin: part.node for part in parts})
+
+
+def _find_chosen_nodes(
+    session: OpenDataset, place: str, damage: SourceDamage | None, choice: Choice
+) -> list[SourceNode]:
+    """Return the groups and variables below ``place`` that a choice leaves: groups that hold one, each with the
+    dimensions that its variables have. Links stay where nothing but what is left out is named."""
+    unread = SourceDamage(kinds=(*DAMAGE, Unsupported))
+    nodes = {relative(origin, place): (origin, node) for origin, node in walk_nodes(session, place, unread)}
+    for origin, error in unread.errors.items():
+        if choice.may_choose(relative(origin, place)):
+            if damage is None or not isinstance(error, damage.kinds):
+                raise error
+            damage.errors[origin] = error
+    arrays = {path: node for path, (_, node) in nodes.items() if node.is_array}
+    try:
+        chosen = dict.fromkeys(choice.choose({path: node.attrs for path, node in arrays.items()}))
+    except NodeNotFound as error:
+        if damage:  # what is damaged may be what is meant
+            damage.raise_error()
+        raise error.locate(url=session.url, node=place or None) from None
+    others = [] if choice.alone else _find_companions(session, place, chosen, arrays)
+    kept = chosen | dict.fromkeys(path for path in others if path in arrays and not choice.excludes(path))
+    found = []
+    for path, (origin, node) in nodes.items():
+        if node.is_array and path in kept:
+            found.append(SourceNode(path, origin, node, is_companion=path not in chosen))
+        elif node.is_group and (not path or any(is_within(other, path) for other in kept)):
+            used = {dim for other in kept if is_within(other, path) for dim in arrays[other].dims}
+            dims = tuple(dim for dim in node.dims if dim.name in used)
+            found.append(SourceNode(path, origin, node.evolve(dims=dims), whole=False))
+        elif node.is_link and not choice.variables and not choice.where and not choice.excludes(path):
+            found.append(SourceNode(path, origin, node))
+    return found
+
+
+def _find_companions(
+    session: OpenDataset, place: str, chosen: Iterable[str], arrays: Mapping[str, ArraySpec]
+) -> list[str]:
+    """Return the paths below ``place`` of the variables that those which are chosen belong to by the CF conventions,
+    and of those that these belong to."""
+    found: dict[str, None] = {}
+    waiting = list(chosen)
+    while waiting:
+        path = waiting.pop()
+        for origin in find_coordinates(session, join(place, path), arrays[path], SourceDamage()):
+            other = relative(origin, place)
+            if is_within(origin, place) and other in arrays and other not in found:
+                found[other] = None
+                waiting.append(other)
+    return list(found)
 
 
 def walk_nodes(session: OpenDataset, path: str, damage: SourceDamage | None = None) -> Iterator[tuple[str, Node]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from heapq import nsmallest
@@ -20,18 +20,21 @@ from hyperslab.chunks.memory import largest_chunk, settings_within
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import HyperslabError, NodeNotFound, NotFound, Problem
+from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound, Problem
 from hyperslab.formats.base import Feature, Moment
 from hyperslab.formats.enclosing import find_above
 from hyperslab.formats.netcdf.data_model import default_fill
 from hyperslab.formats.opening import locate_version
+from hyperslab.group import Group
+from hyperslab.group.choice import Choice, Patterns, Where
+from hyperslab.group.walk import arrays_of
 from hyperslab.integrity.cells import parts, read_box
 from hyperslab.integrity.report import Report
-from hyperslab.model.attrs import FILL_VALUE
+from hyperslab.model.attrs import FILL_VALUE, Attrs
 from hyperslab.model.cells import Values, same_type
 from hyperslab.model.differences import differences
 from hyperslab.model.nesting import flattened
-from hyperslab.model.paths import child
+from hyperslab.model.paths import child, outward
 from hyperslab.model.spec import ArraySpec, Node
 from hyperslab.selection.region import Range
 from hyperslab.stores.endpoints import Options, two_sides
@@ -206,6 +209,9 @@ def diff(
     b: Target,
     *,
     cells: bool = True,
+    variables: Patterns | None = None,
+    exclude: Patterns | None = None,
+    where: Where | None = None,
     memory: int = MEMORY,
     storage_options: Options | tuple[Options, Options] = None,
     at: Moment | tuple[Moment | None, Moment | None] | None = None,
@@ -215,9 +221,10 @@ def diff(
 
     Each problem says how B differs from A. Cells are compared by their bits (by their values where the types differ),
     chunk by chunk within ``memory`` bytes; ``cells=False`` leaves them out. How arrays are cut and encoded, and the
-    order of names, mean nothing. A node or chunk that cannot be read is a difference and ends
-    nothing. ``storage_options``: for places in the network, or a pair of them: those of A and of B. ``at``: a moment of
-    which A is the version, as for ``open``, or a pair of them.
+    order of names, mean nothing. A node or chunk that cannot be read is a difference and ends nothing. ``variables``,
+    ``exclude``, ``where``: these alone, as for ``convert``, by the attributes that they have in A, else in B.
+    ``storage_options``: for places in the network, or a pair of them: those of A and of B. ``at``: a moment of which A
+    is the version, as for ``open``, or a pair of them.
     """
     settings = Settings(workers=workers, cache_bytes=0)
     with ExitStack() as stack:
@@ -232,19 +239,43 @@ def diff(
             session = open_session(locate_version(place, moment), "r", None, settings, {})
             stack.callback(session.reader.close)
             sides.append(session)
-        job = _Diff(sides[0], sides[1], settings, memory if cells else 0)
+        choice = Choice.of(variables, exclude, where)
+        wanted = _wanted_nodes(sides, choice) if choice else None
+        job = _Diff(sides[0], sides[1], settings, memory if cells else 0, wanted)
         problems = list(flattened(job.compare_nodes("")))
         return Differences(problems, url=f"{sides[0].url} {sides[1].url}", arrays=job.arrays, cells=job.cells)
 
 
+def _wanted_nodes(sides: Sequence[OpenDataset], choice: Choice) -> frozenset[str]:
+    """Return the paths of the arrays that are chosen, of those that cannot be read and may be, and of all groups around
+    them."""
+    known: dict[str, Attrs] = {}
+    unread: dict[str, HyperslabError] = {}
+    for side in sides:
+        if not side.reader.node("").is_group:
+            message = "variables are chosen of datasets of several arrays, this is one"
+            raise Invalid(message, url=side.url, remedy="compare it without a choice")
+        for path, array in arrays_of(Group(side, ""), unread):
+            known.setdefault(path, array.spec.attrs)
+    damaged = {path for path in unread if choice.may_choose(path)}
+    try:
+        chosen = choice.choose(known)
+    except NodeNotFound as error:
+        if not damaged:
+            raise error.locate(url=sides[0].url) from None
+        chosen = []
+    return frozenset(group for path in (*chosen, *damaged) for group in outward(path))
+
+
 @dataclass
 class _Diff:
-    """Two open datasets. ``memory`` 0: no cells."""
+    """Two open datasets. ``memory`` 0: no cells. ``wanted``: nodes, those that hold any of them included; None: all."""
 
     a: OpenDataset
     b: OpenDataset
     settings: Settings
     memory: int
+    wanted: frozenset[str] | None = None
     arrays: int = 0
     cells: int = 0
 
@@ -259,7 +290,8 @@ class _Diff:
                 yield Problem(path, kind, f"cannot be read in {letter}: {error.said}")
         if len(nodes) < 2:
             return
-        yield from self._compare(path, *nodes)
+        if self.wanted is None or not all(node.is_group for node in nodes):
+            yield from self._compare(path, *nodes)
         if all(node.is_group for node in nodes):
             yield self._compare_children(path)
 
@@ -267,7 +299,8 @@ class _Diff:
         names: list[list[str]] = []
         for letter, side in (("A", self.a), ("B", self.b)):
             try:
-                names.append(list(side.reader.children(path)))
+                below = side.reader.children(path)
+                names.append([name for name in below if self.wanted is None or child(path, name) in self.wanted])
             except HyperslabError as error:
                 yield Problem(path, "unreadable-node", f"what lies below cannot be listed in {letter}: {error.said}")
         if len(names) < 2:

@@ -17,6 +17,7 @@ from hyperslab.cli.arguments import (
     allow_option,
     at_option,
     check_selection,
+    choice_options,
     labels_as_words,
     open_dataset,
     parse_options,
@@ -29,6 +30,7 @@ from hyperslab.cli.output import is_quiet, json_option, print_json, print_remark
 from hyperslab.conversion import ConversionReport, Select, convert
 from hyperslab.conversion.append import append_cells, append_dataset
 from hyperslab.errors import FormatError, Invalid, LabelError, NotFound
+from hyperslab.group.choice import Choice
 from hyperslab.integrity import diff
 from hyperslab.integrity.report import as_line
 from hyperslab.model.amounts import counted, parse_size
@@ -49,6 +51,7 @@ from hyperslab.model.cells import Values
 )
 @click.option("--codec", help="For instance zstd:5, blosc:lz4:5, gzip, default or none; else as the source has it.")
 @selection_option
+@choice_options(companions=True)
 @click.option("--along", multiple=True, metavar="DIM", help="Join the datasets that SRC matches ('*.nc') along DIM.")
 @click.option(
     "--packing",
@@ -82,6 +85,7 @@ def convert_command(
     chunks: str | None,
     shards: str | None,
     selections: tuple[str, ...],
+    choice: Choice,
     at: str | None,
     along: tuple[str, ...],
     src_option: dict[str, object] | None,
@@ -104,6 +108,10 @@ def convert_command(
             src,
             dst,
             chosen,
+            variables=choice.variables,
+            exclude=choice.exclude,
+            where=choice.where,
+            alone=choice.alone,
             chunks=lengths(chunks, "--chunks", ("auto",)),
             shards=lengths(shards, "--shards", SHARD_WORDS),
             progress=not as_json and not is_quiet(),
@@ -218,6 +226,7 @@ def _load(path: str) -> Values:
 @click.argument("a")
 @click.argument("b")
 @click.option("--no-cells", is_flag=True, help="Compare documents alone: attributes, types, dimensions, fill values.")
+@choice_options()
 @click.option("--memory", default="256MiB", show_default=True, metavar="SIZE", help="Memory for cells in flight.")
 @at_option("A")
 @click.option("--a-at", metavar="VERSION", help="The same as --at.")
@@ -229,6 +238,7 @@ def diff_command(
     a: str,
     b: str,
     no_cells: bool,
+    choice: Choice,
     memory: str,
     at: str | None,
     a_at: str | None,
@@ -246,7 +256,17 @@ def diff_command(
         raise Invalid("--at and --a-at are one option", url=a, remedy="leave one of them out")
     sides, versions = (a_option, b_option), (at or a_at, b_at)
     most = parse_size(memory, "--memory")
-    found = diff(a, b, cells=not no_cells, memory=most, storage_options=sides, at=versions)
+    found = diff(
+        a,
+        b,
+        cells=not no_cells,
+        variables=choice.variables,
+        exclude=choice.exclude,
+        where=choice.where,
+        memory=most,
+        storage_options=sides,
+        at=versions,
+    )
     if as_json:
         differences = [asdict(problem) for problem in found]
         print_json("diff", a=a, b=b, equal=not found, arrays=found.arrays, cells=found.cells, differences=differences)

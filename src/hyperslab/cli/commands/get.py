@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hyperslab.cli.arguments import (
     TypedSelection,
     allow_option,
     at_option,
+    choice_options,
     find_array,
     open_dataset,
     parse_selections,
@@ -31,8 +33,10 @@ from hyperslab.conversion import labelled_part
 from hyperslab.conversion.csv_text import csv_cell, render_csv
 from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, SelectionError
 from hyperslab.group import Group
+from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.table_columns import TableColumn
 from hyperslab.group.tables import find_columns
+from hyperslab.group.walk import arrays_of
 from hyperslab.model.amounts import counted
 from hyperslab.stores.building import building
 
@@ -45,6 +49,7 @@ _FILES = (".npy", ".csv", ".json", ".nc", ".zarr")
 @url_argument
 @path_argument
 @selection_option
+@choice_options()
 @click.option("--nearest", is_flag=True, help="Take the neighbour of a label that no cell has.")
 @click.option("--decoded", is_flag=True, help="Apply CF scale, offset, missing values and time.")
 @click.option("-o", "--output", help="A new file: .npy, .csv, .json, .nc or .zarr.")
@@ -56,6 +61,7 @@ def get_command(
     url: str,
     path: str,
     selections: tuple[str, ...],
+    choice: Choice,
     nearest: bool,
     decoded: bool,
     output: str | None,
@@ -65,13 +71,20 @@ def get_command(
     as_json: bool,
 ) -> None:
     """Get a part of the array PATH, chosen by labels and positions: DIM=VALUE or DIM=START..STOP[..STEP]; or rows of a
-    table of HDMF or of a data frame: row=START..STOP.
+    table of HDMF or of a data frame: row=START..STOP. With -v, -x or --where: of several arrays.
 
     A whole number is a position, a float, a date or a word a label; @850 forces a label. Ranges by label include
     their stop, ranges by position do not.
     """
     check_ending(output)
     root = open_dataset(url, storage_option, allow=allow_external, at=at)
+    if choice:
+        arrays = choose_measured(root, path, choice)
+        parts = [
+            _read(root, array, _selections_of(array, selections, arrays), nearest, decoded, output) for array in arrays
+        ]
+        give_out_several(parts, url, nearest=nearest, output=output, as_json=as_json)
+        return
     if (table := find_table(root, path)) is not None:
         if decoded or nearest or as_json:
             raise Invalid(
@@ -79,7 +92,14 @@ def get_command(
             )
         give_rows(table, path, parse_selections(selections), output)
         return
-    array = find_array(root, path)
+    part = _read(root, find_array(root, path), selections, nearest, decoded, output)
+    give_out("get", part, part.array.path, url, nearest=nearest, output=output, as_json=as_json)
+
+
+def _read(
+    root: Group | Array, array: Array, selections: tuple[str, ...], nearest: bool, decoded: bool, output: str | None
+) -> labelled_part.LabelledPart:
+    """Read the part of an array that is typed; say what is to be known of it on stderr."""
     chosen = parse_selections(selections)
     key = selection_key(array, chosen, nearest)
     part = labelled_part.read_part(root, array, key, decoded=decoded)
@@ -90,7 +110,24 @@ def get_command(
         print_remark(
             f"the cells of /{array.path} are packed, these are the stored numbers; --decoded gives the physical ones"
         )
-    give_out("get", part, array.path, url, nearest=nearest, output=output, as_json=as_json)
+    return part
+
+
+def _selections_of(array: Array, selections: tuple[str, ...], arrays: list[Array]) -> tuple[str, ...]:
+    """Return what is selected of an array: it lets dimensions be that others among the chosen ones have."""
+    others = {dim for one in arrays for dim in one.dims} - set(array.dims)
+    return tuple(text for text in selections if text.partition("=")[0].strip() not in others)
+
+
+def choose_measured(root: Group | Array, path: str, choice: Choice) -> list[Array]:
+    """Return the arrays at and below the group PATH that are chosen, without those that are coordinates of others among
+    them: these stand beside the cells as their labels."""
+    group = root[path] if isinstance(root, Group) and path.strip("/") else root
+    if isinstance(group, Array):
+        raise Invalid("variables are chosen of a group, this is an array", node=path, remedy="leave PATH or -v out")
+    arrays = [array for _, array in choose_of(group, list(arrays_of(group)), choice)]
+    dims = {dim for array in arrays if array.dims != (array.name,) for dim in array.dims}
+    return [array for array in arrays if not (array.dims == (array.name,) and array.name in dims)]
 
 
 def find_table(root: Group | Array, path: str) -> dict[str, TableColumn] | None:
@@ -153,6 +190,53 @@ def give_out(
             print_remark(f"{left} more cells; -o writes them all to a file")
 
 
+def give_out_several(
+    parts: list[labelled_part.LabelledPart], url: str, *, nearest: bool, output: str | None, as_json: bool
+) -> None:
+    """Write parts of several arrays to one file, print them as JSON, or show them: as one table where all have the same
+    labels, else one below the other."""
+    if len(parts) == 1:
+        give_out("get", parts[0], parts[0].array.path, url, nearest=nearest, output=output, as_json=as_json)
+        return
+    if output:
+        with _new_file(output) as temporary:
+            if output.endswith((".nc", ".zarr")):
+                labelled_part.save_dataset(parts, temporary)
+            else:
+                Path(temporary).write_bytes(_render_several(parts, output, url))
+        names = ", ".join(f"/{part.array.path}" for part in parts)
+        print_remark(f"{counted(sum(part.values.size for part in parts), 'cell')} of {names} in {output}")
+    if as_json:
+        print_json("get", url=url, arrays=[part.as_json() for part in parts])
+    if output or as_json:
+        return
+    limit = _SCREEN if sys.stdout.isatty() else None
+    if labelled_part.are_alike(parts):
+        rows = ([cell_text(cell) for cell in row] for row in islice(labelled_part.joined_rows(parts), limit))
+        click.echo(format_columns([labelled_part.joined_heads(parts), *rows]))
+        left = 0 if limit is None else max(parts[0].values.size - limit, 0)
+    else:
+        tables, left = [], 0
+        for part in parts:
+            text, more = as_text(part, limit)
+            tables.append(text if part.dims else f"{part.array.name}  {text}")
+            left += more
+        click.echo("\n\n".join(tables))
+    if left:
+        print_remark(f"{left} more cells; -o writes them all to a file")
+
+
+def _render_several(parts: list[labelled_part.LabelledPart], output: str, url: str) -> bytes:
+    """Return the bytes of a .csv or .json file of several parts."""
+    if output.endswith(".json"):
+        return json_text("get", url=url, arrays=[part.as_json() for part in parts]).encode()
+    if output.endswith(".npy"):
+        raise Invalid("a .npy file holds one array", remedy="take .nc, .zarr, .csv or .json, or name one array")
+    if not labelled_part.are_alike(parts):
+        raise Invalid("the arrays have different dimensions or labels", remedy="take .nc, .zarr or .json")
+    return render_csv(labelled_part.joined_heads(parts), labelled_part.joined_rows(parts))
+
+
 def as_text(part: labelled_part.LabelledPart, limit: int | None) -> tuple[str, int]:
     """Return a scalar as itself, others in columns of at most `limit` lines, and how many cells were left out."""
     if not part.dims:
@@ -171,12 +255,19 @@ def check_ending(output: str | None) -> None:
 
 def write(part: labelled_part.LabelledPart, output: str, url: str) -> None:
     """Write the part to a file of the kind that its name says; complete or not there."""
+    with _new_file(output) as temporary:
+        if output.endswith((".nc", ".zarr")):
+            labelled_part.save_dataset([part], temporary)
+        else:
+            Path(temporary).write_bytes(render(part, output, url))
+
+
+@contextmanager
+def _new_file(output: str) -> Iterator[str]:
+    """Give the name under which a new file is built; it gets its own at the end of the block."""
     try:
         with building(output) as temporary:
-            if output.endswith((".nc", ".zarr")):
-                labelled_part.save_dataset(part, temporary)
-            else:
-                Path(temporary).write_bytes(render(part, output, url))
+            yield temporary
     except AlreadyExists as error:
         error.remedy = "choose another name, or remove it first"
         raise

@@ -14,8 +14,8 @@ from hyperslab.array.plain_values import codec_text
 from hyperslab.chunks.plan import batched
 from hyperslab.cli.arguments import (
     allow_option,
-    arrays_of,
     at_option,
+    choice_options,
     find_array,
     open_dataset,
     parse_selections,
@@ -30,7 +30,9 @@ from hyperslab.cli.output import format_columns, json_option, print_json
 from hyperslab.codecs.registry import IMPLIED, PARAMETERS
 from hyperslab.errors import HyperslabError, Invalid, Problem
 from hyperslab.group import Group
+from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.tree import array_text
+from hyperslab.group.walk import arrays_of
 from hyperslab.model.amounts import size_text
 from hyperslab.model.dtypes import describe
 from hyperslab.model.nesting import flattened
@@ -144,16 +146,25 @@ def _links(group: Group) -> Generator[Any]:
 @click.command("info", epilog="Example: hyperslab info air.zarr --json")
 @url_argument
 @click.option("--format", help="The format, where it is not to be found out.")
+@choice_options()
 @at_option()
 @storage_option()
 @json_option
 def info_command(
-    url: str, format: str | None, at: str | None, storage_option: dict[str, object] | None, as_json: bool
+    url: str,
+    format: str | None,
+    choice: Choice,
+    at: str | None,
+    storage_option: dict[str, object] | None,
+    as_json: bool,
 ) -> None:
-    """Format, sizes, dimensions and arrays of the dataset at URL."""
+    """Format, sizes, dimensions and arrays of the dataset at URL; of the variables alone that are chosen."""
     root = open_dataset(url, storage_option, format, at=at)
     errors: dict[str, HyperslabError] = {}
     found = list(arrays_of(root, errors))  # once: an array of consolidated metadata may turn out to be gone
+    if choice:
+        found = choose_of(root, found, choice)
+        errors = {path: error for path, error in errors.items() if choice.may_choose(path)}
     facts = gather(root, found, errors)
     if as_json:
         print_json("info", **facts)
@@ -264,23 +275,29 @@ _AT_ONCE = 1000
 @url_argument
 @click.option("-h", "--header", is_flag=True, help="The header alone, no cells.")
 @click.option("--array", "arrays", multiple=True, metavar="PATH", help="Cells of this array only; repeatable.")
+@choice_options()
 @storage_option()
 @json_option
 def dump_command(
-    url: str, header: bool, arrays: tuple[str, ...], storage_option: dict[str, object] | None, as_json: bool
+    url: str,
+    header: bool,
+    arrays: tuple[str, ...],
+    choice: Choice,
+    storage_option: dict[str, object] | None,
+    as_json: bool,
 ) -> None:
-    """The dataset at URL as CDL text, as ncdump prints it."""
+    """The dataset at URL as CDL text, as ncdump prints it; with the cells of the variables alone that are chosen."""
     root = open_dataset(url, storage_option)
     name = PurePosixPath(url.rstrip("/")).name
     name = name.rsplit(".", 1)[0] or name
-    paths = []
+    paths = [path for path, _ in choose_of(root, list(arrays_of(root)), choice)] if choice else []
     for path in arrays:
         array = find_array(root, path)
         if array.url != root.url:  # a link to one of another dataset is shown as a link alone
             message = f"/{path.strip('/')} leads to another dataset"
             raise Invalid(message, url=array.url, node=array.path, remedy="dump that")
         paths.append(array.path)
-    only = frozenset(paths) if arrays and isinstance(root, Group) else None
+    only = frozenset(paths) if paths and isinstance(root, Group) else None
     lines = dump(root, name, header=header, only=only)
     if as_json:
         print_json("dump", url=url, cdl="\n".join(lines))
