@@ -13,6 +13,7 @@ copy             cells, box by box; distributed: by the workers of a cluster; ve
 report           what was done
 virtual_dataset  references to chunks where they lie, in place of copies; reference_files: how they are stored
 labelled_part    a selected part with its labels: CSV, JSON, .npy, a dataset of its own
+statistics       numbers about an array in one pass; periods: times put into groups
 transfer         ``copy`` and ``sync``: bytes as they are, in the same format
 append, memory_objects, blaze_shards: appending, ``save``, ``shard`` and ``gather``; frames: data frames of pandas
 """

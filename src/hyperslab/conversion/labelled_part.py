@@ -72,7 +72,7 @@ class LabelledPart:
     def coordinates(self) -> dict[str, LabelledAxis]:
         """The coordinates of all dimensions that have one; read when they are first asked for, since not every file
         has labels."""
-        axes = [_read_axis(self.array, axis, item) for axis, item in enumerate(self.key)]
+        axes = [read_axis(self.array, axis, item) for axis, item in enumerate(self.key)]
         return {found.name: found for found in axes if found is not None}
 
     @cached_property
@@ -179,8 +179,8 @@ def _is_whole(item: object) -> bool:
     return isinstance(item, slice) and item == slice(None)
 
 
-def _read_axis(array: Array, axis: int, item: Any) -> LabelledAxis | None:
-    """Return the labels that the array has by itself, else those of the nearest 1-D array named like the dimension,
+def read_axis(array: Array, axis: int, item: Any) -> LabelledAxis | None:
+    """Read the labels that the array has by itself, else those of the nearest 1-D array named like the dimension,
     else the seconds of a time series of NWB.
 
     None where there are none.
@@ -220,7 +220,7 @@ def empty_ranges(array: Array, key: tuple[object, ...], by_label: Collection[str
 
 def _direction(array: Array, dim: str) -> str:
     """Return in words how the labels of a dimension run."""
-    found = _read_axis(array, array.dims.index(dim), np.array([0, -1]))
+    found = read_axis(array, array.dims.index(dim), np.array([0, -1]))
     if found is None:
         return "no label lies there"
     cells = found.cells

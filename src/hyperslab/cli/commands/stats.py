@@ -1,0 +1,227 @@
+"""``hyperslab stats``: numbers about the arrays of a dataset, in one pass over the cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import numpy as np
+
+from hyperslab.array import Array
+from hyperslab.array.plain_values import cell_text
+from hyperslab.cli.arguments import (
+    TypedSelection,
+    allow_option,
+    arrays_of,
+    at_option,
+    check_selection,
+    find_array,
+    name_dimensions,
+    open_dataset,
+    parse_selections,
+    selection_key,
+    selection_option,
+    storage_option,
+    url_argument,
+)
+from hyperslab.cli.output import format_columns, json_option, print_json, print_remark
+from hyperslab.conversion.labelled_part import read_axis
+from hyperslab.conversion.periods import BY, EVERY, Groups, group_times, is_time
+from hyperslab.conversion.statistics import Statistics, measure, why_not_measured
+from hyperslab.errors import Invalid
+from hyperslab.model.amounts import parse_size
+from hyperslab.model.guessing import meant
+from hyperslab.selection.positional import outer
+from hyperslab.selection.region import Axis
+
+_HEADS = ("cells", "missing", "min", "mean", "max", "std", "units")
+# Width of the longest bar of a histogram.
+_BAR = 40
+
+
+@click.command("stats", epilog="Example: hyperslab stats air.nc t2m --every month -s lat=40.0..50.0")
+@url_argument
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@selection_option
+@click.option("--nearest", is_flag=True, help="Take the neighbour of a label that no cell has.")
+@click.option("--per", metavar="DIM", help="A row for each position along DIM, such as each level.")
+@click.option("--by", type=click.Choice(BY), help="A row for each month (…) of the calendar, all years together.")
+@click.option("--every", type=click.Choice(EVERY), help="A row for one month (…) after another.")
+@click.option("--histogram", "bins", type=click.IntRange(1), metavar="N", help="Count the cells in N bins, too.")
+@click.option("--range", "span", metavar="LOW..HIGH", help="The ends of the histogram, so that one pass is enough.")
+@click.option("--memory", default="256MiB", show_default=True, metavar="SIZE", help="Memory for cells in flight.")
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Threads; else one per core.")
+@click.option("--scheduler", metavar="ADDRESS", help="Have the workers of this dask.distributed cluster read.")
+@at_option()
+@storage_option()
+@allow_option()
+@json_option
+def stats_command(
+    url: str,
+    paths: tuple[str, ...],
+    selections: tuple[str, ...],
+    nearest: bool,
+    per: str | None,
+    by: str | None,
+    every: str | None,
+    bins: int | None,
+    span: str | None,
+    memory: str,
+    at: str | None,
+    storage_option: dict[str, object] | None,
+    allow_external: tuple[str, ...] | bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Least, mean and largest cell, standard deviation, and how many cells are missing: of every array of numbers or
+    times, or of those at PATH.
+
+    The cells are decoded (scale, offset, missing values) and read once; for a histogram twice, unless --range or the
+    attribute valid_range says between which numbers. The deviation is that of the cells themselves (divided by N).
+    """
+    if sum(each is not None for each in (per, by, every)) > 1:
+        raise Invalid("--per, --by and --every exclude each other", remedy="give one of them")
+    if span is not None and bins is None:
+        raise Invalid("--range is of a histogram", remedy="give --histogram, such as --histogram 10")
+    root = open_dataset(url, storage_option, allow=allow_external, at=at)
+    found = [find_array(root, path) for path in paths] or [array for _, array in arrays_of(root)]
+    selection = check_selection(root, parse_selections(selections))
+    _check_dims(found, [*selection.dims, *([per] if per else [])])
+    ends = None if span is None else _parse_span(span)
+    most, results = parse_size(memory, "--memory"), []
+    for array in found:
+        reason = why_not_measured(array)
+        if reason is not None:
+            print_remark(f"/{array.path} is left out: {reason}")
+            continue
+        axes = _choose(array, selection, nearest)
+        groups = _groups(array, axes, per, by, every)
+        if groups is None and (per or by or every):
+            if not paths:
+                continue
+            message = f"/{array.path} has no dimension with times" if per is None else f"/{array.path} has no {per!r}"
+            raise Invalid(message, url=url, remedy=f"its dimensions are {', '.join(name_dimensions(array.dims))}")
+        results.append(measure(array, axes, groups=groups, bins=bins or 0, span=ends, memory=most, **options))
+    if as_json:
+        print_json("stats", url=url, arrays=[as_json_value(each) for each in results])
+        return
+    if not results:
+        print_remark("no array of numbers or times has such cells")
+        return
+    click.echo(as_text(results))
+    for each in results:
+        if each.edges is not None:
+            click.echo(f"\n/{each.path}")
+            click.echo(_histogram_text(each))
+
+
+def _check_dims(arrays: Sequence[Array], dims: Sequence[str]) -> None:
+    """Raise Invalid for a dimension that none of the arrays has."""
+    known = {dim for array in arrays for dim in array.dims if dim}
+    for dim in dims:
+        if arrays and dim not in known and not dim.startswith("dim_"):
+            raise Invalid(f"no dimension {dim!r}", url=arrays[0].url, remedy=meant(dim, sorted(known)))
+
+
+def _choose(array: Array, selection: TypedSelection, nearest: bool) -> tuple[Axis, ...]:
+    """Return the chosen positions along each axis; a single one stays an axis."""
+    some = TypedSelection(
+        {dim: item for dim, item in selection.isel.items() if dim in array.dims},
+        {dim: item for dim, item in selection.sel.items() if dim in array.dims},
+    )
+    if not some:
+        return array.lazy[...].selection.region.axes
+    key = selection_key(array, some, nearest)
+    kept = [slice(item, item + 1 or None) if isinstance(item, int | np.integer) else item for item in key]
+    return array.lazy[...].compose(tuple(kept), outer).selection.region.axes
+
+
+def _groups(array: Array, axes: tuple[Axis, ...], per: str | None, by: str | None, every: str | None) -> Groups | None:
+    """Return the rows of an array; None where it has no such dimension."""
+    if per is not None:
+        if per not in array.dims:
+            return None
+        axis = array.dims.index(per)
+        positions = np.asarray(axes[axis].positions)
+        labels = read_axis(array, axis, positions)
+        return Groups(axis, per, list(positions if labels is None else labels.labels), np.arange(len(positions)))
+    if by is None and every is None:
+        return None
+    for axis, cut in enumerate(axes):
+        labels = read_axis(array, axis, np.asarray(cut.positions))
+        if labels is not None and is_time(labels.labels):
+            return group_times(labels.labels, axis, by, every)
+    return None
+
+
+def _parse_span(text: str) -> tuple[float, float]:
+    """Return the two numbers of LOW..HIGH; Invalid for anything else."""
+    low, mark, high = text.partition("..")
+    try:
+        span = float(low), float(high)
+    except ValueError:
+        span = (0.0, 0.0)
+    if not mark or not -np.inf < span[0] < span[1] < np.inf:
+        raise Invalid(f"--range {text!r}", remedy="write the least and the largest number, such as --range 250..320")
+    return span
+
+
+def as_json_value(found: Statistics) -> dict[str, object]:
+    """Return the numbers of one array for a machine."""
+    moments = found.moments
+    rows = []
+    for row in range(found.rows):
+        numbers: dict[str, object] = {} if found.head is None else {found.head: found.labels[row]}
+        numbers |= {"cells": int(moments.cells[row]), "missing": int(moments.missing[row])}
+        deviation = float(moments.deviation[row])
+        numbers |= {"min": found.low[row], "mean": found.mean[row], "max": found.high[row]}
+        numbers["std"] = None if np.isnan(deviation) else deviation
+        if moments.counts is not None:
+            numbers["histogram"] = moments.counts[row].tolist()
+        rows.append(numbers)
+    edges = None if found.edges is None else found.edges.tolist()
+    return {"path": found.path, "dtype": str(found.dtype), "units": found.units, "edges": edges, "rows": rows}
+
+
+def as_text(results: Sequence[Statistics]) -> str:
+    """Return a table with a line for each array, or for each group of it; numbers stand below one another."""
+    heads = {each.head for each in results} - {None}
+    lines: list[tuple[str, ...]] = [("array", *sorted(filter(None, heads))[:1], *_HEADS)]
+    for found in results:
+        moments = found.moments
+        for row in range(found.rows):
+            label = [cell_text(found.labels[row]) if found.head is not None else ""] if heads else []
+            ends = [_number_text(each[row]) for each in (found.low, found.mean, found.high)]
+            deviation = "" if np.isnan(moments.deviation[row]) else _number_text(moments.deviation[row])
+            counts = (f"{moments.cells[row]:,}", f"{moments.missing[row]:,}")
+            lines.append((f"/{found.path}", *label, *counts, *ends, deviation, found.units or ""))
+    first = 2 if heads else 1
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    aligned = [
+        [cell.rjust(widths[i]) if first <= i < len(line) - 1 else cell for i, cell in enumerate(line)] for line in lines
+    ]
+    return format_columns(aligned)
+
+
+def _number_text(value: object) -> str:
+    """Return a number in seven digits, a whole one in full, a time as it is."""
+    if value is None:
+        return ""
+    if isinstance(value, float | np.floating):
+        return f"{float(value):.7g}"
+    return cell_text(value)
+
+
+def _histogram_text(found: Statistics) -> str:
+    """Return a bar for each bin, of all groups together."""
+    assert found.edges is not None and found.moments.counts is not None
+    counts = found.moments.counts.sum(0)
+    most = max(int(counts.max(initial=0)), 1)
+    rows = []
+    for low, high, count in zip(found.edges, found.edges[1:], counts, strict=False):
+        bar = "#" * round(_BAR * int(count) / most)
+        rows.append((f"{float(low):.6g}", f"{float(high):.6g}", f"{count:,}", bar))
+    outside = int(found.moments.known.sum() - counts.sum())
+    text = format_columns([("from", "to", "cells", ""), *rows])
+    return text if not outside else f"{text}\n{outside:,} cells lie outside"

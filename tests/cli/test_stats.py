@@ -1,0 +1,115 @@
+"""``hyperslab stats``: a table for people and JSON for machines, of every format, by level and by month."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import hyperslab as hs
+from hyperslab.cli import main
+from hyperslab.cli.tour.runner import sample
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["stats", *map(str, arguments)])
+
+
+def rows(*arguments):
+    """Return the rows of the first array."""
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)["arrays"][0]["rows"]
+
+
+@pytest.fixture
+def levels(tmp_path):
+    with hs.create(tmp_path / "levels.nc") as root:
+        attrs = {"units": "days since 2000-01-15", "calendar": "noleap"}
+        root.create_array("time", data=np.arange(0, 730, 30.4), dims=("time",), attrs=attrs)
+        root.create_array("level", data=np.array([1000.0, 500.0]), dims=("level",))
+        cells = np.arange(50, dtype="f4").reshape(25, 2)
+        cells[3, 1] = np.nan
+        root.create_array("t", data=cells, dims=("time", "level"), chunks=(4, 1), attrs={"units": "K"})
+        root.create_array("name", data=np.array(["a", "b"], np.dtypes.StringDType()), dims=("level",))
+    return tmp_path / "levels.nc", cells
+
+
+def test_the_table_stands_in_columns(levels):
+    place, cells = levels
+    result = run(place)
+    assert result.exit_code == 0
+    assert "/name is left out: text" in result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["array", "cells", "missing", "min", "mean", "max", "std", "units"]
+    line = next(line for line in lines if line.startswith("/t ")).split()
+    assert line == ["/t", "50", "1", "0", f"{np.nanmean(cells):.7g}", "49", f"{np.nanstd(cells, dtype='f8'):.7g}", "K"]
+    assert "2000-01-15 00:00:00" in next(line for line in lines if line.startswith("/time"))
+
+
+@pytest.mark.parametrize("name", ["levels.zarr", "levels.b2nd"])
+def test_other_formats_give_the_same(levels, tmp_path, name):
+    place, _ = levels
+    hs.convert(place, tmp_path / name, path="t", allow_loss=True)
+    path = [] if name.endswith(".b2nd") else ["t"]
+    assert rows(tmp_path / name, *path) == rows(place, "t")
+
+
+def test_each_level_has_a_row(levels):
+    place, cells = levels
+    found = rows(place, "t", "--per", "level")
+    assert [row["level"] for row in found] == [1000.0, 500.0]
+    assert [row["missing"] for row in found] == [0, 1]
+    np.testing.assert_allclose([row["mean"] for row in found], np.nanmean(cells, 0))
+
+
+def test_months_of_a_calendar_without_leap_days(levels):
+    place, cells = levels
+    found = rows(place, "t", "--by", "month")
+    assert [row["month"] for row in found] == [f"{month:02d}" for month in range(1, 13)]
+    assert sum(row["cells"] for row in found) == cells.size
+    every = rows(place, "t", "--every", "year")
+    assert [row["year"] for row in every] == ["2000", "2001", "2002"]
+
+
+def test_a_part_is_chosen(levels):
+    place, cells = levels
+    found = rows(place, "t", "-s", "level=500.0", "-s", "time=0..5")
+    assert found[0]["cells"] == 5
+    assert found[0]["mean"] == pytest.approx(float(np.nanmean(cells[:5, 1])))
+
+
+def test_a_histogram_has_bars(levels):
+    place, _ = levels
+    result = run(place, "t", "--histogram", "5", "--range", "0..40")
+    assert result.exit_code == 0
+    assert "########" in result.stdout
+    assert "9 cells lie outside" in result.stdout
+    found = rows(place, "t", "--histogram", "5")
+    assert sum(found[0]["histogram"]) == 49
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--per", "levle"], "level"),
+        (["--per", "level", "--by", "month"], "exclude each other"),
+        (["level", "--every", "month"], "no dimension with times"),
+        (["--range", "0..1"], "--histogram"),
+        (["--histogram", "3", "--range", "4..1"], "250..320"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(levels, options, words):
+    result = run(levels[0], *options)
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+def test_real_data(tmp_path):
+    shutil.copy(sample("A1B_north_america.nc"), tmp_path / "america.nc")
+    with hs.open(tmp_path / "america.nc") as root:
+        cells = root["air_temperature"][...].astype("f8")
+    found = rows(tmp_path / "america.nc", "air_temperature")[0]
+    assert found["mean"] == pytest.approx(cells.mean(), rel=1e-12)
+    assert found["std"] == pytest.approx(cells.std(), rel=1e-9)
