@@ -13,9 +13,9 @@ from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
     TypedSelection,
     allow_option,
-    arrays_of,
     at_option,
     check_selection,
+    choice_options,
     find_array,
     name_dimensions,
     open_dataset,
@@ -30,6 +30,8 @@ from hyperslab.conversion.labelled_part import read_axis
 from hyperslab.conversion.periods import BY, EVERY, Groups, group_times, is_time
 from hyperslab.conversion.statistics import Statistics, measure, why_not_measured
 from hyperslab.errors import Invalid
+from hyperslab.group.choice import Choice, choose_of
+from hyperslab.group.walk import arrays_of
 from hyperslab.model.amounts import parse_size
 from hyperslab.model.guessing import meant
 from hyperslab.selection.positional import outer
@@ -43,6 +45,7 @@ _BAR = 40
 @click.command("stats", epilog="Example: hyperslab stats air.nc t2m --every month -s lat=40.0..50.0")
 @url_argument
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
+@choice_options()
 @selection_option
 @click.option("--nearest", is_flag=True, help="Take the neighbour of a label that no cell has.")
 @click.option("--per", metavar="DIM", help="A row for each position along DIM, such as each level.")
@@ -60,6 +63,7 @@ _BAR = 40
 def stats_command(
     url: str,
     paths: tuple[str, ...],
+    choice: Choice,
     selections: tuple[str, ...],
     nearest: bool,
     per: str | None,
@@ -85,7 +89,13 @@ def stats_command(
     if span is not None and bins is None:
         raise Invalid("--range is of a histogram", remedy="give --histogram, such as --histogram 10")
     root = open_dataset(url, storage_option, allow=allow_external, at=at)
-    found = [find_array(root, path) for path in paths] or [array for _, array in arrays_of(root)]
+    if paths and choice:
+        raise Invalid("paths with -v, -x or --where", url=url, remedy="name the arrays in one way")
+    if paths:
+        found = [find_array(root, path) for path in paths]
+    else:
+        all_arrays = list(arrays_of(root))
+        found = [array for _, array in (choose_of(root, all_arrays, choice) if choice else all_arrays)]
     selection = check_selection(root, parse_selections(selections))
     _check_dims(found, [*selection.dims, *([per] if per else [])])
     ends = None if span is None else _parse_span(span)
