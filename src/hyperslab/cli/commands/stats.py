@@ -30,6 +30,7 @@ from hyperslab.conversion.labelled_part import read_axis
 from hyperslab.conversion.periods import BY, EVERY, Groups, group_times, is_time
 from hyperslab.conversion.statistics import Statistics, measure, why_not_measured
 from hyperslab.errors import Invalid
+from hyperslab.group import Group
 from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.walk import arrays_of
 from hyperslab.model.amounts import parse_size
@@ -89,13 +90,7 @@ def stats_command(
     if span is not None and bins is None:
         raise Invalid("--range is of a histogram", remedy="give --histogram, such as --histogram 10")
     root = open_dataset(url, storage_option, allow=allow_external, at=at)
-    if paths and choice:
-        raise Invalid("paths with -v, -x or --where", url=url, remedy="name the arrays in one way")
-    if paths:
-        found = [find_array(root, path) for path in paths]
-    else:
-        all_arrays = list(arrays_of(root))
-        found = [array for _, array in (choose_of(root, all_arrays, choice) if choice else all_arrays)]
+    found = _find_arrays(root, paths, choice)
     selection = check_selection(root, parse_selections(selections))
     _check_dims(found, [*selection.dims, *([per] if per else [])])
     ends = None if span is None else _parse_span(span)
@@ -124,6 +119,16 @@ def stats_command(
         if each.edges is not None:
             click.echo(f"\n/{each.path}")
             click.echo(_histogram_text(each))
+
+
+def _find_arrays(root: Group | Array, paths: Sequence[str], choice: Choice) -> list[Array]:
+    """Return the arrays that are named or chosen, else all."""
+    if paths and choice:
+        raise Invalid("paths with -v, -x or --where", url=root.url, remedy="name the arrays in one way")
+    if paths:
+        return [find_array(root, path) for path in paths]
+    found = list(arrays_of(root))
+    return [array for _, array in (choose_of(root, found, choice) if choice else found)]
 
 
 def _check_dims(arrays: Sequence[Array], dims: Sequence[str]) -> None:
