@@ -91,10 +91,14 @@ def test_what_lies_beside_the_only_array_is_a_loss(tmp_path: Path) -> None:
 
 
 def test_a_group_becomes_the_root(tmp_path: Path) -> None:
-    hs.convert(tree(tmp_path / "a.zarr"), tmp_path / "b.zarr", path="g", verify=True)
+    report = hs.convert(tree(tmp_path / "a.zarr"), tmp_path / "b.zarr", path="g", verify=True)
+    with hs.open_group(tmp_path / "b.zarr") as root:
+        assert set(root) == {"air", "rain", "x", "lat2", "height", "time", "time_bnds"}
+        assert dict(root.attrs) == {"model": "m"}
+    assert report.companions == ("time", "time_bnds")
+    hs.convert(tmp_path / "a.zarr", tmp_path / "b.zarr", path="g", alone=True, overwrite=True)
     with hs.open_group(tmp_path / "b.zarr") as root:
         assert set(root) == {"air", "rain", "x", "lat2", "height"}
-        assert dict(root.attrs) == {"model": "m"}
 
 
 def test_selections_apply_to_the_coordinates_too(tmp_path: Path) -> None:

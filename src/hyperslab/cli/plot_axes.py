@@ -6,7 +6,6 @@ no picture shows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from hyperslab.array.plain_values import cell_text
 from hyperslab.conversion.labelled_part import LabelledAxis, LabelledPart
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.group import Group
-from hyperslab.group.coordinates import find_auxiliary_coordinates
+from hyperslab.group.cf_variables import find_places
 from hyperslab.model.calendars import DAY, REAL, Moment, calendar_name, date_of, iso_text, parse_moment, unit_length
 from hyperslab.model.cells import Values
 from hyperslab.model.paths import child, split
@@ -200,55 +199,34 @@ def _limit_of(role: str | None, units: str) -> float:
     return 90.0 if role == "latitude" and units not in RADIANS else np.inf
 
 
-# What coordinates of a curved grid mean that tell rows, and those that tell columns.
-_ROWS, _COLUMNS = ("latitude", "y"), ("longitude", "x")
-
-
 def curved_axes(root: Group | Array, array: Array, kept: dict[str, object]) -> tuple[Axis, Axis] | None:
     """Return the axes of rows and columns, ``at`` places of every cell. ``kept``: the two dimensions with their keys.
 
     None where there are no such coordinates, or some cells have no place.
     """
-    found: dict[bool, Axis] = {}
-    for coordinate in _candidates(root, array):
+    places = None if isinstance(root, Array) else find_places(array, beside=True, plane=True)
+    if places is None or set(places.dims) != set(kept):
+        return None
+    axes = []
+    for dim, coordinate in zip(kept, (places.latitude, places.longitude), strict=True):
         role, units = role_of(coordinate.name, coordinate.attrs), str(coordinate.units or "")
-        if role not in (*_ROWS, *_COLUMNS):
-            continue
-        rows = role in _ROWS
-        if rows in found or set(coordinate.dims) != set(kept) or coordinate.ndim != 2:
-            continue
         cells = np.asarray(coordinate.oindex[tuple(kept[dim] for dim in coordinate.dims if dim)])
         try:
             at = NumberScale.of(coordinate).places(cells)
         except HyperslabError:
-            continue
+            return None
         if not np.isfinite(at).all():
-            continue
+            return None
         at = at if coordinate.dims == tuple(kept) else at.T
         circle = role == "longitude" and units not in RADIANS
         if circle:  # go on beyond 180 or 360 where the neighbours do, the middle one within 180 of zero
             at = np.unwrap(at, period=360.0, axis=1)
             at += (np.unwrap(at[:, 0], period=360.0) - at[:, 0])[:, None]
             at = np.asarray(at - 360.0 * np.round(np.median(at) / 360.0))
-        found[rows] = Axis(
-            dim=list(kept)[0 if rows else 1],
-            title=title_of(coordinate, coordinate.name),
-            at=at,
-            units="" if units == "1" else units,
-            circle=circle,
-            limit=_limit_of(role, units),
-        )
-    return (found[True], found[False]) if len(found) == 2 else None
-
-
-def _candidates(root: Group | Array, array: Array) -> Iterator[Array]:
-    """Yield the arrays that the attribute ``coordinates`` names, then all beside the array."""
-    folder = split(array.path)[0]
-    group = root.get(folder) if isinstance(root, Group) and folder else root
-    if not isinstance(root, Group) or not isinstance(group, Group):
-        return
-    yield from find_auxiliary_coordinates(array)
-    yield from (node for _, node in group.arrays())
+        title, limit = title_of(coordinate, coordinate.name), _limit_of(role, units)
+        units = "" if units == "1" else units
+        axes.append(Axis(dim=dim, title=title, at=at, units=units, circle=circle, limit=limit))
+    return axes[0], axes[1]
 
 
 def mask_torn_cells(cells: Any, columns: Axis) -> object:

@@ -24,7 +24,8 @@ from hyperslab.array.plain_values import cell_text, to_json_value
 from hyperslab.conversion.csv_text import render_csv
 from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError, Invalid
 from hyperslab.group import Group
-from hyperslab.group.coordinates import SampleClock, find_auxiliary_coordinates, find_labels
+from hyperslab.group.cf_variables import find_auxiliary_coordinates, keep_references
+from hyperslab.group.coordinates import SampleClock, find_labels
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names, index_cells
 from hyperslab.stores.memory import MemoryStore
@@ -314,10 +315,10 @@ def save_dataset(parts: Sequence[LabelledPart], url: str) -> None:
         for dim, axis in axes.items():
             if dim in own:  # a coordinate is its own labels
                 continue
-            attrs = _without_others(with_missing(axis.array._session, axis.array.spec), written)
+            attrs = keep_references(with_missing(axis.array._session, axis.array.spec), written)
             root.create_array(dim, data=_plain_text(axis.cells), dims=(dim,) if axis.cells.ndim else (), attrs=attrs)
         for each, found in {**others, **own}.items():
-            attrs, cells = _without_others(found.attrs, written), _plain_text(found.cells)
+            attrs, cells = keep_references(found.attrs, written), _plain_text(found.cells)
             if root._session.format.traits.netcdf_attributes:
                 cells, attrs = _as_netcdf_cells(cells, attrs)
                 attrs = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in attrs.items()}
@@ -349,21 +350,3 @@ def _as_netcdf_cells(cells: Values, attrs: dict[str, object]) -> tuple[Values, d
 
 def _plain_text(cells: Values) -> Values:
     return cells.astype(np.dtypes.StringDType()) if cells.dtype.kind == "U" else cells
-
-
-_LISTS = frozenset({"coordinates", "ancillary_variables"})
-_NAMING = _LISTS | {"bounds", "climatology", "grid_mapping", "cell_measures", "formula_terms"}
-"""Attributes whose words name other variables (CF conventions, appendix A); those of ``_LISTS`` can do with fewer."""
-
-
-def _without_others(attrs: Mapping[str, Any], written: Collection[str]) -> dict[str, object]:
-    """Return the attributes, without names of variables that are not written too."""
-    kept = {}
-    for name, value in attrs.items():
-        words = str(value).split() if name in _NAMING else []
-        there = [word for word in words if word.endswith(":") or word in written]
-        if there == words:
-            kept[name] = value
-        elif name in _LISTS and there:
-            kept[name] = " ".join(there)
-    return kept

@@ -87,7 +87,7 @@ def convert(
     """Copy the dataset ``src`` to ``dst`` in another format, or cut and encoded anew.
 
     ``format``: of the target, else the end of its name tells. ``path``: the group that becomes the target's root, or
-    the array that is copied with its coordinates (a target of one array needs it where there are several). ``chunks``,
+    the array that is copied with its companions (a target of one array needs it where there are several). ``chunks``,
     ``shards``: lengths by dimension name (-1: the whole) or ``"auto"``, else as in the source where it suits;
     ``shards`` also ``"many"``, or False for none. ``codec``: as in ``create_array``, else the source's where the target
     has it. ``select``: by dimension name, whole numbers are positions, anything else labels (with their stop); one

@@ -65,8 +65,7 @@ class ConversionReport:
             f"{counted(self.groups, 'group')}, {' and '.join(chunks)}, "
             f"{size_text(self.nbytes)} of cells in {self.seconds:.2f} s"
         ]
-        if self.companions:
-            lines.append(f"with them: {', '.join(self.companions)}")
+        lines += [name_companions(self.companions)] if self.companions else []
         if self.resumed_nbytes:
             lines.append(f"resumed: {size_text(self.resumed_nbytes)} of cells were there already")
         lines += [f"cut otherwise: {note}" for note in self.recut[:_FEW]]
@@ -81,6 +80,16 @@ class ConversionReport:
                 f"of {counted(seen.arrays, 'array')} equal"
             )
         return "\n".join(lines)
+
+
+# Companions that are named one by one; of more only the number is printed.
+_MOST_COMPANIONS = 20
+
+
+def name_companions(names: Sequence[str]) -> str:
+    """Return the line that names the arrays that came along with others."""
+    more = [f"{len(names) - _MOST_COMPANIONS} more"] if len(names) > _MOST_COMPANIONS else []
+    return f"with them: {', '.join([*names[:_MOST_COMPANIONS], *more])}"
 
 
 # -- arrays that are cut otherwise ------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ each array are copied. What is damaged is an error that lists all of it, or is l
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from hyperslab.array import Array
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.plan import make_plan
@@ -34,11 +35,12 @@ from hyperslab.errors import (
 )
 from hyperslab.formats.base import Feature, Format
 from hyperslab.formats.single_array.document import DEFAULT
-from hyperslab.formats.single_array.draft import main_arrays, names_in
+from hyperslab.formats.single_array.draft import main_arrays
+from hyperslab.group.cf_variables import companions_of, global_attributes
 from hyperslab.group.choice import EVERYTHING, Choice
 from hyperslab.group.links import follow_within
 from hyperslab.integrity.cells import read_through
-from hyperslab.model.attrs import FILL_VALUE, Attrs
+from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.cells import as_type
 from hyperslab.model.dims import Dimension
 from hyperslab.model.paths import child, is_within, join, normalize, outward, relative, split
@@ -72,24 +74,45 @@ def find_source_nodes(
 ) -> list[SourceNode]:
     """Return the nodes that are converted, parents before what is in them.
 
-    ``path``: a group, or an array with its coordinates; empty for everything. ``choice``: the variables of it, which
-    come with those that they belong to. A target without groups takes one array with its coordinates: Invalid lists the
-    arrays where there are several. ``damage`` collects the errors of nodes that cannot be read; without it they are
-    raised.
+    ``path``: a group, or an array; empty for everything. ``choice``: the variables of it. What belongs to them by CF
+    (:func:`.companions_of`) comes along unless the choice is of them alone, from groups above into that of the target.
+    A target without groups takes one array with its coordinates: Invalid lists the arrays where there are several.
+    ``damage`` collects the errors of nodes that cannot be read; without it they are raised.
     """
+    has_groups = bool(features & {Feature.GROUPS, Feature.ARRAYS})
     place, spec = follow_within(session, normalize(path)) if path else ("", None)
     if spec is not None and spec.is_array:
         if choice:
             remedy = "leave out the path, or the choice of variables"
             raise Invalid("variables are chosen of a group, this is an array", node=place, remedy=remedy)
-        return find_array_with_coordinates(session, place, spec, damage)
+        others = {} if choice.alone else _find_companions(session, {place: spec}, damage)
+        return _gather_in_group(session, place, spec, others if has_groups else _only_coordinates(place, spec, others))
     if choice:
         parts = _find_chosen_nodes(session, place, damage, choice)
     else:
         parts = [SourceNode(relative(name, place), name, node) for name, node in walk_nodes(session, place, damage)]
-    if features & {Feature.GROUPS, Feature.ARRAYS}:
-        return parts
-    return _find_only_array(session, {part.origin: part.node for part in parts})
+        if place and not choice.alone:
+            parts += _find_companions_above(session, place, parts, damage)
+    if not has_groups:
+        return _find_only_array(session, {part.origin: part.node for part in parts})
+    if spec is not None and parts[0].node.is_group:
+        parts[0] = replace(parts[0], node=parts[0].node.evolve(attrs=global_attributes(session, place)))
+    return parts
+
+
+def _find_companions_above(
+    session: OpenDataset, place: str, parts: Sequence[SourceNode], damage: SourceDamage | None
+) -> list[SourceNode]:
+    """Return the arrays outside of a group that belong to those in it, as arrays of the target's root; none whose name
+    is taken there."""
+    specs = {part.origin: part.node for part in parts if part.node.is_array}
+    taken = {part.path for part in parts}
+    found: dict[str, SourceNode] = {}
+    for origin, spec in _find_companions(session, specs, damage).items():
+        name = split(origin)[1]
+        if not is_within(origin, place) and name not in taken:
+            found.setdefault(name, SourceNode(name, origin, spec, is_companion=True))
+    return list(found.values())
 
 
 def _find_chosen_nodes(
@@ -111,7 +134,10 @@ def _find_chosen_nodes(
         if damage:  # what is damaged may be what is meant
             damage.raise_error()
         raise error.locate(url=session.url, node=place or None) from None
-    others = [] if choice.alone else _find_companions(session, place, chosen, arrays)
+    specs = {} if choice.alone else {join(place, path): arrays[path] for path in chosen}
+    others = [
+        relative(path, place) for path in _find_companions(session, specs, SourceDamage()) if is_within(path, place)
+    ]
     kept = chosen | dict.fromkeys(path for path in others if path in arrays and not choice.excludes(path))
     found = []
     for path, (origin, node) in nodes.items():
@@ -123,24 +149,8 @@ def _find_chosen_nodes(
             found.append(SourceNode(path, origin, node.evolve(dims=dims), whole=False))
         elif node.is_link and not choice.variables and not choice.where and not choice.excludes(path):
             found.append(SourceNode(path, origin, node))
-    return found
-
-
-def _find_companions(
-    session: OpenDataset, place: str, chosen: Iterable[str], arrays: Mapping[str, ArraySpec]
-) -> list[str]:
-    """Return the paths below ``place`` of the variables that those which are chosen belong to by the CF conventions,
-    and of those that these belong to."""
-    found: dict[str, None] = {}
-    waiting = list(chosen)
-    while waiting:
-        path = waiting.pop()
-        for origin in find_coordinates(session, join(place, path), arrays[path], SourceDamage()):
-            other = relative(origin, place)
-            if is_within(origin, place) and other in arrays and other not in found:
-                found[other] = None
-                waiting.append(other)
-    return list(found)
+    above = [] if choice.alone else _find_companions_above(session, place, found, SourceDamage())
+    return found + [part for part in above if not choice.excludes(part.path)]
 
 
 def walk_nodes(session: OpenDataset, path: str, damage: SourceDamage | None = None) -> Iterator[tuple[str, Node]]:
@@ -189,14 +199,8 @@ def _find_only_array(session: OpenDataset, nodes: Mapping[str, Node]) -> list[So
         for path, node in nodes.items()
         if path not in ("", folder) and (node.is_link or (node.is_group and node.attrs))
     ]
-    return _gather_in_group(session, mains[0], arrays[mains[0]], others) + lost
-
-
-def find_array_with_coordinates(
-    session: OpenDataset, path: str, spec: ArraySpec, damage: SourceDamage | None = None
-) -> list[SourceNode]:
-    """Return an array and its coordinates, which may stand in groups above it, as the arrays of one group."""
-    return _gather_in_group(session, path, spec, find_coordinates(session, path, spec, damage))
+    parts = _gather_in_group(session, mains[0], arrays[mains[0]], others)
+    return [replace(part, is_companion=False) for part in parts] + lost
 
 
 def _gather_in_group(
@@ -204,59 +208,33 @@ def _gather_in_group(
 ) -> list[SourceNode]:
     """Return a group of the attributes and unlimited dimensions that apply to an array, the array, then the others."""
     folder, name = split(path)
-    attrs: Attrs = {}
+    used = {dim for each in (spec, *others.values()) for dim in each.dims}
     dims: dict[str, Dimension] = {}
     for above in [*outward(folder)][::-1]:  # what the nearest group declares is put last, and wins
         group = session.reader.node(above)
         if group.is_group:
-            attrs = group.attrs
-            dims |= {dim.name: dim for dim in group.dims if dim.name in spec.dims}
-    parts = [
-        SourceNode("", folder, GroupSpec(attrs=attrs, dims=tuple(dims.values())), whole=False),
-        SourceNode(name or DEFAULT, path, spec),
-    ]
-    return parts + [SourceNode(split(other)[1], other, found) for other, found in others.items() if other != path]
+            dims |= {dim.name: dim for dim in group.dims if dim.name in used}
+    group = GroupSpec(attrs=global_attributes(session, folder), dims=tuple(dims.values()))
+    parts = {name: SourceNode(name or DEFAULT, path, spec)}
+    for other, found in others.items():
+        if other != path:
+            parts.setdefault(split(other)[1], SourceNode(split(other)[1], other, found, is_companion=True))
+    return [SourceNode("", folder, group, whole=False), *parts.values()]
 
 
-def find_coordinates(
-    session: OpenDataset, path: str, spec: ArraySpec, damage: SourceDamage | None = None
+def _find_companions(
+    session: OpenDataset, specs: Mapping[str, ArraySpec], damage: SourceDamage | None = None
 ) -> dict[str, ArraySpec]:
-    """Return by path the arrays named as the dimensions of an array, and those of its attribute ``coordinates``.
-
-    The bounds of each come with it.
-    """
-    found: dict[str, ArraySpec] = {}
-    wanted = [dim for dim in spec.dims if dim is not None] + names_in(spec, "coordinates", "grid_mapping")
-    for name in wanted:
-        place, other = _find_upwards(session, split(path)[0], name, damage)
-        if other is None or place == path or (len(other.shape) > 1 and name in spec.dims):
-            continue
-        found[place] = other
-        for bounds in names_in(other, "bounds"):
-            place, other = _find_upwards(session, split(place)[0], bounds, damage)
-            if other is not None and place != path:
-                found[place] = other
-    return found
+    """Return by path the arrays without which some arrays lose their meaning, as :func:`.companions_of` has them."""
+    arrays = [Array(session, path, spec) for path, spec in specs.items()]
+    return {other.path: other.spec for other in companions_of(arrays, None if damage is None else damage.errors)}
 
 
-def _find_upwards(
-    session: OpenDataset, folder: str, name: str, damage: SourceDamage | None
-) -> tuple[str, ArraySpec | None]:
-    """Return the array of this name in the nearest group upwards, with its path; ``("", None)`` if there is none."""
-    for group in outward(folder):
-        place = child(group, name)
-        try:
-            node = session.reader.node(place)
-        except NodeNotFound:
-            continue
-        except DAMAGE as error:
-            if damage is None:
-                raise
-            damage.errors[place] = error.locate(url=session.url, node=place)
-            break
-        if node.is_array:
-            return place, node
-    return "", None
+def _only_coordinates(path: str, spec: ArraySpec, others: Mapping[str, ArraySpec]) -> dict[str, ArraySpec]:
+    """Return the companions that a dataset of one array has a place for: its coordinates and their bounds."""
+    named = {split(other)[1]: found for other, found in others.items()}
+    mains = main_arrays({**named, split(path)[1]: spec})
+    return {other: found for other, found in others.items() if split(other)[1] not in mains}
 
 
 def select_nodes(

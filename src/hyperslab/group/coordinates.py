@@ -1,24 +1,19 @@
-"""Coordinates of an array: of a dimension the nearest array that bears its name and runs along it alone, those that
-the attribute ``coordinates`` names (CF 1.11, 5), and the seconds of a time series of NWB."""
+"""The coordinate of a dimension: the nearest array that bears its name and runs along it alone, and the seconds of a
+time series of NWB. What else belongs to an array: :mod:`hyperslab.group.cf_variables`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.array.series import is_series_data
-from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.errors import Invalid
 from hyperslab.group.group import Group
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import Index
 from hyperslab.model.paths import child, outward, split
-
-# Names that are looked up: a stranger may write any number.
-_MOST_NAMES = 20
 
 
 def find_coordinate(array: Array, dim: str) -> Array | None:
@@ -42,20 +37,6 @@ def find_labels(array: Array, axis: int) -> Index | Array | SampleClock | None:
     if coordinate is not None and coordinate.shape == (array.shape[axis],):
         return coordinate
     return find_series_clock(array) if axis == 0 else None
-
-
-def find_auxiliary_coordinates(array: Array) -> Iterator[Array]:
-    """Yield the arrays that the attribute ``coordinates`` names, the nearest of each name, but for dimensions; damaged
-    ones are left out."""
-    root = Group(array._session, "")
-    for name in str(array.spec.attrs.get("coordinates", "")).split()[:_MOST_NAMES]:
-        if name in array.dims:
-            continue
-        with suppress(HyperslabError):  # a name that none can have, or damage
-            near = (root.get(child(folder, name)) for folder in outward(split(array.path)[0]))
-            coordinate = next((node for node in near if isinstance(node, Array)), None)
-            if coordinate is not None:
-                yield coordinate
 
 
 def _node_at(root: Group, path: str) -> Group | Array | None:

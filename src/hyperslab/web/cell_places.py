@@ -4,57 +4,23 @@ grids, and cells that form no grid (CF 1.11, 5.2 and 5.3)."""
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from hyperslab.array import Array, cf
 from hyperslab.array.attributes import with_missing
-from hyperslab.array.axis_roles import RADIANS, role_of
+from hyperslab.array.axis_roles import RADIANS
 from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.group.coordinates import find_auxiliary_coordinates
+from hyperslab.group.cf_variables import find_places
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names
-from hyperslab.model.paths import split
 from hyperslab.web.axes import ViewAxis
 from hyperslab.web.bounded_values import cut_text
 from hyperslab.web.views import ViewQuery, as_numbers, axis_facts, fit_view, is_within_budget, open_view
 
 # Degrees beyond which a longitude is none, but a number for missing ones.
 _FARTHEST = 1080.0
-
-
-@dataclass(frozen=True)
-class CellPlaces:
-    """Longitude and latitude of all cells along ``dims`` of an array, one or two of them, in its order."""
-
-    dims: tuple[str, ...]
-    longitude: Array
-    latitude: Array
-
-    def as_json(self) -> dict[str, object]:
-        """Return what a node tells of it."""
-        kind = "grid" if len(self.dims) == 2 else "points"
-        paths = {"longitude": f"/{self.longitude.path}", "latitude": f"/{self.latitude.path}"}
-        return {"kind": kind, "dims": list(self.dims), **paths}
-
-
-def find_places(array: Array) -> CellPlaces | None:
-    """Return the coordinates that say where the cells lie; None without any. What cannot be read is none."""
-    names = axis_names(array.dims)
-    found: dict[str, Array] = {}
-    for coordinate in find_auxiliary_coordinates(array):
-        role = role_of(split(coordinate.path)[1], coordinate.spec.attrs)
-        dims = coordinate.dims
-        is_like = 1 <= coordinate.ndim <= 2 and None not in dims and set(dims) <= set(names)
-        if role in ("longitude", "latitude") and is_like and coordinate.dtype.kind in "iuf":
-            sizes = [array.shape[names.index(str(dim))] for dim in dims]
-            if sizes == list(coordinate.shape):
-                found.setdefault(role, coordinate)
-    if len(found) < 2 or set(found["longitude"].dims) != set(found["latitude"].dims):
-        return None
-    along = sorted(map(str, found["longitude"].dims), key=names.index)
-    return CellPlaces(tuple(along), found["longitude"], found["latitude"])
 
 
 def read_places(array: Array, query: ViewQuery) -> tuple[dict[str, object], Values]:

@@ -41,7 +41,7 @@ from hyperslab.model.cells import Values
 @click.argument("src")
 @click.argument("dst")
 @click.option("--format", help="The target's format, where its name does not say it.")
-@click.option("--path", default="", metavar="PATH", help="Only this group, or this array with its coordinates.")
+@click.option("--path", default="", metavar="PATH", help="Only this group or array, with what belongs to it by CF.")
 @click.option("--chunks", metavar="DIM=N,…", help="Chunk lengths by dimension (-1: whole), or auto.")
 @click.option(
     "--shards",

@@ -1,0 +1,265 @@
+"""The variables that belong to a variable by the CF conventions (CF 1.11), UGRID 1.0 and SGRID: what its attributes
+name, the coordinates of its dimensions, and the instances that its cells are of.
+
+``companions_of`` finds what has to be copied with an array so that it keeps its meaning; ``find_axis`` the dimension
+that ``X``, ``time`` or ``air_pressure`` means; ``find_places`` the longitude and latitude of its cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from posixpath import normpath
+from typing import Any
+
+from hyperslab.array import Array
+from hyperslab.array.axis_roles import role_of
+from hyperslab.array.session import OpenDataset
+from hyperslab.errors import DAMAGE, BrokenLink, ExternalLinkRefused, HyperslabError, Invalid, NodeNotFound
+from hyperslab.group.links import follow
+from hyperslab.model.attrs import Attrs
+from hyperslab.model.dims import axis_names
+from hyperslab.model.paths import child, is_name, outward, split
+
+# Names of one attribute that are looked up: a stranger may write any number.
+_MOST_NAMES = 50
+# Attributes whose words name other variables (CF 1.11, appendix A; UGRID 1.0). Of "area: cells" the word with a colon
+# is a key; those of _KEYED are names of variables too ("crs: x y").
+_LISTS = frozenset({"coordinates", "ancillary_variables", "node_coordinates"})
+_SINGLE = frozenset(
+    {
+        *("bounds", "climatology", "grid_mapping", "cell_measures", "formula_terms", "geometry", "node_count"),
+        *("part_node_count", "interior_ring", "mesh", "location_index_set", "grid", "quantization"),
+        *("coordinate_interpolation", "interpolation_parameters", "tie_point_mapping"),
+    }
+)
+_KEYED = frozenset({"grid_mapping", "coordinate_interpolation"})
+# Attributes of a topology (UGRID, SGRID) whose names end so name variables as well.
+_ENDINGS = ("_connectivity", "_coordinates")
+_TOPOLOGIES = ("mesh_topology", "grid_topology")
+
+
+def names_in_attribute(name: str, value: object, attrs: Mapping[str, Any]) -> list[str]:
+    """Return the names of variables in an attribute; none where it names no variables. ``attrs``: all of the variable,
+    of which ``cf_role`` says that it is a topology."""
+    is_topology = attrs.get("cf_role") in _TOPOLOGIES and name.endswith(_ENDINGS)
+    if not isinstance(value, str) or not (name in _LISTS | _SINGLE or is_topology):
+        return []
+    words = value.split()[:_MOST_NAMES]
+    return [word.removesuffix(":") for word in words if name in _KEYED or not word.endswith(":")]
+
+
+def keep_references(attrs: Mapping[str, Any], written: Collection[str]) -> dict[str, object]:
+    """Return the attributes without the names of variables that are not ``written``: lists get shorter, an attribute
+    that needs all its names is left out."""
+    kept = {}
+    for name, value in attrs.items():
+        words = names_in_attribute(name, value, attrs)
+        there = [word for word in words if word.rpartition("/")[2] in written]
+        if there == words:
+            kept[name] = value
+        elif there and name in _LISTS:
+            kept[name] = " ".join(there)
+    return kept
+
+
+# -- companions --------------------------------------------------------------------------------------------------------
+
+
+def companions_of(arrays: Iterable[Array], errors: dict[str, HyperslabError] | None = None) -> list[Array]:
+    """Return the arrays of the same dataset without which ``arrays`` lose their meaning, and those of these in turn.
+
+    Coordinates of dimensions, and what attributes name: coordinates, bounds, climatologies, grid mappings, cell
+    measures, ancillary variables, terms of vertical coordinates, geometries, meshes; in a dataset with ``featureType``
+    also what counts or numbers the samples, and the variables of the instances (CF 1.11, 9). ``errors``: gets those of
+    arrays that are damaged, by path; without it they are raised.
+    """
+    first = list(arrays)
+    known = {array.path for array in first}
+    searches: dict[int, _VariableSearch] = {}
+    found = []
+    waiting = first[::-1]
+    while waiting:
+        array = waiting.pop()
+        search = searches.setdefault(id(array._session), _VariableSearch(array._session, errors))
+        new = []
+        for other in search.neighbours(array):
+            if other.path not in known:
+                known.add(other.path)
+                new.append(other)
+        found += new
+        waiting += new[::-1]
+    return found
+
+
+def global_attributes(session: OpenDataset, folder: str) -> Attrs:
+    """Return the attributes of a group, with those of the groups above it that it has not itself where one of these has
+    ``Conventions``: they hold for all below (CF 1.11, 2.7)."""
+    groups = [node for group in outward(folder) if (node := session.reader.node(group)).is_group]
+    attrs = dict(groups[0].attrs) if groups else {}
+    if any("Conventions" in node.attrs for node in groups):
+        for node in groups[1:]:
+            attrs = {**node.attrs, **attrs}
+    return attrs
+
+
+def find_auxiliary_coordinates(array: Array) -> Iterator[Array]:
+    """Yield the arrays that the attribute ``coordinates`` names, the nearest of each name, but for dimensions; damaged
+    ones are left out."""
+    search = _VariableSearch(array._session, None)
+    for name in names_in_attribute("coordinates", array.spec.attrs.get("coordinates"), array.spec.attrs):
+        if name not in array.dims:
+            with suppress(HyperslabError):
+                coordinate = search.find(split(array.path)[0], name)
+                if coordinate is not None:
+                    yield coordinate
+
+
+@dataclass
+class _VariableSearch:
+    """A search for variables of one dataset, which looks for each once; ``errors`` as for :func:`companions_of`."""
+
+    session: OpenDataset
+    errors: dict[str, HyperslabError] | None
+    nodes: dict[str, Array | None] = field(default_factory=dict)
+    features: dict[str, list[Array]] = field(default_factory=dict)
+
+    def neighbours(self, array: Array) -> Iterator[Array]:
+        """Yield what an array itself needs: coordinates of its dimensions, what it names, what its samples are of."""
+        folder, attrs = split(array.path)[0], array.spec.attrs
+        compressed = str(attrs.get("compress", "")).split()[:_MOST_NAMES]
+        for dim in (*(dim for dim in array.dims if dim is not None), *compressed):
+            coordinate = self.find(folder, dim)
+            if coordinate is not None and coordinate.ndim <= 1:
+                yield coordinate
+        for name, value in attrs.items():
+            for word in names_in_attribute(name, value, attrs):
+                found = self.find(folder, word)
+                if found is not None:
+                    yield found
+        yield from self._instances(array)
+
+    def find(self, folder: str, name: str) -> Array | None:
+        """Return the array of a name as seen from a group (CF 1.11, 2.7): the nearest one upwards, or that at a path;
+        None without any, and where a link leads out of the dataset or to nothing."""
+        if "/" in name:
+            place = normpath(name if name.startswith("/") else f"/{folder}/{name}").strip("/")
+            return self._at(place)
+        if not is_name(name):
+            return None
+        return next((found for group in outward(folder) if (found := self._at(child(group, name))) is not None), None)
+
+    def _at(self, path: str) -> Array | None:
+        if path not in self.nodes:
+            self.nodes[path] = None
+            try:
+                session, place, spec = follow(self.session, path)
+                if spec.is_array and session is self.session:
+                    self.nodes[path] = Array(session, place, spec)
+            except (NodeNotFound, Invalid, BrokenLink, ExternalLinkRefused):
+                pass
+            except DAMAGE as error:
+                if self.errors is None:
+                    raise
+                self.errors[path] = error.locate(url=self.session.url, node=path)
+        return self.nodes[path]
+
+    def _instances(self, array: Array) -> Iterator[Array]:
+        """Yield the variables of discrete samples that an array needs: the one that counts or numbers its samples, and
+        those along the dimension of the instances (CF 1.11, 9.3)."""
+        beside = self._features_beside(split(array.path)[0])
+        instances = set()
+        for other in beside:
+            counted, numbered = other.spec.attrs.get("sample_dimension"), other.spec.attrs.get("instance_dimension")
+            if isinstance(counted, str) and counted in array.dims:
+                yield other
+                instances.add(other.dims[0] if other.ndim else None)
+            elif isinstance(numbered, str) and other.dims and other.dims[0] in array.dims:
+                yield other
+                instances.add(numbered)
+            elif "cf_role" in other.spec.attrs and other.dims and other.dims[0] in array.dims:
+                instances.add(other.dims[0])
+        for other in beside:
+            if other.dims and other.dims[0] in instances - {None} and (other.ndim == 1 or other.dtype.kind == "S"):
+                yield other
+
+    def _features_beside(self, folder: str) -> list[Array]:
+        """Return the arrays of a group of discrete samples; none of other groups."""
+        if folder not in self.features:
+            found = []
+            if {"featureType", "CF:featureType"} & set(global_attributes(self.session, folder)):
+                places = (self._at(child(folder, name)) for name in self.session.reader.children(folder))
+                found = [array for array in places if array is not None]
+            self.features[folder] = found
+        return self.features[folder]
+
+
+# -- where cells lie on the earth --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CellPlaces:
+    """Longitude and latitude of all cells along ``dims`` of an array, one or two of them, in its order.
+
+    They are ``x`` and ``y`` of a plane where only these are known and a caller takes them.
+    """
+
+    dims: tuple[str, ...]
+    longitude: Array
+    latitude: Array
+
+    def as_json(self) -> dict[str, object]:
+        """Return what a node tells of it."""
+        kind = "grid" if len(self.dims) == 2 else "points"
+        paths = {"longitude": f"/{self.longitude.path}", "latitude": f"/{self.latitude.path}"}
+        return {"kind": kind, "dims": list(self.dims), **paths}
+
+
+_EARTH, _PLANE = ("longitude", "latitude"), ("x", "y")
+
+
+def find_places(array: Array, *, beside: bool = False, plane: bool = False) -> CellPlaces | None:
+    """Return the coordinates, of other dimensions than their own name, that say where the cells of an array lie.
+
+    ``beside``: without any that it names itself, among all arrays of its group; ``plane``: without longitude and
+    latitude, ``x`` and ``y`` of a plane. None without any; what cannot be read is none.
+    """
+    for kind in (_EARTH, _PLANE) if plane else (_EARTH,):
+        for candidates in (find_auxiliary_coordinates, _iter_beside) if beside else (find_auxiliary_coordinates,):
+            found = _pair_of(array, candidates(array), kind)
+            if found is not None:
+                return found
+    return None
+
+
+def _iter_beside(array: Array) -> Iterator[Array]:
+    """Yield the arrays of the group of an array that run along several dimensions; damaged ones are left out."""
+    search, folder = _VariableSearch(array._session, {}), split(array.path)[0]
+    names = []
+    with suppress(HyperslabError):
+        names = list(array._session.reader.children(folder))
+    for name in names:
+        with suppress(HyperslabError):
+            found = search._at(child(folder, name))
+            if found is not None and found.ndim > 1:
+                yield found
+
+
+def _pair_of(array: Array, coordinates: Iterable[Array], kind: tuple[str, str]) -> CellPlaces | None:
+    """Return the first coordinates that mean ``kind``, along the same dimensions of the array; None unless both are
+    there."""
+    names = axis_names(array.dims)
+    found: dict[str, Array] = {}
+    for coordinate in coordinates:
+        role = role_of(split(coordinate.path)[1], coordinate.spec.attrs)
+        dims = coordinate.dims
+        is_like = 1 <= coordinate.ndim <= 2 and None not in dims and set(dims) <= set(names)
+        if role in kind and is_like and coordinate.dtype.kind in "iuf":
+            sizes = [array.shape[names.index(str(dim))] for dim in dims]
+            if sizes == list(coordinate.shape):
+                found.setdefault(role, coordinate)
+    if len(found) < 2 or set(found[kind[0]].dims) != set(found[kind[1]].dims):
+        return None
+    along = sorted(map(str, found[kind[0]].dims), key=names.index)
+    return CellPlaces(tuple(along), found[kind[0]], found[kind[1]])
