@@ -78,6 +78,21 @@ PEERS = (  # the longest run first: two go at a time
         ("xarray==2026.9.0", "zarr==3.1.6", "scipy>=1.15"),
         tests=("tests/interop/test_xarray_suite.py",),
     ),
+    Peer(
+        "virtual",  # also what benchmarks/virtual.py compares with
+        (
+            "virtualizarr>=2.5",
+            "kerchunk>=0.2.10",
+            "icechunk>=1.1",
+            "fastparquet",
+            "aiohttp",
+            "moto[server]>=5.1",
+            "iris-sample-data>=2.5.2",
+            "distributed>=2024.10",
+        ),
+        tests=("tests/interop/test_virtual_peers.py",),
+        extra="interop,cloud,icechunk",
+    ),
     Peer("zarr-newest", ("zarr>=3.4",), lowest=(3, 12)),
     Peer("zarr-2", ("zarr==2.18.7", "numcodecs==0.15.2", "numpy==2.2.6"), highest=(3, 12)),
     Peer("tensorstore", ("tensorstore",)),
@@ -147,10 +162,7 @@ PEERS = (  # the longest run first: two go at a time
     ),
 )
 
-MEASURED = (
-    Peer("arcticdb", ("arcticdb>=6", "pandas>=2.2"), alone=True),
-    Peer("virtual", ("virtualizarr>=2.5", "kerchunk>=0.2.10", "icechunk>=1.1", "fastparquet", "aiohttp"), alone=True),
-)
+MEASURED = (Peer("arcticdb", ("arcticdb>=6", "pandas>=2.2"), alone=True),)
 """Peers that benchmarks alone ask: ``--make`` makes their environments, and nothing is tested with them."""
 
 

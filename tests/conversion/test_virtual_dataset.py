@@ -214,19 +214,6 @@ def test_real_files(tmp_path: Path, name: str) -> None:
     assert not hs.diff(tmp_path / name, tmp_path / "one.json")
 
 
-def test_24_real_months(tmp_path: Path) -> None:
-    """Two years of a real file, a file for each month."""
-    with xr.open_dataset(REAL / "ostia_monthly.nc", decode_times=False) as data:
-        series = data[["surface_temperature"]].isel(time=slice(0, 24))
-        dim = series.surface_temperature.dims[0]
-        for number in range(series.sizes[dim]):
-            month = series.isel({dim: slice(number, number + 1)})
-            month.to_netcdf(tmp_path / f"{number:02d}.nc", unlimited_dims=[dim])
-    files = sorted(tmp_path.glob("*.nc"))
-    hs.virtual(files, tmp_path / "all.json", along=dim)
-    same(hs.open(tmp_path / "all.json"), hs.join(files, along=dim))
-
-
 def test_on_a_web_server(tmp_path: Path) -> None:
     months(tmp_path, zlib=True)
     with serving(tmp_path) as url:
@@ -356,6 +343,58 @@ def test_virtual_chunks_of_a_repository(tmp_path: Path, how: dict[str, Any]) -> 
     repository = icechunk.Repository.open(storage, authorize_virtual_chunk_access={prefix: None})
     with xr.open_zarr(repository.readonly_session("main").store, consolidated=False, chunks=None) as found:
         np.testing.assert_array_equal(found.t.values, expected["t"][...])
+
+
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in")
+@pytest.mark.parametrize("where", ["disk", "s3"])
+def test_virtual_chunks_in_a_bucket(tmp_path: Path, s3: S3, where: str) -> None:
+    """The repository keeps where the server is, and no secret; icechunk itself reads it, too."""
+    icechunk = pytest.importorskip("icechunk")
+    (tmp_path / "files").mkdir()
+    files, bucket = months(tmp_path / "files", zlib=True), s3.bucket()
+    store = Location.of(f"s3://{bucket}", s3.options).store(read_only=False)
+    for file in files:
+        store.put(f"data/{file.name}", file.read_bytes())
+    own = s3.options if where == "s3" else {}
+    url = f"icechunk+s3://{bucket}/repository" if own else f"icechunk+file://{tmp_path}/repository"
+    pieces = [f"s3://{bucket}/data/{file.name}" for file in files]
+    hs.virtual(pieces, url, along="time", storage_options=(s3.options, own))
+    expected = hs.join(files, along="time")
+    options = {**own, "remote_options": s3.options}
+    same(hs.open(url, storage_options=options, allow_external=f"s3://{bucket}/data"), expected)
+    with pytest.raises(StorageError, match="was not allowed"):
+        hs.open(url, storage_options=options)["t"][0]
+    with pytest.raises(StorageError) as caught:
+        hs.open(url, storage_options=own, allow_external=True)["t"][0]
+    assert "remote_options" in str(caught.value.remedy)
+    with pytest.raises(Invalid, match="remote_options"):
+        hs.open(url, storage_options={**own, "remote_options": "secret"})
+    place = Location.of(url, own).repository
+    theirs = icechunk.containers_credentials(
+        {f"s3://{bucket}/data/": icechunk.s3_credentials(access_key_id="tester", secret_access_key=SECRET)}
+    )
+    session = icechunk.Repository.open(place._storage(), authorize_virtual_chunk_access=theirs).readonly_session("main")
+    with xr.open_zarr(session.store, consolidated=False, chunks=None) as found:
+        np.testing.assert_array_equal(found.t.values, expected["t"][...])
+    store.put("data/1.nc", (store.get("data/1.nc") or b"") + b"more")
+    with pytest.raises(StorageError, match=r"1\.nc has changed since the references were made"):
+        hs.open(url, storage_options=options, allow_external=True)["t"][40]
+
+
+def test_virtual_chunks_on_a_web_server(tmp_path: Path) -> None:
+    """icechunk forgets the port of a server, so that only the usual one will do."""
+    pytest.importorskip("icechunk")
+    (tmp_path / "files").mkdir()
+    files, url = months(tmp_path / "files", zlib=True), f"icechunk+file://{tmp_path}/repository"
+    with serving(tmp_path / "files") as web, pytest.raises(Unsupported, match="at the port") as caught:
+        hs.virtual([f"{web}/{file.name}" for file in files], url, along="time")
+    assert "JSON or Parquet" in str(caught.value.remedy) and not (tmp_path / "repository").exists()
+    try:
+        with serving(tmp_path / "files", port=80) as web:
+            hs.virtual([f"{web}/{file.name}" for file in files], url, along="time")
+            same(hs.open(url, allow_external=web), hs.join(files, along="time"))
+    except PermissionError as error:
+        pytest.skip(f"the port 80 is not for everybody: {error}")
 
 
 @pytest.mark.parametrize("kind", ["all.json", "all.parquet", "repository"])

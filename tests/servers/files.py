@@ -80,13 +80,13 @@ def _part(asked: str, size: int) -> slice | None:
 
 
 @contextmanager
-def serving(folder: Path, spans: Spans | None = None) -> Iterator[str]:
-    """The URL of a server for the block; ``spans`` gets the time of each request."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _handler(folder, spans)) as server:
+def serving(folder: Path, spans: Spans | None = None, port: int = 0) -> Iterator[str]:
+    """The URL of a server for the block; ``spans`` gets the time of each request. ``port``: 0 for one that is free."""
+    with ThreadingHTTPServer(("127.0.0.1", port), _handler(folder, spans)) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
+            yield "http://127.0.0.1" + (f":{server.server_address[1]}" if port != 80 else "")
         finally:
             server.shutdown()
             thread.join()

@@ -74,6 +74,25 @@ def test_keys(tmp_path: Path) -> None:
     assert len(store.get("sub/a/4.0") or b"") == 24000
 
 
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_documents_with_nan(tmp_path: Path, form: str) -> None:
+    """As VirtualiZarr writes them, though JSON has no such number."""
+    made(tmp_path)
+    if form == "json":
+        hs.virtual(tmp_path / "a.nc", tmp_path / "a.json")
+        document, holder = tmp_path / "a.json", "refs"
+    else:
+        document, holder = tmp_path / "a.parquet" / ".zmetadata", "metadata"
+    content = json.loads(document.read_text())
+    attrs = content[holder]["sub/a/.zattrs"]
+    attrs = json.loads(attrs) if isinstance(attrs, str) else attrs
+    content[holder]["sub/a/.zattrs"] = {**attrs, "limit": float("nan")}
+    content[holder].pop(".zmetadata", None)
+    document.write_text(json.dumps(content))
+    array = hs.open(tmp_path / f"a.{form}")["sub/a"]
+    assert np.isnan(array.attrs["limit"]) and array[4, 0] == 4 * 6000
+
+
 def test_only_tables_of_what_is_read_are_read(tmp_path: Path) -> None:
     place = made(tmp_path)
     (place / "sub" / "a" / "refs.0.parq").write_bytes(b"damage")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from math import prod
@@ -75,6 +75,20 @@ class _Targets:
         if "{{" in name:
             raise Invalid("two braces in a name mean a template", url=file.url, remedy="give the file another name")
         return name
+
+
+def spell_compressors_as_filters(values: dict[str, bytes], paths: Iterable[str]) -> None:
+    """Have the documents of arrays name the compressor as the last filter, which means the same to every reader of Zarr
+    v2: kerchunk does so for HDF5, and VirtualiZarr 2.5 takes no other form."""
+    consolidated = msgspec.json.decode(values[METADATA])
+    for path in paths:
+        key = f"{path}/.zarray".removeprefix("/")
+        document = consolidated["metadata"][key]
+        if document["compressor"] is not None:
+            document["filters"] = [*(document["filters"] or ()), document["compressor"]]
+            document["compressor"] = None
+            values[key] = msgspec.json.encode(document)
+    values[METADATA] = msgspec.json.encode(consolidated)
 
 
 def chunk_keys(path: str, coords: np.ndarray) -> list[str]:

@@ -35,6 +35,7 @@ from hyperslab.conversion.reference_files import (
     ArrayReferences,
     References,
     refuse_taken_repository,
+    spell_compressors_as_filters,
     write_json,
     write_parquet,
     write_repository,
@@ -239,6 +240,8 @@ class _ReferencePlanner:
             for path, found in located.items():
                 self._store_odd(target, path, found)
         values = {key: value for key in store.list() if (value := store.get(key)) is not None}
+        if self._format.name == "zarr2":
+            spell_compressors_as_filters(values, located)
         arrays = []
         for each in nodes:
             if each.source.path in located and each.node.is_array:

@@ -16,12 +16,10 @@ from functools import cached_property
 from typing import Any
 from weakref import WeakValueDictionary
 
-import msgspec
-
 from hyperslab.errors import FormatError, NotFound, Unsupported
 from hyperslab.stores.files import read_error, version_of
 from hyperslab.stores.keys import below, is_key
-from hyperslab.stores.reference_table import VERSIONS, Entry, ReferenceTable, is_remote, read_versions
+from hyperslab.stores.reference_table import VERSIONS, Entry, ReferenceTable, decode_object, is_remote, read_versions
 
 _TEMPLATE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 # The character behind the slash: what sorts after all keys below a prefix.
@@ -111,13 +109,10 @@ def _read(path: str, url: str, limit: int) -> dict[str, Any]:
     collects = gc.isenabled()
     gc.disable()  # which would look through all entries again and again while they are made, and takes half the time
     try:
-        found: dict[str, Any] = msgspec.json.decode(data, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise FormatError(f"this is no JSON object: {error}", url=url) from None
+        return decode_object(data, url)
     finally:
         if collects:
             gc.enable()
-    return found
 
 
 def _entries(document: dict[str, Any], url: str) -> JsonReferences:

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from math import prod
 
-import msgspec
 import numpy as np
 
 from hyperslab.errors import FormatError, NotFound
@@ -27,6 +26,7 @@ from hyperslab.stores.reference_table import (
     VERSIONS,
     Entry,
     ReferenceTable,
+    decode_object,
     is_remote,
     names_below,
     read_versions,
@@ -89,10 +89,7 @@ class ParquetReferences(ReferenceTable):
         self._document = self._read(METADATA) or b""
         if not self._document:
             raise NotFound("there are no references", url=url, key=METADATA)
-        try:
-            document = msgspec.json.decode(self._document, type=dict[str, object])
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise FormatError(f"this is no JSON object: {error}", url=url, key=METADATA) from None
+        document = decode_object(self._document, url, METADATA)
         metadata, rows = document.get("metadata"), document.get("record_size")
         if not isinstance(metadata, dict) or type(rows) is not int or rows < 1:
             raise FormatError("no documents, or no number of rows", url=url, key=METADATA)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
-
-import msgspec
 
 from hyperslab.errors import FormatError, NotFound, StorageError
 from hyperslab.stores.base import Scratch, Store, StoreTraits, too_long
@@ -131,7 +130,7 @@ class ReferenceStore(Store):
         if isinstance(entry, bytes):
             return entry
         if isinstance(entry, dict):
-            return msgspec.json.encode(entry)
+            return json.dumps(entry).encode()  # msgspec makes null of NaN
         if not entry.startswith("base64:"):
             return entry.encode()
         try:

@@ -34,7 +34,7 @@ from hyperslab.stores import locks
 from hyperslab.stores.credentials import redact, redact_text
 from hyperslab.stores.forks import ThreadedLibrary
 from hyperslab.stores.reference_table import explain_failure, parse_allowed
-from hyperslab.stores.repository_buckets import open_bucket, take_options
+from hyperslab.stores.repository_buckets import allow_containers, open_bucket, take_options
 
 if TYPE_CHECKING:
     from icechunk import Repository, Storage
@@ -173,8 +173,13 @@ class RepositoryPlace:
         with translate_errors(self.name):
             try:
                 config = icechunk.Repository.fetch_config(storage)
-                allowed = {**self._allowed(config), **(containers or {})}
-                opened: Repository = icechunk.Repository.open(storage, authorize_virtual_chunk_access=allowed or None)
+                remote = self._remote_options()
+                allowed = allow_containers(icechunk, config, self._allowed(config), remote)
+                opened: Repository = icechunk.Repository.open(
+                    storage,
+                    config=config if remote else None,
+                    authorize_virtual_chunk_access={**allowed, **(containers or {})} or None,
+                )
                 return opened
             except icechunk.IcechunkError as error:
                 remedy = "restore it from a copy, or install a newer icechunk"
@@ -196,14 +201,22 @@ class RepositoryPlace:
             made: Repository = make(self._storage(), authorize_virtual_chunk_access=containers)
             return made
 
-    def _allowed(self, config: Any) -> dict[str, Any]:
-        """Return the places of virtual chunks that the repository names and the caller allows, without credentials."""
+    def _remote_options(self) -> Mapping[str, Any]:
+        """Return the storage options of the servers of virtual chunks. Invalid for what is no mapping."""
+        found = self.options.get("remote_options") or {}
+        if not isinstance(found, Mapping):
+            remedy = "give a mapping of the storage options of the servers (--storage-option remote_options:=JSON)"
+            raise Invalid("the storage option remote_options is no mapping", url=self.name, remedy=remedy)
+        return found
+
+    def _allowed(self, config: Any) -> list[str]:
+        """Return the places of virtual chunks that the repository names and the caller allows."""
         allowed = parse_allowed(self.options.get("allow_external", ()))
-        known = {} if config is None else config.virtual_chunk_containers or {}
+        known = list({} if config is None else config.virtual_chunk_containers or {})
         if isinstance(allowed, bool):
-            return dict.fromkeys(known)
+            return known
         roots = [_container_url(root) for root in allowed]
-        return {prefix: None for prefix in known if any(_is_below(prefix, root) for root in roots)}
+        return [prefix for prefix in known if any(_is_below(prefix, root) for root in roots)]
 
     def exclusive(self, timeout: float | None) -> AbstractContextManager[None]:
         """Hold a repository in the file system against other writers of ours; Conflict after ``timeout`` seconds.

@@ -1,61 +1,90 @@
-"""From the URL of a bucket and storage options, by the names of obstore and s3fs, to the storage of icechunk."""
+"""From the URL of a bucket and storage options, by the names of obstore and s3fs, to the storage of icechunk, and to
+what reaches the places of virtual chunks."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from hyperslab.errors import Invalid
+from hyperslab.errors import Invalid, Unsupported
+from hyperslab.stores.credentials import redact, resolve
 
 if TYPE_CHECKING:
     from icechunk import Storage
 
 
+_OF_CHUNKS = ("allow_external", "remote_options")
+"""The options that are of virtual chunks, and not of the place of the repository."""
+
+
 def take_options(options: Mapping[str, Any], known: Sequence[str], url: str) -> dict[str, Any]:
-    """Return the options that are set, without ``allow_external``; Invalid for one that is not known."""
-    unknown = sorted(options.keys() - {*known, "allow_external"})
+    """Return the options of the place that are set, without those of virtual chunks; Invalid for one that is not
+    known."""
+    unknown = sorted(options.keys() - {*known, *_OF_CHUNKS})
     if unknown:
-        names = ", ".join(("allow_external", *known))
+        names = ", ".join((*_OF_CHUNKS, *known))
         message = f"storage options that mean nothing here: {', '.join(unknown)}"
         raise Invalid(message, url=url, remedy=f"there are {names}")
-    return {name: value for name, value in options.items() if name != "allow_external" and value is not None}
-
-
-def _open_s3(icechunk: Any, bucket: str, prefix: str, options: dict[str, Any], url: str) -> Storage:
-    """Return the storage of a bucket of S3; ``options`` by the names of obstore, s3fs and botocore."""
-    from hyperslab.stores.buckets import s3_options
-
-    allowed = options.pop("allow_external", ())
-    plain = s3_options(options)
-    client = dict(plain.pop("client_options", None) or {})
-    plain = {name.removeprefix("aws_"): value for name, value in plain.items()}
-    known = ("access_key_id", "secret_access_key", "session_token", "region", "endpoint", "skip_signature")
-    more = ("virtual_hosted_style_request", "request_payer")
-    plain = take_options({**plain, "allow_external": allowed}, (*known, *more), url)
-    endpoint = plain.get("endpoint") or next(filter(None, map(os.environ.get, _S3_ENDPOINTS)), None)
-    with_keys = "access_key_id" in plain
-    is_anonymous = bool(plain.get("skip_signature"))
-    storage: Storage = icechunk.s3_storage(
-        bucket=bucket,
-        prefix=prefix,
-        region=plain.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
-        endpoint_url=endpoint,
-        allow_http=bool(client.get("allow_http")) or str(endpoint).startswith("http://"),
-        access_key_id=plain.get("access_key_id"),
-        secret_access_key=plain.get("secret_access_key"),
-        session_token=plain.get("session_token"),
-        anonymous=is_anonymous or None,
-        from_env=None if with_keys or is_anonymous else True,
-        # Servers of one's own have names of buckets in their paths, those of AWS in the name of the host.
-        force_path_style=not plain.get("virtual_hosted_style_request", endpoint is None),
-        # an option that icechunk 1.1.8 does not know yet
-        **({"requester_pays": True} if plain.get("request_payer") else {}),
-    )
-    return storage
+    return {name: value for name, value in options.items() if name not in _OF_CHUNKS and value is not None}
 
 
 _S3_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_S3_OPTIONS = (
+    "access_key_id",
+    "secret_access_key",
+    "session_token",
+    "region",
+    "endpoint",
+    "skip_signature",
+    "virtual_hosted_style_request",
+    "request_payer",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _S3Client:
+    """How icechunk reaches a bucket of S3: ``server``, what its storage and its containers take alike, and
+    ``credentials``."""
+
+    server: Mapping[str, Any]
+    credentials: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], url: str) -> _S3Client:
+        """Return what options mean, by the names of obstore, s3fs and botocore; what they do not say is taken from the
+        environment."""
+        from hyperslab.stores.buckets import check_endpoint, s3_options
+
+        plain = s3_options({name: value for name, value in options.items() if name not in _OF_CHUNKS})
+        client = dict(plain.pop("client_options", None) or {})
+        plain = {name.removeprefix("aws_"): value for name, value in plain.items()}
+        plain = take_options(plain, _S3_OPTIONS, url)
+        check_endpoint(plain)
+        endpoint = plain.get("endpoint") or next(filter(None, map(os.environ.get, _S3_ENDPOINTS)), None)
+        is_anonymous = bool(plain.get("skip_signature"))
+        server = {
+            "region": plain.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
+            "endpoint_url": endpoint,
+            "allow_http": bool(client.get("allow_http")) or str(endpoint).startswith("http://"),
+            # Servers of one's own have names of buckets in their paths, those of AWS in the name of the host.
+            "force_path_style": not plain.get("virtual_hosted_style_request", endpoint is None),
+            # an option that icechunk 1.1.8 does not know yet
+            **({"requester_pays": True} if plain.get("request_payer") else {}),
+        }
+        keys = {name: plain.get(name) for name in _S3_OPTIONS[:3]}
+        from_env = None if plain.get("access_key_id") or is_anonymous else True
+        return cls(server, {**keys, "anonymous": is_anonymous or None, "from_env": from_env})
+
+
+def _open_s3(icechunk: Any, bucket: str, prefix: str, options: dict[str, Any], url: str) -> Storage:
+    client = _S3Client.of(options, url)
+    storage: Storage = icechunk.s3_storage(bucket=bucket, prefix=prefix, **client.server, **client.credentials)
+    return storage
+
+
 _GCS_OPTIONS = ("service_account_file", "service_account_key", "application_credentials", "bearer_token", "anonymous")
 _AZURE_OPTIONS = ("account", "access_key", "sas_token", "bearer_token")
 
@@ -85,3 +114,45 @@ def open_bucket(icechunk: Any, kind: str, bucket: str, prefix: str, options: dic
     """Return the storage of a place in a bucket; ``kind``: the scheme of its URL. Invalid for options that mean nothing
     there, TypeError or ValueError for values that icechunk refuses."""
     return _STORAGES[kind](icechunk, bucket, prefix, options, url)
+
+
+# -- virtual chunks ----------------------------------------------------------------------------------------------------
+
+
+def container_store(icechunk: Any, prefix: str, options: Mapping[str, Any]) -> Any:
+    """Return how icechunk reaches the files below a prefix, as a repository keeps it, without a secret. ``options``: of
+    the server. Unsupported for places that icechunk does not reach."""
+    url = urlsplit(prefix)
+    remedy = "write them as JSON or Parquet"
+    match url.scheme:
+        case "file":
+            return icechunk.local_filesystem_store(prefix.removeprefix("file://"))
+        case "http" | "https":
+            if url.port is not None:  # it leaves the port out when it stores the place of a chunk
+                message = f"virtual chunks at the port {url.port} of a web server: icechunk knows the usual one alone"
+                raise Unsupported(message, url=redact(prefix), remedy=remedy)
+            return icechunk.http_store({"allow_http": "true"} if url.scheme == "http" else {})
+        case "s3":
+            client = _S3Client.of(resolve(options), redact(prefix))
+            return icechunk.s3_store(**client.server, anonymous=bool(client.credentials["anonymous"]))
+        case "gs":
+            return icechunk.gcs_store({})
+        case scheme:
+            message = f"virtual chunks on {scheme}:// in a repository"
+            raise Unsupported(message, url=redact(prefix), remedy=remedy)
+
+
+def allow_containers(icechunk: Any, config: Any, prefixes: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the places of virtual chunks that a caller allows, with the credentials of each, as icechunk takes them.
+
+    Buckets of S3 are reached by the ``options`` where there are any, in place of what the repository says, which
+    ``config`` is changed to say. Else, and elsewhere, by what the repository says and the environment.
+    """
+    found: dict[str, Any] = dict.fromkeys(prefixes)
+    for prefix in found:
+        if options and prefix.startswith("s3://"):
+            client = _S3Client.of(resolve(options), redact(prefix))
+            store = container_store(icechunk, prefix, options)
+            config.set_virtual_chunk_container(icechunk.VirtualChunkContainer(prefix, store))
+            found[prefix] = icechunk.s3_credentials(**client.credentials)
+    return icechunk.containers_credentials(found) if any(found.values()) else found

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
-from hyperslab.errors import Unsupported
 from hyperslab.stores.repositories import RepositoryPlace, library, translate_errors
+from hyperslab.stores.repository_buckets import container_store
 from hyperslab.stores.stored_file import StoredFile
 
 _SECOND = 10**9
@@ -68,7 +68,8 @@ def add_containers(place: RepositoryPlace, prefixes: Sequence[str], options: Map
     """
     icechunk = library()
     wanted = {*prefixes, *(unquote(prefix) for prefix in prefixes if prefix.startswith("file://"))}
-    stores = {prefix: _store_of(prefix, options) for prefix in sorted(wanted)}  # or Unsupported, and nothing is made
+    # or Unsupported, and nothing is made
+    stores = {prefix: container_store(icechunk, prefix, options) for prefix in sorted(wanted)}
     repository = place.open(create=True)
     with place.exclusive(None), translate_errors(place.name, doing="change"):
         config = repository.config
@@ -77,27 +78,3 @@ def add_containers(place: RepositoryPlace, prefixes: Sequence[str], options: Map
             config.set_virtual_chunk_container(icechunk.VirtualChunkContainer(prefix, stores[prefix]))
         if not known.keys() >= wanted:
             repository.reopen(config).save_config()
-
-
-def _store_of(prefix: str, options: Mapping[str, Any]) -> Any:
-    """Return how icechunk reaches the files below a prefix."""
-    icechunk = library()
-    match urlsplit(prefix).scheme:
-        case "file":
-            return icechunk.local_filesystem_store(prefix.removeprefix("file://"))
-        case "http" | "https":
-            return icechunk.http_store({})
-        case "s3":
-            endpoint = options.get("endpoint") or options.get("aws_endpoint")
-            return icechunk.s3_store(
-                region=options.get("region") or options.get("aws_region"),
-                endpoint_url=endpoint,
-                allow_http=str(endpoint).startswith("http://"),
-                force_path_style=endpoint is not None,
-                anonymous=bool(options.get("skip_signature", False)),
-            )
-        case "gs":
-            return icechunk.gcs_store({})
-        case scheme:
-            remedy = "write them as JSON or Parquet"
-            raise Unsupported(f"virtual chunks on {scheme}:// in a repository", url=prefix, remedy=remedy)
