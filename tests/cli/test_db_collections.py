@@ -411,11 +411,7 @@ def test_the_index_is_told_and_made_anew(place: str, tmp_path: Path, request: py
 
     assert states()["stored"]["stale"] == 0 and states()["stored"]["nbytes"] > 0
     assert (states()["memory"]["place"], states()["memory"]["nbytes"]) == ("", 0)
-    assert [line.split()[-1] for line in run("doctor", url, *options).stdout.splitlines()] == [
-        "state",
-        "bytes",
-        "fresh",
-    ]
+    assert [line.split()[-1] for line in run("doctor", url, *options).stdout.splitlines()] == ["state", "bytes", "date"]
     store = Location.of(url, storage or None).store(read_only=False)
     for part in store.list_dir("collections/stored/generations")[0][:3]:
         store.touch(f"collections/stored/generations/{part}")

@@ -10,6 +10,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
+import hyperslab as hs
 from hyperslab.database import (
     ArraySchema,
     AttributeSchema,
@@ -158,3 +159,26 @@ def test_collections_travel_without_secrets(s3, monkeypatch):
         data = pickle.dumps(client.get_collection("c"))
         assert s3.options["secret_access_key"].encode() not in data
         np.testing.assert_array_equal(pickle.loads(data).first()[:].read(), DATA)
+
+
+def test_readers_follow_a_new_attribute_without_reading_arrays(s3):
+    """What they had loaded, or find in the bucket, is known with its default: no document of an array is read."""
+    place = f"s3://{s3.bucket()}/data/store"
+    schema = ArraySchema([DimensionSchema("x", 2)], int, [AttributeSchema("n", int, True)])
+    with Client(place, storage_options=s3.options) as writer:
+        made = writer.create_collection("c", schema)
+        list(made.create_many(({"n": number}, {}) for number in range(60)))
+    with (
+        Client(place, storage_options=s3.options, mode="r") as reader,
+        Client(place, storage_options=s3.options) as writer,
+    ):
+        known = reader.get_collection("c")
+        assert len(known.query(n=(3, 5))) == 3
+        writer.get_collection("c").add_attribute(AttributeSchema("quality", int, False, 7))
+        with hs.trace() as cost:
+            assert known._collection.required_store().document.schema.custom_attributes
+            assert known._collection.index.count() == 60
+        assert cost.requests < 15
+        with Client(place, storage_options=s3.options, mode="r") as late, hs.trace() as cost:
+            assert late.get_collection("c")._collection.index.count() == 60
+        assert cost.requests < 15

@@ -170,6 +170,28 @@ def test_the_index_is_not_made_anew(tmp_path: Path) -> None:
         assert file.stat().st_ino == before
 
 
+def test_the_index_goes_on_while_a_reader_of_the_same_process_has_it_open(tmp_path: Path) -> None:
+    """Whoever opens the file first does not decide whether the others may write into it."""
+    with Client(tmp_path) as client, Client(tmp_path, mode="r") as reader:
+        collection = make(client)
+        if collection._collection.store.index_database is None:
+            pytest.skip("this file system has no stored index")
+        known = reader.get_collection("air")
+        assert known is not None
+        assert len(collection.query(note="n1")) == len(known.query(note="n1")) == 1
+        collection.add_attribute(QUALITY)  # which lets go of the file
+        assert len(known.query(quality=3)) == 10  # the first one to open it anew
+        collection.create({"day": 20}, {"quality": 8})
+        assert collection.index_state().stale == 0
+        assert len(known.query(quality=8)) == 1
+        collection.add_attribute(AttributeSchema("more", int, primary=False, default=1))
+        assert known.index_state().stale == 0
+        with Client(tmp_path, mode="r") as late:
+            again = late.get_collection("air")
+            assert again is not None
+            assert again.index_state().stale == 0 and len(again.query(more=1)) == 11
+
+
 # -- attributes that are removed and renamed --------------------------------------------------------------------------
 
 

@@ -57,7 +57,11 @@ def print_index_states(command: str, url: str, states: Sequence[AttributeIndexSt
         return
     rows = [("collection", "index", "bytes", "state")]
     for one in states:
-        state = f"{one.stale} of {one.parts} parts are listed by each that looks something up" if one.stale else "fresh"
+        state = (
+            f"{one.stale} of {one.parts} parts are listed by each that looks something up"
+            if one.stale
+            else "up to date"
+        )
         rows.append((one.collection, one.place or "in memory", size_text(one.nbytes), state if one.place else ""))
     click.echo(format_columns(rows))
 

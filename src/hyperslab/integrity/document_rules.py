@@ -100,14 +100,14 @@ def restore_document(state: RepairState, finding: Finding) -> Plan:
             return state.under_lock(action, partial(_put, state, node, spare))
     if node not in state.dataset.groups or finding.problem.kind not in _LEFT_NOTHING:
         return None
-    fresh = _group_document(dialect, {})
-    if fresh == _group_document(dialect, {"any": 1}):  # another document has the attributes
+    blank = _group_document(dialect, {})
+    if blank == _group_document(dialect, {"any": 1}):  # another document has the attributes
         lost = "; attributes that are stored beside it stay"
     else:
-        lost = f" without attributes: those that stood in {', '.join(fresh)} alone are lost"
-        lost += ", and so is consolidated metadata if it stood there" if dialect.consolidated_name in fresh else ""
+        lost = f" without attributes: those that stood in {', '.join(blank)} alone are lost"
+        lost += ", and so is consolidated metadata if it stood there" if dialect.consolidated_name in blank else ""
     action = f"write the document of a group{lost}{_keeping(state, finding)}"
-    return state.under_lock(action, partial(_put, state, node, fresh))
+    return state.under_lock(action, partial(_put, state, node, blank))
 
 
 def _group_document(dialect: MetadataDialect, attrs: Mapping[str, object]) -> Docs:

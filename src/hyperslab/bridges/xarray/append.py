@@ -65,11 +65,11 @@ def append(
         for name, (array, variable) in zip(variables, pairs, strict=True):
             check_dims(name, variable, array, dim)
             check_meaning(name, rows.variables[name], variable, array)
-        fresh = [name for name in rest if name not in existing.variables]
-        if not fresh:
+        new = [name for name in rest if name not in existing.variables]
+        if not new:
             _append_all(group, pairs, dim)
             return []
-        with write_over(group, dataset[fresh], how) as delayed:
+        with write_over(group, dataset[new], how) as delayed:
             _append_all(group, pairs, dim, delayed if how.compute else ())
         return [] if how.compute else delayed
 

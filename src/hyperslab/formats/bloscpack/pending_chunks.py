@@ -139,20 +139,20 @@ class ArrayOnDisk:
 
 
 class PendingChunks:
-    """Chunks of ``rows`` rows by their number. Several threads may put and read different ones. ``fresh``: makes what
-    keeps the slots."""
+    """Chunks of ``rows`` rows by their number. Several threads may put and read different ones. ``make_slots``: makes
+    what keeps the slots."""
 
     def __init__(
-        self, content: Content, rows: int, style: Style, slack: Slack, fresh: Callable[[], ChunkStaging], url: str
+        self, content: Content, rows: int, style: Style, slack: Slack, make_slots: Callable[[], ChunkStaging], url: str
     ) -> None:
         self.content = content
         self.rows = rows
         self.style = style
         self.slack = slack
-        self.slots = fresh()
+        self.slots = make_slots()
         self.base: ArrayOnDisk | None = None
         self._url = url
-        self._fresh = fresh
+        self._make_slots = make_slots
         self._blosc = blosc_of(content.spec.codecs, content.stored)
         self._edges: set[int] = set()
         self._blank: dict[int, bytes] = {}
@@ -337,7 +337,7 @@ class PendingChunks:
 
     def _rechunk(self, content: Content) -> PendingChunks:
         """Return the chunks of an array with rows of another length: every chunk is another one."""
-        made = PendingChunks(content, self.rows, self.style, self.slack, self._fresh, self._url)
+        made = PendingChunks(content, self.rows, self.style, self.slack, self._make_slots, self._url)
         kept: Any = (*(slice(0, min(pair)) for pair in zip(self.shape, made.shape, strict=True)), ...)
         for number in range(min(self.count, made.count)):
             block = content.spec.filled(made.shape)

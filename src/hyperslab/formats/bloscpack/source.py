@@ -168,18 +168,18 @@ class StreamChunks(ReadOnlyChunks):
         for attempt in range(_ATTEMPTS):
             if not isinstance(error, CorruptChunk | MissingChunks):
                 break
-            fresh = self._tables.refreshed(table) if attempt else self._tables.reload()
+            present = self._tables.refreshed(table) if attempt else self._tables.reload()
             is_at_work = isinstance(self._file, LocalFile) and self._file.has_journal()
-            still = fresh is table and not is_at_work and self._tables.refreshed(table) is table
+            still = present is table and not is_at_work and self._tables.refreshed(table) is table
             if still and calm:
                 break
             calm = still
-            self._table, table = None, fresh
+            self._table, table = None, present
             try:
-                size = fresh.entry(number)[2]
+                size = present.entry(number)[2]
                 if size < start + len(out):
-                    raise fresh.missing(number)
-                self._decode(fresh, number, start, out, self._read_chunk)
+                    raise present.missing(number)
+                self._decode(present, number, start, out, self._read_chunk)
                 return
             except HyperslabError as another:
                 error = another

@@ -8,9 +8,9 @@ Tables: ``meta``; ``parts`` with the stamp of each, a part being named by what i
 mark of each document and a column per attribute, whose bytes compare as the ranks of its values do
 (:func:`.ranks.encode_rank`); ``pending``, the ids of arrays whose creation may not be completed.
 
-Who may not write into the file keeps what it found anew in tables of the same form in memory (``fresh``), which hide
-the rows of the file with the same ids, and those whose arrays are gone (``hides``). What is there of a part counts
-while the stamp of the part in the file is the one that it was found beside (``base``).
+Who may not write into the file keeps what it found anew in tables of the same form in memory, the ``overlay``. Its rows
+count in place of those of the file with the same ids; these ids, and those of removed arrays, are ``shadowed``. What is
+there of a part counts while the stamp of the part in the file is the one that it was found beside (``base``).
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ class IndexPlace:
 class IndexChange:
     """A change of a collection by one of its writers, for the index to follow. ``moves``: by part the stamps of its
     generation before and after, which only this change made different; ``pending``: the rows are those of arrays that
-    do not exist yet; ``gone``: ids of those that do not exist any more."""
+    do not exist yet; ``removed``: ids of those that do not exist any more."""
 
     moves: dict[str, tuple[int | None, int]] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     pending: bool = False
-    gone: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -132,7 +132,7 @@ class IndexDatabase(IndexFile):
     def _make_tables(self, schema: str) -> None:
         assert self._connection is not None
         columns = "".join(f", {name} BLOB NOT NULL" for name in self._columns.names.values())
-        base = ", base INTEGER" if schema == "fresh" else ""
+        base = ", base INTEGER" if schema == "overlay" else ""
         for statement in (
             "meta(form TEXT, inode INTEGER)",
             f"parts(name TEXT PRIMARY KEY, stamp INTEGER NOT NULL{base}) WITHOUT ROWID",
@@ -140,9 +140,9 @@ class IndexDatabase(IndexFile):
             "pending(id TEXT PRIMARY KEY) WITHOUT ROWID",
         ):
             self._connection.execute(f"CREATE TABLE {schema}.{statement}")
-        if schema == "fresh":
-            self._connection.execute("CREATE TABLE fresh.hides(id TEXT PRIMARY KEY) WITHOUT ROWID")
-            self._connection.execute("CREATE TABLE temp.hidden(id TEXT PRIMARY KEY) WITHOUT ROWID")
+        if schema == "overlay":
+            self._connection.execute("CREATE TABLE overlay.shadowed(id TEXT PRIMARY KEY) WITHOUT ROWID")
+            self._connection.execute("CREATE TABLE temp.excluded(id TEXT PRIMARY KEY) WITHOUT ROWID")
         self._make_indexes(self._connection, schema)
 
     def _make_indexes(self, connection: sqlite3.Connection, schema: str) -> None:
@@ -214,16 +214,16 @@ class IndexDatabase(IndexFile):
         """Return the stamps; ``forget`` what is in memory of parts of which the file tells other things by now, or
         nothing sure."""
         found: dict[str, int] = dict(connection.execute("SELECT name, stamp FROM main.parts"))
-        if not self._has_fresh:
+        if not self._has_overlay:
             return found
-        for part, stamp, base in connection.execute("SELECT name, stamp, base FROM fresh.parts").fetchall():
+        for part, stamp, base in connection.execute("SELECT name, stamp, base FROM overlay.parts").fetchall():
             if found.get(part) == base != UNSURE:
                 found[part] = stamp
             elif forget:
-                connection.execute("DELETE FROM fresh.parts WHERE name = ?", (part,))
-                for table in ("arrays", "pending", "hides"):
+                connection.execute("DELETE FROM overlay.parts WHERE name = ?", (part,))
+                for table in ("arrays", "pending", "shadowed"):
                     where, ends = ids_within(part)
-                    connection.execute(f"DELETE FROM fresh.{table} WHERE {where}", ends)
+                    connection.execute(f"DELETE FROM overlay.{table} WHERE {where}", ends)
         return found
 
     def marks(self, part: str) -> dict[str, int]:
@@ -234,10 +234,10 @@ class IndexDatabase(IndexFile):
     def _marks(self, connection: sqlite3.Connection, part: str) -> dict[str, int]:
         where, ends = ids_within(part)
         found: dict[str, int] = dict(connection.execute(f"SELECT id, mark FROM main.arrays WHERE {where}", ends))
-        if self._has_fresh:
-            for (id,) in connection.execute(f"SELECT id FROM fresh.hides WHERE {where}", ends):
+        if self._has_overlay:
+            for (id,) in connection.execute(f"SELECT id FROM overlay.shadowed WHERE {where}", ends):
                 found.pop(id, None)
-            found.update(connection.execute(f"SELECT id, mark FROM fresh.arrays WHERE {where}", ends))
+            found.update(connection.execute(f"SELECT id, mark FROM overlay.arrays WHERE {where}", ends))
         return found
 
     def pending(self) -> set[str]:
@@ -247,24 +247,24 @@ class IndexDatabase(IndexFile):
 
     def _pending(self, connection: sqlite3.Connection) -> set[str]:
         found = {id for (id,) in connection.execute("SELECT id FROM main.pending")}
-        if self._has_fresh:
+        if self._has_overlay:
             if found:
-                found.difference_update(id for (id,) in connection.execute("SELECT id FROM fresh.hides"))
-            found.update(id for (id,) in connection.execute("SELECT id FROM fresh.pending"))
+                found.difference_update(id for (id,) in connection.execute("SELECT id FROM overlay.shadowed"))
+            found.update(id for (id,) in connection.execute("SELECT id FROM overlay.pending"))
         self._confirmed &= found
         return found - self._confirmed
 
     def _row(self, connection: sqlite3.Connection, id: str) -> Row | None:
         """Return the row of an array."""
         schema = "main"
-        if self._has_fresh and connection.execute("SELECT 1 FROM fresh.hides WHERE id = ?", (id,)).fetchone():
-            schema = "fresh"
+        if self._has_overlay and connection.execute("SELECT 1 FROM overlay.shadowed WHERE id = ?", (id,)).fetchone():
+            schema = "overlay"
         found: Row | None = connection.execute(f"SELECT * FROM {schema}.arrays WHERE id = ?", (id,)).fetchone()
         return found
 
     def _part_of(self, connection: sqlite3.Connection, id: str) -> str:
         """Return the part of an id: all names are of one length."""
-        for schema in ("main", "fresh"):
+        for schema in ("main", "overlay"):
             if found := connection.execute(f"SELECT length(name) FROM {schema}.parts LIMIT 1").fetchone():
                 return id[: found[0]]
         return ""
@@ -272,13 +272,15 @@ class IndexDatabase(IndexFile):
     # -- changes by those who look ----------------------------------------------------------------------------------
 
     def refresh(
-        self, parts: Mapping[str, PartNews], rows: Mapping[str, Row], pending: Collection[str], gone: Collection[str]
+        self, parts: Mapping[str, PartNews], rows: Mapping[str, Row], pending: Collection[str], unread: Collection[str]
     ) -> bool:
         """Take over what was found of parts that changed. ``rows``: of documents that were read, by id; ``pending``:
-        those of them whose arrays are not there yet; ``gone``: ids that are listed and could not be read, whose parts
+        those of them whose arrays are not there yet; ``unread``: ids that are listed and could not be read, whose parts
         are to be looked at again. Return False when another one was faster with a part."""
         with self.lock:
-            return self._write(lambda connection, schema: self._refresh(connection, schema, parts, rows, pending, gone))
+            return self._write(
+                lambda connection, schema: self._refresh(connection, schema, parts, rows, pending, unread)
+            )
 
     def _refresh(
         self,
@@ -287,11 +289,11 @@ class IndexDatabase(IndexFile):
         parts: Mapping[str, PartNews],
         rows: Mapping[str, Row],
         pending: Collection[str],
-        gone: Collection[str],
+        unread: Collection[str],
     ) -> bool:
         known = self._stamps(connection)
         is_complete = True
-        unsure = set(gone)
+        unsure = set(unread)
         for part, news in parts.items():
             if known.get(part) != news.before:
                 is_complete = False
@@ -310,20 +312,22 @@ class IndexDatabase(IndexFile):
             self._set_stamp(connection, schema, part, present if is_sure else UNSURE)
         return is_complete
 
-    def put_unsettled(self, rows: Mapping[str, Row], pending: Collection[str], gone: Collection[str]) -> int:
-        """Take over what was read of documents without their parts having been listed; return how many of ``gone`` were
-        known."""
+    def put_unsettled(self, rows: Mapping[str, Row], pending: Collection[str], unread: Collection[str]) -> int:
+        """Take over what was read of documents without their parts having been listed; return how many of
+        ``unread`` were known."""
         with self.lock:
-            return self._run(lambda connection: self._put_unsettled(connection, rows, pending, gone))
+            return self._run(lambda connection: self._put_unsettled(connection, rows, pending, unread))
 
     def _put_unsettled(
-        self, connection: sqlite3.Connection, rows: Mapping[str, Row], pending: Collection[str], gone: Collection[str]
+        self, connection: sqlite3.Connection, rows: Mapping[str, Row], pending: Collection[str], unread: Collection[str]
     ) -> int:
-        known = {id: row for id in {*rows, *gone} if (row := self._row(connection, id)) is not None}
+        known = {id: row for id in {*rows, *unread} if (row := self._row(connection, id)) is not None}
         # An array whose remover died is there, and is not committed any more.
-        hidden = set(pending) - self._pending(connection)
-        changed = {id: row for id, row in rows.items() if id in hidden or id not in known or known[id][2:] != row[2:]}
-        lost = [id for id in gone if id in known]
+        uncommitted = set(pending) - self._pending(connection)
+        changed = {
+            id: row for id, row in rows.items() if id in uncommitted or id not in known or known[id][2:] != row[2:]
+        }
+        lost = [id for id in unread if id in known]
 
         def write(connection: sqlite3.Connection, schema: str) -> bool:
             for id in [*changed, *lost]:
@@ -371,16 +375,16 @@ class IndexDatabase(IndexFile):
                 self._write(write)
 
     def _begin_part(self, connection: sqlite3.Connection, schema: str, part: str) -> None:
-        """Have ``fresh`` know a part, if that is where it is to be changed."""
-        if schema == "fresh":
-            self._has_fresh = True
+        """Have ``overlay`` know a part, if that is where it is to be changed."""
+        if schema == "overlay":
+            self._has_overlay = True
             base = connection.execute("SELECT stamp FROM main.parts WHERE name = ?", (part,)).fetchone()
             row = (part, *(base * 2 if base else (UNSURE, None)))
-            connection.execute("INSERT OR IGNORE INTO fresh.parts VALUES (?, ?, ?)", row)
+            connection.execute("INSERT OR IGNORE INTO overlay.parts VALUES (?, ?, ?)", row)
 
     def _set_stamp(self, connection: sqlite3.Connection, schema: str, part: str, stamp: int) -> None:
-        if schema == "fresh":
-            connection.execute("UPDATE fresh.parts SET stamp = ? WHERE name = ?", (stamp, part))
+        if schema == "overlay":
+            connection.execute("UPDATE overlay.parts SET stamp = ? WHERE name = ?", (stamp, part))
         else:
             connection.execute("INSERT OR REPLACE INTO main.parts VALUES (?, ?)", (part, stamp))
 
@@ -388,21 +392,21 @@ class IndexDatabase(IndexFile):
         gone = [(id,) for id in ids]
         for table in ("arrays", "pending"):
             connection.executemany(f"DELETE FROM {schema}.{table} WHERE id = ?", gone)
-        if schema == "fresh":
-            connection.executemany("INSERT OR IGNORE INTO fresh.hides VALUES (?)", gone)
+        if schema == "overlay":
+            connection.executemany("INSERT OR IGNORE INTO overlay.shadowed VALUES (?)", gone)
 
     def _put(self, connection: sqlite3.Connection, schema: str, rows: Sequence[Row], pending: Collection[str]) -> None:
         places = ", ".join("?" * (2 + len(self._columns.names)))
         connection.executemany(f"INSERT OR REPLACE INTO {schema}.arrays VALUES ({places})", rows)
         # An id that is known to be committed was read as such: it is not pending any more.
         self._confirmed.difference_update(pending)
-        settled = [(row[0],) for row in rows if row[0] not in pending]
-        if settled:
-            connection.executemany(f"DELETE FROM {schema}.pending WHERE id = ?", settled)
+        committed = [(row[0],) for row in rows if row[0] not in pending]
+        if committed:
+            connection.executemany(f"DELETE FROM {schema}.pending WHERE id = ?", committed)
         if pending:
             connection.executemany(f"INSERT OR IGNORE INTO {schema}.pending VALUES (?)", [(id,) for id in pending])
-        if schema == "fresh":
-            connection.executemany("INSERT OR IGNORE INTO fresh.hides VALUES (?)", [(row[0],) for row in rows])
+        if schema == "overlay":
+            connection.executemany("INSERT OR IGNORE INTO overlay.shadowed VALUES (?)", [(row[0],) for row in rows])
 
     def _write(self, work: Callable[[sqlite3.Connection, str], bool]) -> bool:
         """Do something in one transaction: in the file, or in memory where that takes no change."""
@@ -414,8 +418,8 @@ class IndexDatabase(IndexFile):
             except sqlite3.Error as error:
                 self._give_way(error)
                 connection = self._open()
-                self._has_fresh = connection.execute("SELECT 1 FROM fresh.parts").fetchone() is not None
-        schema = "fresh" if self._is_file else "main"
+                self._has_overlay = connection.execute("SELECT 1 FROM overlay.parts").fetchone() is not None
+        schema = "overlay" if self._is_file else "main"
         try:
             with transaction(connection, "DEFERRED"):
                 return work(connection, schema)
@@ -426,10 +430,10 @@ class IndexDatabase(IndexFile):
             return False
 
     def _write_to_file(self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection, str], bool]) -> bool:
-        if self._has_fresh:  # of a time when the file took no change: look at these parts again
-            for table in ("parts", "arrays", "pending", "hides"):
-                connection.execute(f"DELETE FROM fresh.{table}")
-            self._has_fresh = False
+        if self._has_overlay:  # of a time when the file took no change: look at these parts again
+            for table in ("parts", "arrays", "pending", "shadowed"):
+                connection.execute(f"DELETE FROM overlay.{table}")
+            self._has_overlay = False
             return work(connection, "main") and False
         return work(connection, "main")
 
@@ -490,8 +494,8 @@ class IndexDatabase(IndexFile):
         try:
             if confirmed:
                 self._delete_confirmed(connection)
-            if change.gone:
-                self._delete(connection, "main", change.gone)
+            if change.removed:
+                self._delete(connection, "main", change.removed)
             if change.rows:
                 self._put(connection, "main", change.rows, {row[0] for row in change.rows} if change.pending else ())
             for part, (before, after) in change.moves.items():
@@ -520,11 +524,11 @@ class IndexDatabase(IndexFile):
 
     def _count(self, connection: sqlite3.Connection) -> int:
         with transaction(connection, "DEFERRED"):
-            hidden = len(self._pending(connection))
-            count = connection.execute("SELECT count(*) FROM main.arrays").fetchone()[0] - hidden
-            if self._has_fresh:
-                count += connection.execute("SELECT count(*) FROM fresh.arrays").fetchone()[0]
-                both = "SELECT count(*) FROM fresh.hides WHERE id IN (SELECT id FROM main.arrays)"
+            pending = len(self._pending(connection))
+            count = connection.execute("SELECT count(*) FROM main.arrays").fetchone()[0] - pending
+            if self._has_overlay:
+                count += connection.execute("SELECT count(*) FROM overlay.arrays").fetchone()[0]
+                both = "SELECT count(*) FROM overlay.shadowed WHERE id IN (SELECT id FROM main.arrays)"
                 count -= connection.execute(both).fetchone()[0]
         return int(count)
 
@@ -544,10 +548,10 @@ class IndexDatabase(IndexFile):
 
         def ask(connection: sqlite3.Connection) -> list[str]:
             with transaction(connection, "DEFERRED"):
-                connection.execute("DELETE FROM temp.hidden")
-                hidden = [(id,) for id in self._pending(connection)]
-                connection.executemany("INSERT INTO temp.hidden VALUES (?)", hidden)
-                query = IndexQuery(connection, self._columns, alternatives, has_fresh=self._has_fresh)
+                connection.execute("DELETE FROM temp.excluded")
+                pending = [(id,) for id in self._pending(connection)]
+                connection.executemany("INSERT INTO temp.excluded VALUES (?)", pending)
+                query = IndexQuery(connection, self._columns, alternatives, has_overlay=self._has_overlay)
                 return query.ids(order, limit, backwards=backwards)
 
         with self.lock:

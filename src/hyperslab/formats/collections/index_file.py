@@ -74,11 +74,11 @@ class IndexFile(ABC):
         self._version: tuple[int, ...] | None = None
         self._is_file = False
         self._busy_until, self._pause = 0.0, _PAUSE
-        self._has_fresh = False  # rows in memory that count in place of the file's
+        self._has_overlay = False  # rows in memory that count in place of the file's
 
     @abstractmethod
     def _make_tables(self, schema: str) -> None:
-        """Make all tables, in the file (``main``) or beside it (``fresh``)."""
+        """Make all tables, in the file (``main``) or beside it (``overlay``)."""
 
     @abstractmethod
     def _finish(self) -> None:
@@ -121,7 +121,8 @@ class IndexFile(ABC):
         try:
             # One at a time opens and removes files: SQLite finds the files beside the database by their names, and who
             # had a new one with an old one beside it would lose what is in it.
-            with _hold_folder_of(path):
+            with _hold_folder_of(path), _opening:
+                _close_readers(path)
                 if not self._open_if_sound(path):
                     _remove_files(path)
                     self._open_if_sound(path, make=True)
@@ -172,8 +173,10 @@ class IndexFile(ABC):
             return
         how = "readonly_shm=1" if len(version) == 2 else "immutable=1"
         try:
-            self._connection = _connect(f"file:{quote(path)}?mode=ro&{how}")
-            if not self._is_ours(path):
+            with _opening:
+                self._connection = _connect(f"file:{quote(path)}?mode=ro&{how}")
+                is_ours = self._is_ours(path)
+            if not is_ours:
                 raise sqlite3.DatabaseError("it is of another collection")
             self._is_file = True
             self._attach()
@@ -183,12 +186,12 @@ class IndexFile(ABC):
 
     def _attach(self) -> None:
         assert self._connection is not None
-        self._connection.execute("ATTACH ':memory:' AS fresh")
-        self._make_tables("fresh")
+        self._connection.execute("ATTACH ':memory:' AS overlay")
+        self._make_tables("overlay")
 
     def _close(self) -> None:
         connection, self._connection = self._connection, None
-        self._is_file, self._version, self._has_fresh = False, None, False
+        self._is_file, self._version, self._has_overlay = False, None, False
         if connection is not None:
             self.epoch += 1
             with suppress(sqlite3.Error):
@@ -355,6 +358,26 @@ def _remove_files(path: str) -> None:
     for name in FILES:
         if os.path.lexists(place := path + name.removeprefix(FILE)):
             os.unlink(place)
+
+
+# -- readers and writers of one process -------------------------------------------------------------------------------
+# All connections of a process share the mapping of the file beside the database that tells what is in the log (-shm),
+# as the first one opened it: where that was a reader, no writer could write. So a writer opens it with no reader there;
+# readers open it anew with their next look, and share the mapping of the writer.
+
+# Lock order: within the lock of a file, and the folder's; who holds it waits for no other.
+_opening = threading.Lock()
+
+
+def _close_readers(path: str) -> None:
+    """Close the connections that only read the file and its log, of this process; one in use at this moment stays."""
+    for reader in list(_files):
+        if reader._path == path and not reader._writable and reader.lock.acquire(blocking=False):
+            try:
+                if reader._version is not None and len(reader._version) == 2:
+                    reader._close()
+            finally:
+                reader.lock.release()
 
 
 # -- forks ------------------------------------------------------------------------------------------------------------

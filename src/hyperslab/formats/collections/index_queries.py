@@ -50,8 +50,8 @@ class IndexColumns:
 class IndexQuery:
     """One question: ``alternatives``, of which one must hold, each by attribute the tests that must all hold.
 
-    The database has a table ``temp.hidden`` of ids that no answer has, and where ``has_fresh`` rows in ``fresh``, which
-    hide some in ``main``.
+    The database has a table ``temp.excluded`` of ids that no answer has, and where ``has_overlay`` rows in ``overlay``
+    that count in place of those in ``main`` with the same ids.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class IndexQuery:
         columns: IndexColumns,
         alternatives: Sequence[Mapping[str, ColumnTest]],
         *,
-        has_fresh: bool,
+        has_overlay: bool,
     ) -> None:
         self._connection = connection
         self._columns = columns
-        self._has_fresh = has_fresh
+        self._has_overlay = has_overlay
         self._alternatives = [
             {
                 columns.names[name]: _Test(connection, f"{number}_{place}", test)
@@ -120,7 +120,7 @@ class IndexQuery:
         parts: list[str] = []
         values: list[bytes | str] = []
         index = f"INDEXED BY by_{by}" if by in self._columns.indexed else "NOT INDEXED"
-        tests = [only or "TRUE", "id NOT IN temp.hidden"]
+        tests = [only or "TRUE", "id NOT IN temp.excluded"]
         # A sign before a column has SQLite not look for another index than that which was chosen.
         many = [
             [each.text(column if column == by else f"+{column}") for column, each in alternative.items()]
@@ -128,10 +128,10 @@ class IndexQuery:
         ]
         if many:
             tests.append(" OR ".join(f"({' AND '.join(each) or 'TRUE'})" for each in many))
-        for schema in ("main", "fresh") if self._has_fresh else ("main",):
-            hides = " AND id NOT IN fresh.hides" if self._has_fresh and schema == "main" else ""
+        for schema in ("main", "overlay") if self._has_overlay else ("main",):
+            shadowed = " AND id NOT IN overlay.shadowed" if self._has_overlay and schema == "main" else ""
             where = " AND ".join(f"({test})" for test in tests)
-            parts.append(f"SELECT {', '.join(columns)} FROM {schema}.arrays {index} WHERE {where}{hides}")
+            parts.append(f"SELECT {', '.join(columns)} FROM {schema}.arrays {index} WHERE {where}{shadowed}")
             values += [value for each in self._alternatives for test in each.values() for value in test.values]
         order = ", ".join(f"{column} DESC" if backwards else column for column in columns)
         text = f"{' UNION ALL '.join(parts)} ORDER BY {order} LIMIT {-1 if limit is None else limit}"

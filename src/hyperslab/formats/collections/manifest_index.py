@@ -7,7 +7,7 @@ older index only has more parts listed.
 A process loads the objects into a database, when something is looked up first, and what was published since when parts
 have changed. The database is in memory; of a large index it is a file among the caches of this user, the *copy*, which
 all processes of the user share: whoever comes to it first loads into it, and it tells which head it is of. What a
-process finds anew lies beside that (``fresh``), as with a file that it may not write.
+process finds anew lies beside that (``overlay``), as with a file that it may not write.
 
 Writers and those who look and may write *publish*: they put another head in place of the one that they know, on the
 condition that it still is there. A writer publishes its changes when they are many or some seconds old, and when it is
@@ -126,7 +126,7 @@ class ManifestIndex(IndexDatabase):
         """Return the connection to what a head is loaded into: the copy, where it is worth that and nothing was found
         beside what is in memory."""
         is_large = sum(run.rows for run in head.runs) >= _COPIED_ROWS
-        if is_large and self._has_copy and not self._is_copy and not self._has_fresh:
+        if is_large and self._has_copy and not self._is_copy and not self._has_overlay:
             path = make_cache_folder(self._form)
             if path is None:
                 self._has_copy = False
@@ -307,7 +307,7 @@ class ManifestIndex(IndexDatabase):
         for row in change.rows:
             if (delta := deltas.get(row[0][:length])) is not None:
                 delta.rows[row[0]] = row
-        for id in change.gone:
+        for id in change.removed:
             if (delta := deltas.get(id[:length])) is not None:
                 delta.gone.add(id)
         count, now = len(self._attributes), time.time()
@@ -334,13 +334,13 @@ class ManifestIndex(IndexDatabase):
         self.share()
 
     def refresh(
-        self, parts: Mapping[str, PartNews], rows: Mapping[str, Row], pending: Collection[str], gone: Collection[str]
+        self, parts: Mapping[str, PartNews], rows: Mapping[str, Row], pending: Collection[str], unread: Collection[str]
     ) -> bool:
         """Take over what was found of parts that changed; where it is much, publish it."""
-        is_complete = super().refresh(parts, rows, pending, gone)
+        is_complete = super().refresh(parts, rows, pending, unread)
         if self._may_write:
             with self.lock:
-                count = self._open().execute("SELECT count(*) FROM fresh.arrays").fetchone()[0]
+                count = self._open().execute("SELECT count(*) FROM overlay.arrays").fetchone()[0]
                 if count > _ROWS_PER_PUBLISH:
                     self.publish()
                     self.stamps()  # forgets what is published
@@ -355,10 +355,10 @@ class ManifestIndex(IndexDatabase):
 
     def _has_much(self) -> bool:
         """Return True if much was found that others would have to find, too. Of another thread's database: False."""
-        if not self._may_write or not self._has_fresh or not self.lock.acquire(blocking=False):
+        if not self._may_write or not self._has_overlay or not self.lock.acquire(blocking=False):
             return False
         try:
-            parts = self._open().execute("SELECT count(*) FROM fresh.parts WHERE stamp != base OR base IS NULL")
+            parts = self._open().execute("SELECT count(*) FROM overlay.parts WHERE stamp != base OR base IS NULL")
             return bool(parts.fetchone()[0] >= _MANY)
         finally:
             self.lock.release()
@@ -383,10 +383,10 @@ class ManifestIndex(IndexDatabase):
         has_database = self.lock.acquire(blocking=False)
         try:
             moves = self._complete_moves()
-            found, settled = self._findings() if has_database else ([], set())
-            if not moves and not found and not settled:
+            found, committed = self._findings() if has_database else ([], set())
+            if not moves and not found and not committed:
                 return
-            basis, draft = self._objects.swap(moves, found, settled, tries)
+            basis, draft = self._objects.swap(moves, found, committed, tries)
             with self._changes:
                 published = set(map(id, moves))
                 self._moves = [each for each in self._moves if id(each) not in published]
@@ -425,21 +425,21 @@ class ManifestIndex(IndexDatabase):
         connection, now, found = self._connection, time.time(), list[Move]()
         if connection is None:
             return found, set()
-        settled = {id for (id,) in connection.execute("SELECT id FROM main.pending")} & self._confirmed
-        if self._has_fresh:
-            parts = connection.execute("SELECT name, stamp, base FROM fresh.parts WHERE stamp != ?", (UNSURE,))
+        committed = {id for (id,) in connection.execute("SELECT id FROM main.pending")} & self._confirmed
+        if self._has_overlay:
+            parts = connection.execute("SELECT name, stamp, base FROM overlay.parts WHERE stamp != ?", (UNSURE,))
             for part, stamp, base in parts.fetchall():
                 if stamp != base:
-                    change = self._fresh_rows(connection, part).columns(len(self._attributes))
+                    change = self._overlay_rows(connection, part).columns(len(self._attributes))
                     found.append(Move(part, base, stamp, change, now))
-        return found, settled
+        return found, committed
 
-    def _fresh_rows(self, connection: sqlite3.Connection, part: str) -> RowChanges:
+    def _overlay_rows(self, connection: sqlite3.Connection, part: str) -> RowChanges:
         where, ends = ids_within(part)
-        rows = {row[0]: row for row in connection.execute(f"SELECT * FROM fresh.arrays WHERE {where}", ends)}
-        pending = {id for (id,) in connection.execute(f"SELECT id FROM fresh.pending WHERE {where}", ends)}
-        hidden = {id for (id,) in connection.execute(f"SELECT id FROM fresh.hides WHERE {where}", ends)}
-        return RowChanges(rows, pending - self._confirmed, hidden - rows.keys())
+        rows = {row[0]: row for row in connection.execute(f"SELECT * FROM overlay.arrays WHERE {where}", ends)}
+        pending = {id for (id,) in connection.execute(f"SELECT id FROM overlay.pending WHERE {where}", ends)}
+        shadowed = {id for (id,) in connection.execute(f"SELECT id FROM overlay.shadowed WHERE {where}", ends)}
+        return RowChanges(rows, pending - self._confirmed, shadowed - rows.keys())
 
     # -- care ---------------------------------------------------------------------------------------------------------
 

@@ -138,7 +138,7 @@ class PublishedIndex:
     # -- another head -------------------------------------------------------------------------------------------------
 
     def swap(
-        self, moves: Sequence[Move], found: Sequence[Move], settled: set[str], tries: int
+        self, moves: Sequence[Move], found: Sequence[Move], committed: set[str], tries: int
     ) -> tuple[tuple[str, int], Draft]:
         """Put a head with these changes in place of the present one. Return the epoch and number that the other one
         had, and what was made of it. Conflict when others were faster again and again."""
@@ -152,7 +152,7 @@ class PublishedIndex:
             if not self.head.epoch and not self._exists():  # also where its schema is another one by now
                 break
             base = self._empty_head() if self.begins_anew else self.head
-            draft = self._draft(base, moves, found, settled)
+            draft = self._draft(base, moves, found, committed)
             if not draft.is_changed:
                 return (base.epoch, base.number), draft
             over = draft.finish(time.time())
@@ -171,7 +171,7 @@ class PublishedIndex:
         self.is_read = False
         raise beaten(self.store.url, self.key(CURRENT))
 
-    def _draft(self, base: Head, moves: Sequence[Move], found: Sequence[Move], settled: set[str]) -> Draft:
+    def _draft(self, base: Head, moves: Sequence[Move], found: Sequence[Move], committed: set[str]) -> Draft:
         draft = Draft(base, self.defaults)
         if not base.epoch:
             draft.head.epoch = secrets.token_hex(16)
@@ -181,7 +181,7 @@ class PublishedIndex:
             draft.add(move, waits=True)
         for move in found:
             draft.add(move, waits=False)
-        draft.settle(settled)
+        draft.settle(committed)
         return draft
 
     def _fold(self, draft: Draft, made: set[str]) -> None:

@@ -249,7 +249,7 @@ class CollectionDamage:
                 pending = writable.pending()
         is_questioned = not self._collection.documents.stores_as_schema(spec)
         for place in inside:
-            if pending is None or not pending.hides(place):
+            if pending is None or not pending.has_changed(place):
                 found = self._examine_shard(node, keys.prefix + keys.key_of(place), source, place, writable)
                 yield from map(_without_action, found) if is_questioned else found
         if pending is not None and self._deep:

@@ -275,8 +275,8 @@ class StoredCollection:
                     before, after = moved
                     change.moves[part] = None if before is None else stamp_digest(before), stamp_digest(after)
             for id in self._gone(removed):
-                change.gone.append(id)
-            for id in set(removed).difference(change.gone):  # it was made again meanwhile
+                change.removed.append(id)
+            for id in set(removed).difference(change.removed):  # it was made again meanwhile
                 change.moves.pop(part_of(id), None)
         if follows and durable and self.store.traits.puts_last:
             self.store.put_last([], map(self.keys.generation, parts), durable=True)

@@ -449,7 +449,7 @@ class PendingTiles(ReadOnlyChunks):
         """Return the key of a staged tile."""
         return self._keys.prefix + self._keys.key_of(tile_coords)
 
-    def hides(self, tile_coords: Coords) -> bool:
+    def has_changed(self, tile_coords: Coords) -> bool:
         """Return True if readers do not get what lies at a tile's key: it is removed, or lies aside."""
         return self._transaction.tile(tile_coords) in self._removed or self._is_staged(tile_coords)
 
