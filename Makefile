@@ -2,7 +2,8 @@
 # remember what is installed: a second call installs nothing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help tour test test-rest test-oldest test-free-threaded check format interop sanitize soak bench bench-compare docs clean
+.PHONY: help tour test test-rest test-oldest test-free-threaded check format interop upstream sanitize soak bench bench-compare docs \
+  packages wheels smoke lock licences sbom audit system-packages clean
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -17,13 +18,15 @@ TESTS = files=$$(mktemp -d $(IN_MEMORY)) && chmod 755 $$files && \
   TMPDIR=$$files $(1) -m pytest --ignore tests/house $(SPREAD) --basetemp $$files/pytest $(2) && rm -rf $$files
 # What reads and writes chunks in local files, which the engine in C does where it was built, once more without it.
 WITHOUT_ENGINE = $(addprefix tests/,array chunks formats/nczarr formats/zarr2 formats/zarr3 formats/hdmf integrity)
+# Versions of .ci/lock.txt, so that a change is judged by itself; `make upstream` takes the newest.
+CONSTRAINT := $(if $(UPSTREAM),,--constraint .ci/lock.txt)
 # What is imported is compiled then, and kept, whatever this machine says: thousands of processes import it in a run of
 # the suite. To compile all else takes half of an installation's time.
 export PIP_NO_COMPILE := 1
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # uv installs in a tenth of pip's time; what it cannot (an index that only pip's configuration names) pip does.
-INSTALL = $(BIN)/python -m uv pip install --quiet --python $(BIN)/python $(1) || $(PIP) install $(1)
+INSTALL = $(BIN)/python -m uv pip install --quiet --python $(BIN)/python $(CONSTRAINT) $(1) || $(PIP) install $(CONSTRAINT) $(1)
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -34,7 +37,7 @@ help: ## what there is
 	@$(PIP) install uv || echo "no uv here: pip installs, which takes longer"
 	@touch $@
 
-.venv/.with-%: .venv/.made pyproject.toml hatch_build.py src/hyperslab/chunks/_engine.c
+.venv/.with-%: .venv/.made .ci/lock.txt pyproject.toml hatch_build.py src/hyperslab/chunks/_engine.c
 	@echo "installing hyperslab[$*] into .venv"
 	@$(call INSTALL,--editable '.[$*]')
 	@$(BIN)/python -m hyperslab doctor | grep '^engine in C'
@@ -77,6 +80,10 @@ test-free-threaded: ## chunks, codecs, Zarr and many threads by a Python without
 interop: .venv/.with-test,peers ## cross-reads with the real peers, each in an environment of its own
 	@$(BIN)/python .ci/peers.py
 
+upstream: ## the suite and the peers with the newest version of every library, whatever .ci/lock.txt says
+	@rm -rf .venv/.with-*
+	@$(MAKE) --no-print-directory UPSTREAM=1 test interop
+
 sanitize: .venv/.with-test,peers ## the engine in C under the sanitizers of gcc, with 10,920 damaged chunks
 	@$(BIN)/python .ci/sanitize.py
 
@@ -88,12 +95,37 @@ bench: .venv/.with-bench ## every row of docs/benchmarks.md, measured anew, in a
 	@$(BIN)/python .ci/peers.py --make deker hdmf-zarr-013
 	@$(BIN)/python -m benchmarks
 
-bench-compare: .venv/.with-bench ## the same rows in this tree and in revision BASE, in turns: is anything slower?
+bench-compare: .venv/.with-bench ## the same rows in this tree and in revision BASE, in turns: is any slower by more than BOUND (1.10)?
 	@folder=$$(mktemp -d) && git worktree add --quiet --detach $$folder/base $(BASE) && \
-	  { $(BIN)/python -m benchmarks.compare $$folder/base; status=$$?; git worktree remove --force $$folder/base; exit $$status; }
+	  { $(BIN)/python -m benchmarks.compare $$folder/base --bound $(or $(BOUND),1.10); status=$$?; git worktree remove --force $$folder/base; exit $$status; }
 
 docs: .venv/.with-docs ## the site, into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+packages: ## the archive and a wheel, built and tried in clean environments of every Python here
+	@$(PYTHON) .ci/packages.py
+
+wheels: .venv/.made ## wheels for this system and every Python, by cibuildwheel (Linux: needs docker or podman)
+	@$(PIP) install cibuildwheel && $(BIN)/python -m cibuildwheel
+
+smoke: ## this tree installed in a clean environment, and the smoke suite: a minute on any system
+	@$(PYTHON) .ci/packages.py --smoke
+
+lock: .venv/.made ## .ci/lock.txt anew: the newest versions that pyproject.toml allows, for every Python and system
+	@$(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --upgrade --no-header --no-annotate \
+	  --extra test --extra check --extra peers --extra docs --output-file .ci/lock.txt pyproject.toml
+
+licences: .venv/.made ## the licence of everything that is bundled or installed with hyperslab[all], against those that are allowed
+	@$(PYTHON) .ci/supply_chain.py licences
+
+sbom: .venv/.made ## dist/sbom.json: what a release brings and stands on, as CycloneDX
+	@$(PYTHON) .ci/supply_chain.py sbom
+
+audit: .venv/.made ## known vulnerabilities of the versions in .ci/lock.txt (asks PyPI)
+	@$(PYTHON) .ci/supply_chain.py audit
+
+system-packages: ## programs that tests call, by apt where they are missing: Chromium, ncgen, gcc
+	@.ci/system_packages
 
 clean: ## what make has made
 	rm -rf .venv .venvs site .tour

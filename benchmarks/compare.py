@@ -1,8 +1,8 @@
-"""``python -m benchmarks.compare FOLDER [family ...]``: compare this tree with the one that is checked out in FOLDER.
+"""``python -m benchmarks.compare FOLDER [--bound 1.10] [family ...]``: compare this tree with the one in FOLDER.
 
 Each tree has a process of its own that makes the rows of a family and times hyperslab alone in them. The two take
-turns, round by round, so that whatever else the machine does meets both. A row is slower when its median is more than
-a tenth above that of the other tree, and more than the other tree's own scatter. Exits with 1 when one is.
+turns, round by round, so that whatever else the machine does meets both. A row is slower when its median is above
+that of the other tree by more than the bound, and by more than the other tree's own scatter. Exits with 1 when one is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, TextIO
 
 HERE = Path(__file__).parents[1]
 _ROUNDS = 9
-_TENTH = 1.10
+_BOUND = 1.10
 """What counts as slower: the bound that a change of the code must keep, whatever it is for."""
 
 
@@ -108,6 +108,7 @@ def main() -> int:
     parser.add_argument("base", nargs="?", type=Path, help="a checkout of the tree to compare with")
     parser.add_argument("families", nargs="*", help="which rows; all when none is named")
     parser.add_argument("--side", type=int, default=8192, help="cells along each side of the array")
+    parser.add_argument("--bound", type=float, default=_BOUND, help="how many times as long counts as slower")
     parser.add_argument("--rows", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.rows:
@@ -122,12 +123,12 @@ def main() -> int:
         for title, old, new in compare(family, arguments.base.resolve(), arguments.side):
             lower, _, upper = quantiles(old, n=4)
             ratio = median(new) / median(old)
-            is_slower = ratio > _TENTH and median(new) > upper + (upper - lower)
+            is_slower = ratio > arguments.bound and median(new) > upper + (upper - lower)
             slower += is_slower
             mark = "SLOWER" if is_slower else "      "
             times = f"{median(old):.4g} s, {median(new):.4g} s"
             print(f"{ratio:6.2f} {mark} {times}  {family}: {title}", flush=True)
-    print(f"{slower} rows are slower by more than a tenth and the scatter")
+    print(f"{slower} rows take more than {arguments.bound:g} times as long, beyond the scatter")
     return int(bool(slower))
 
 

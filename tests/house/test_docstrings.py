@@ -18,10 +18,9 @@ VERBS = frozenset(
     Fill Find Flush Follow Force Forget Format Free Get Give Go Group Grow Hand Have Hold Import Infer Intersect Iterate
     Join Keep Know Learn Leave Let List Load Lock Log Look Make Map Mark Measure Mend Merge Move Name Note Open Order
     Parse Place Plan Prepare Print Publish Put Quote Raise Read Refuse Register Release Remember Remove Rename Render
-    Replace
-    Report Resolve Return Reverse Rewrite Roll Run Save Say Scan See Select Send Serve Set Show Skip Sort Split Stamp
-    Start Stop Store Submit Survey Take Tell Test Touch Trim Trust Try Turn Undo Unite Update Use Wait Walk Warn Work
-    Wrap Write Yield
+    Replace Report Resolve Return Reverse Rewrite Roll Run Save Say Scan See Select Send Serve Set Show Skip Sort Split
+    Stamp Start Stop Store Submit Survey Take Tell Test Touch Trim Trust Try Turn Undo Unite Update Use Wait Walk Warn
+    Work Wrap Write Yield
     """,
     )
 )

@@ -1,0 +1,42 @@
+"""Hold the workflows to what they say: each job calls targets of the Makefile that exist, and nothing else."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+TARGETS = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.M))
+
+
+def jobs_of(path):
+    return yaml.safe_load(path.read_text())["jobs"]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_each_step_calls_make(path):
+    for name, job in jobs_of(path).items():
+        for step in job.get("steps", []):
+            if "run" in step:
+                command, *words = step["run"].split()
+                assert command == "make", f"{name} runs {step['run']}"
+                if "${{" not in words[0]:
+                    assert words[0] in TARGETS, f"{name} calls make {words[0]}"
+        for target in job.get("strategy", {}).get("matrix", {}).get("target", []):
+            assert target in TARGETS, f"{name} calls make {target}"
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_may_only_read_unless_a_job_says_more(path):
+    allowed = (
+        {"contents": "read"} if path.stem != "docs" else {"contents": "read", "pages": "write", "id-token": "write"}
+    )
+    assert yaml.safe_load(path.read_text())["permissions"] == allowed
+    assert all("timeout-minutes" in job or "uses" in job for job in jobs_of(path).values())
+
+
+def test_the_page_on_releases_names_them_all():
+    page = (ROOT / "docs" / "project" / "releasing.md").read_text()
+    assert all(f"`{path.name}`" in page for path in WORKFLOWS)
