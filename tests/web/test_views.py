@@ -299,9 +299,10 @@ def test_coordinates_have_roles(client: httpx.Client) -> None:
     assert facts["map"] is None
     facts = client.get("/api/node/a.zarr", params={"node": "/curved"}).json()
     places = {"longitude": "/nav_lon", "latitude": "/nav_lat"}
-    assert facts["map"] == {"kind": "grid", "dims": ["y", "x"], **places}
+    assert facts["map"] == {"kind": "grid", "dims": ["y", "x"], "is_way": False, **places}
     facts = client.get("/api/node/a.zarr", params={"node": "/points"}).json()
-    assert facts["map"] == {"kind": "points", "dims": ["cell"], "longitude": "/clon", "latitude": "/clat"}
+    places = {"longitude": "/clon", "latitude": "/clat"}
+    assert facts["map"] == {"kind": "points", "dims": ["cell"], "is_way": False, **places}
 
 
 def test_cells_of_curved_grids_have_places(client: httpx.Client) -> None:

@@ -6,6 +6,7 @@ no picture shows.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from hyperslab.array.plain_values import cell_text
 from hyperslab.conversion.labelled_part import LabelledAxis, LabelledPart
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.group import Group
-from hyperslab.group.cf_variables import find_places
+from hyperslab.group.cf_variables import CellPlaces, find_auxiliary_coordinates, find_places, find_rotated_grid
 from hyperslab.model.calendars import DAY, REAL, Moment, calendar_name, date_of, iso_text, parse_moment, unit_length
 from hyperslab.model.cells import Values
 from hyperslab.model.paths import child, split
@@ -205,28 +206,111 @@ def curved_axes(root: Group | Array, array: Array, kept: dict[str, object]) -> t
     None where there are no such coordinates, or some cells have no place.
     """
     places = None if isinstance(root, Array) else find_places(array, beside=True, plane=True)
-    if places is None or set(places.dims) != set(kept):
+    if places is not None and set(places.dims) == set(kept) and not places.feature:
+        return _grid_axes(places, kept)
+    grid = find_rotated_grid(array)
+    if grid is None or set(grid.dims) != set(kept):
         return None
+    labels = [
+        _read_places(coordinate, {dim: kept[dim] for dim in coordinate.dims if dim})
+        for coordinate in (grid.longitude, grid.latitude)
+    ]
+    if any(found is None for found in labels):
+        return None
+    longitude, latitude = grid.to_earth(*(found.at for found in labels if found is not None))
+    rows = Axis(dim=grid.dims[0], title="latitude", at=latitude, units="degrees_north", limit=90.0)
+    columns = Axis(dim=grid.dims[1], title="longitude", at=longitude, units="degrees_east", circle=True)
+    return rows, _unwrapped(columns)
+
+
+def is_turned(part: LabelledPart, dims: Iterable[str]) -> bool:
+    """Return whether the labels of dimensions are those of a grid around another pole, which no map knows."""
+    names = [part.coordinates[dim].array.attrs.get("standard_name") for dim in dims if dim in part.coordinates]
+    return set(names) == {"grid_latitude", "grid_longitude"}
+
+
+def _grid_axes(places: CellPlaces, kept: dict[str, object]) -> tuple[Axis, Axis] | None:
+    """Return the axes of a curved grid; None where a cell has no place."""
     axes = []
     for dim, coordinate in zip(kept, (places.latitude, places.longitude), strict=True):
-        role, units = role_of(coordinate.name, coordinate.attrs), str(coordinate.units or "")
-        cells = np.asarray(coordinate.oindex[tuple(kept[dim] for dim in coordinate.dims if dim)])
-        try:
-            at = NumberScale.of(coordinate).places(cells)
-        except HyperslabError:
+        found = _read_places(coordinate, kept)
+        if found is None or not np.isfinite(found.at).all():
             return None
-        if not np.isfinite(at).all():
-            return None
-        at = at if coordinate.dims == tuple(kept) else at.T
-        circle = role == "longitude" and units not in RADIANS
-        if circle:  # go on beyond 180 or 360 where the neighbours do, the middle one within 180 of zero
-            at = np.unwrap(at, period=360.0, axis=1)
-            at += (np.unwrap(at[:, 0], period=360.0) - at[:, 0])[:, None]
-            at = np.asarray(at - 360.0 * np.round(np.median(at) / 360.0))
-        title, limit = title_of(coordinate, coordinate.name), _limit_of(role, units)
-        units = "" if units == "1" else units
-        axes.append(Axis(dim=dim, title=title, at=at, units=units, circle=circle, limit=limit))
+        at = found.at if coordinate.dims == tuple(kept) else found.at.T
+        axes.append(_unwrapped(replace(found, dim=dim, at=at)))
     return axes[0], axes[1]
+
+
+def point_axes(array: Array, kept: dict[str, object]) -> tuple[Axis, Axis] | None:
+    """Return the latitudes and longitudes, in the shape of the part, of cells that form no grid: samples of
+    trajectories, stations, faces of a mesh. ``kept``: all dimensions, with an int where one position was chosen.
+
+    None where the cells of the part are no such points, or they share one place.
+    """
+    places = find_places(array)
+    left = {dim for dim, item in kept.items() if not isinstance(item, int)}
+    if places is None or not left <= set(places.dims) or not (places.feature or len(places.dims) == 1):
+        return None
+    axes = []
+    for coordinate in (places.latitude, places.longitude):
+        found = _read_places(coordinate, kept)
+        if found is None or not np.isfinite(found.at).any():
+            return None
+        dims = [dim for dim in coordinate.dims if dim in left]
+        turned = len(dims) > 1 and dims != [dim for dim in kept if dim in left]
+        axes.append(replace(found, at=found.at.T if turned else found.at))
+    latitude, longitude = axes
+    if longitude.circle:
+        at = longitude.at.copy()
+        is_somewhere = np.isfinite(at)
+        at[is_somewhere] = _wrap_longitudes(at[is_somewhere] % 360.0)
+        longitude = replace(longitude, at=at - 360.0 * np.round(np.nanmedian(at) / 360.0))
+    return latitude, longitude
+
+
+def auxiliary_axis(array: Array, kept: dict[str, object], dim: str) -> Axis | None:
+    """Return the axis of the only dimension that is left, by a coordinate of another name along it: the depth or height
+    of a profile, else its times. ``kept``: all dimensions with their keys. None without any."""
+    others = []
+    for coordinate in find_auxiliary_coordinates(array):
+        role = role_of(coordinate.name, coordinate.attrs)
+        is_along = dim in coordinate.dims and set(coordinate.dims) <= set(kept)
+        if is_along and (role in ("up", "down", "time") or coordinate.attrs.get("axis") == "Z"):
+            found = _read_places(coordinate, kept)
+            if found is not None and np.isfinite(found.at).any():
+                others.append(replace(found, dim=dim))
+    return max(others, key=lambda axis: axis.vertical, default=None)
+
+
+def _read_places(coordinate: Array, kept: dict[str, object]) -> Axis | None:
+    """Return places of a coordinate at the keys of its dimensions, as an axis; None where its cells are no numbers."""
+    role, units = role_of(coordinate.name, coordinate.attrs), str(coordinate.units or "")
+    try:
+        scale = NumberScale.of(coordinate)
+        at = scale.places(np.asarray(coordinate.oindex[tuple(kept[str(dim)] for dim in coordinate.dims)]))
+    except (HyperslabError, KeyError):
+        return None
+    return Axis(
+        dim=str(coordinate.dims[0]) if coordinate.dims else "",
+        title=title_of(coordinate, coordinate.name),
+        at=at,
+        units="" if scale.calendar or units == "1" else units,
+        calendar=scale.calendar,
+        vertical=role in ("up", "down") or coordinate.attrs.get("axis") == "Z",
+        down=role == "down",
+        circle=role == "longitude" and units not in RADIANS,
+        limit=_limit_of(role, units),
+    )
+
+
+def _unwrapped(axis: Axis) -> Axis:
+    """Return longitudes of a grid that go on beyond 180 or 360 where the neighbours do, the middle one within 180 of
+    zero."""
+    if not axis.circle:
+        return axis
+    at = np.unwrap(axis.at, period=360.0, axis=1)
+    at += (np.unwrap(at[:, 0], period=360.0) - at[:, 0])[:, None]
+    return replace(axis, at=np.asarray(at - 360.0 * np.round(np.median(at) / 360.0)))
 
 
 def mask_torn_cells(cells: Any, columns: Axis) -> object:

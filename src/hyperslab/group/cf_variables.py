@@ -13,14 +13,18 @@ from dataclasses import dataclass, field
 from posixpath import normpath
 from typing import Any
 
+import numpy as np
+
 from hyperslab.array import Array
 from hyperslab.array.axis_roles import role_of
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import DAMAGE, BrokenLink, ExternalLinkRefused, HyperslabError, Invalid, NodeNotFound
 from hyperslab.group.links import follow
 from hyperslab.model.attrs import Attrs
+from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names
 from hyperslab.model.paths import child, is_name, outward, split
+from hyperslab.model.rotated_pole import RotatedPole
 
 # Names of one attribute that are looked up: a stranger may write any number.
 _MOST_NAMES = 50
@@ -105,15 +109,14 @@ def global_attributes(session: OpenDataset, folder: str) -> Attrs:
 
 
 def find_auxiliary_coordinates(array: Array) -> Iterator[Array]:
-    """Yield the arrays that the attribute ``coordinates`` names, the nearest of each name, but for dimensions; damaged
-    ones are left out."""
+    """Yield the arrays that the attribute ``coordinates`` names, the nearest of each name, but for labels of a
+    dimension; damaged ones are left out."""
     search = _VariableSearch(array._session, None)
     for name in names_in_attribute("coordinates", array.spec.attrs.get("coordinates"), array.spec.attrs):
-        if name not in array.dims:
-            with suppress(HyperslabError):
-                coordinate = search.find(split(array.path)[0], name)
-                if coordinate is not None:
-                    yield coordinate
+        with suppress(HyperslabError):
+            coordinate = search.find(split(array.path)[0], name)
+            if coordinate is not None and not (name in array.dims and coordinate.ndim <= 1):
+                yield coordinate
 
 
 @dataclass
@@ -202,18 +205,44 @@ class _VariableSearch:
 class CellPlaces:
     """Longitude and latitude of all cells along ``dims`` of an array, one or two of them, in its order.
 
-    They are ``x`` and ``y`` of a plane where only these are known and a caller takes them.
+    They are ``x`` and ``y`` of a plane where only these are known and a caller takes them. ``feature``: the kind of
+    discrete samples, such as ``trajectory`` (CF 1.11, 9), which are no grid; "" of others.
     """
 
     dims: tuple[str, ...]
     longitude: Array
     latitude: Array
+    feature: str = ""
+
+    def as_json(self) -> dict[str, object] | None:
+        """Return what a node tells of it; None of samples along two dimensions, which no page draws."""
+        if self.feature and len(self.dims) == 2:
+            return None
+        kind = "grid" if len(self.dims) == 2 else "points"
+        paths = {"longitude": f"/{self.longitude.path}", "latitude": f"/{self.latitude.path}"}
+        return {"kind": kind, "dims": list(self.dims), "is_way": self.feature == "trajectory", **paths}
+
+
+@dataclass(frozen=True)
+class RotatedGrid:
+    """A grid around another ``pole`` than the earth's, of which only its own longitudes and latitudes are known: labels
+    of the dimensions ``dims`` of an array, in its order."""
+
+    dims: tuple[str, ...]
+    longitude: Array
+    latitude: Array
+    pole: RotatedPole
 
     def as_json(self) -> dict[str, object]:
         """Return what a node tells of it."""
-        kind = "grid" if len(self.dims) == 2 else "points"
         paths = {"longitude": f"/{self.longitude.path}", "latitude": f"/{self.latitude.path}"}
-        return {"kind": kind, "dims": list(self.dims), **paths}
+        return {"kind": "grid", "dims": list(self.dims), "is_way": False, **paths}
+
+    def to_earth(self, longitude: Values, latitude: Values) -> tuple[Values, Values]:
+        """Return longitude and latitude of all cells, in the order of ``dims``, of the labels of the grid."""
+        if self.dims[0] == self.longitude.dims[0]:
+            return self.pole.to_earth(longitude[:, np.newaxis], latitude[np.newaxis])
+        return self.pole.to_earth(longitude[np.newaxis], latitude[:, np.newaxis])
 
 
 _EARTH, _PLANE = ("longitude", "latitude"), ("x", "y")
@@ -222,15 +251,60 @@ _EARTH, _PLANE = ("longitude", "latitude"), ("x", "y")
 def find_places(array: Array, *, beside: bool = False, plane: bool = False) -> CellPlaces | None:
     """Return the coordinates, of other dimensions than their own name, that say where the cells of an array lie.
 
-    ``beside``: without any that it names itself, among all arrays of its group; ``plane``: without longitude and
-    latitude, ``x`` and ``y`` of a plane. None without any; what cannot be read is none.
+    They are those that it names itself, or its mesh. ``beside``: without any, among all arrays of its group; ``plane``:
+    without longitude and latitude, ``x`` and ``y`` of a plane. None without any; what cannot be read is none.
     """
+    sources = (find_auxiliary_coordinates, _iter_mesh_coordinates, *([_iter_beside] if beside else []))
     for kind in (_EARTH, _PLANE) if plane else (_EARTH,):
-        for candidates in (find_auxiliary_coordinates, _iter_beside) if beside else (find_auxiliary_coordinates,):
+        for candidates in sources:
             found = _pair_of(array, candidates(array), kind)
             if found is not None:
                 return found
     return None
+
+
+def find_rotated_grid(array: Array) -> RotatedGrid | None:
+    """Return the grid around another pole that the dimensions of an array are of, by its grid mapping; None without."""
+    search, folder, attrs = _VariableSearch(array._session, {}), split(array.path)[0], array.spec.attrs
+    pole: RotatedPole | None = None
+    for name in names_in_attribute("grid_mapping", attrs.get("grid_mapping"), attrs):
+        mapping = search.find(folder, name)
+        if mapping is not None and pole is None:
+            pole = RotatedPole.of(mapping.spec.attrs)
+    if pole is None:
+        return None
+    found: dict[str, Array] = {}
+    for dim in array.dims:
+        coordinate = None if dim is None else search.find(folder, dim)
+        if coordinate is not None and coordinate.dims == (dim,) and coordinate.dtype.kind in "iuf":
+            found.setdefault(str(coordinate.spec.attrs.get("standard_name")), coordinate)
+    if not {"grid_longitude", "grid_latitude"} <= set(found):
+        return None
+    longitude, latitude = found["grid_longitude"], found["grid_latitude"]
+    along = sorted((str(longitude.dims[0]), str(latitude.dims[0])), key=axis_names(array.dims).index)
+    return RotatedGrid(tuple(along), longitude, latitude, pole)
+
+
+def _iter_mesh_coordinates(array: Array) -> Iterator[Array]:
+    """Yield the coordinates of the faces, edges or nodes of a mesh that the cells of an array lie at (UGRID 1.0)."""
+    search, folder, attrs = _VariableSearch(array._session, {}), split(array.path)[0], array.spec.attrs
+    for mesh in names_in_attribute("mesh", attrs.get("mesh"), attrs):
+        topology = search.find(folder, mesh)
+        key = f"{attrs.get('location')}_coordinates"
+        if topology is not None:
+            near = split(topology.path)[0]
+            for name in names_in_attribute(key, topology.spec.attrs.get(key), topology.spec.attrs):
+                coordinate = search.find(near, name)
+                if coordinate is not None:
+                    yield coordinate
+
+
+def _feature_of(array: Array) -> str:
+    """Return the kind of discrete samples that a dataset has; "" of others."""
+    with suppress(HyperslabError):
+        attrs = global_attributes(array._session, split(array.path)[0])
+        return str(attrs.get("featureType", attrs.get("CF:featureType", "")))
+    return ""
 
 
 def _iter_beside(array: Array) -> Iterator[Array]:
@@ -262,4 +336,4 @@ def _pair_of(array: Array, coordinates: Iterable[Array], kind: tuple[str, str]) 
     if len(found) < 2 or set(found[kind[0]].dims) != set(found[kind[1]].dims):
         return None
     along = sorted(map(str, found[kind[0]].dims), key=names.index)
-    return CellPlaces(tuple(along), found[kind[0]], found[kind[1]])
+    return CellPlaces(tuple(along), found[kind[0]], found[kind[1]], _feature_of(array))

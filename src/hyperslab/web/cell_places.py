@@ -12,7 +12,7 @@ from hyperslab.array import Array, cf
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.axis_roles import RADIANS
 from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.group.cf_variables import find_places
+from hyperslab.group.cf_variables import CellPlaces, RotatedGrid, find_places, find_rotated_grid
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names
 from hyperslab.web.axes import ViewAxis
@@ -23,13 +23,18 @@ from hyperslab.web.views import ViewQuery, as_numbers, axis_facts, fit_view, is_
 _FARTHEST = 1080.0
 
 
+def find_cell_places(array: Array) -> CellPlaces | RotatedGrid | None:
+    """Return what says where the cells of an array lie; None without any."""
+    return find_places(array) or find_rotated_grid(array)
+
+
 def read_places(array: Array, query: ViewQuery) -> tuple[dict[str, object], Values]:
     """Return the head of a view, and for each of its cells the longitude and latitude, in degrees, as two layers of
     floats of 32 bits: those of the position in the middle of its block. NaN is nowhere, as are impossible degrees.
 
     Invalid where there are none along the dimensions of the view, or so many that reading them takes too long.
     """
-    places = find_places(array)
+    places = find_cell_places(array)
     view = fit_view(open_view(array, query))
     names = axis_names(array.dims)
     axes = {names[axis.axis]: axis for axis in view.axes}
@@ -39,9 +44,16 @@ def read_places(array: Array, query: ViewQuery) -> tuple[dict[str, object], Valu
     layers = []
     for coordinate in (places.longitude, places.latitude):
         with array._session.add_place_to_errors(coordinate.path):
-            cells = _read_middles(coordinate, [axes[str(dim)] for dim in coordinate.dims], replace(query, y=None))
-        is_turned = len(view.axes) == 2 and coordinate.dims != tuple(names[axis.axis] for axis in view.axes)
-        layers.append(cells.T if is_turned else cells)
+            layers.append(
+                _read_middles(coordinate, [axes[str(dim)] for dim in coordinate.dims], replace(query, y=None))
+            )
+    shown = tuple(names[axis.axis] for axis in view.axes)
+    if isinstance(places, RotatedGrid):
+        layers = list(places.to_earth(*layers))
+        layers = layers if places.dims == shown else [cells.T for cells in layers]
+    elif len(shown) == 2:
+        pairs = zip((places.longitude, places.latitude), layers, strict=True)
+        layers = [cells if coordinate.dims == shown else cells.T for coordinate, cells in pairs]
     columns, rows = view.columns, view.rows
     longitude, latitude = layers
     is_nowhere = ~((np.abs(longitude) <= _FARTHEST) & (np.abs(latitude) <= 90 + 1e-6))
@@ -76,19 +88,22 @@ def _read_middles(coordinate: Array, axes: list[ViewAxis], query: ViewQuery) -> 
 def place_facts(array: Array, index: tuple[int, ...]) -> list[dict[str, object]]:
     """Return longitude and latitude of one cell of a curved grid, or of no grid, as labels; none where it is nowhere,
     or the coordinates cannot be read."""
-    places = find_places(array)
+    places = find_cell_places(array)
     if places is None:
         return []
     at = dict(zip(axis_names(array.dims), index, strict=True))
-    found: list[dict[str, object]] = []
     with suppress(HyperslabError):
-        for coordinate, units in ((places.latitude, "degrees_north"), (places.longitude, "degrees_east")):
+        degrees = []
+        for coordinate in (places.longitude, places.latitude):
             cell = np.asarray(coordinate[tuple(at[str(dim)] for dim in coordinate.dims)])
-            degrees = float(_as_degrees(coordinate, cell[np.newaxis])[0])
-            if not abs(degrees) <= _FARTHEST:
-                return []
-            found.append({"dim": cut_text(coordinate.name)[0], "label": degrees, "units": units})
-        return found
+            degrees.append(_as_degrees(coordinate, cell[np.newaxis]))
+        names = [cut_text(places.longitude.name)[0], cut_text(places.latitude.name)[0]]
+        if isinstance(places, RotatedGrid):
+            degrees, names = list(places.pole.to_earth(*degrees)), ["longitude", "latitude"]
+        if all(abs(float(cell[0])) <= _FARTHEST for cell in degrees):
+            units = ("degrees_east", "degrees_north")
+            facts = zip(names, degrees, units, strict=True)
+            return [{"dim": name, "label": float(cell[0]), "units": unit} for name, cell, unit in facts][::-1]
     return []
 
 

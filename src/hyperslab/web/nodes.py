@@ -19,7 +19,6 @@ from hyperslab.array.plain_values import codec_text
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, SelectionError
 from hyperslab.formats.base import Node
-from hyperslab.group.cf_variables import find_places
 from hyperslab.model.dims import axis_names
 from hyperslab.model.dtypes import describe
 from hyperslab.model.paths import child, normalize
@@ -29,7 +28,7 @@ from hyperslab.stores.credentials import redact
 from hyperslab.stores.location import Location
 from hyperslab.web.axes import labels_of
 from hyperslab.web.bounded_values import cut_text, flag_facts, plain, public_text, shown_units
-from hyperslab.web.cell_places import place_facts
+from hyperslab.web.cell_places import find_cell_places, place_facts
 from hyperslab.web.dataset_cache import DatasetCache
 from hyperslab.web.rows import count_rows, is_collection
 
@@ -197,7 +196,7 @@ def _array_facts(array: Array) -> dict[str, object]:
         storage = dict(session.reader.storage(array.path))
         if is_quickly_sized(session.url, spec):
             stored = array.nbytes_stored
-    places = find_places(array)
+    places = find_cell_places(array)
     return {
         "units": shown_units(array)[0],
         "chunks": _cut_facts(array.chunks),

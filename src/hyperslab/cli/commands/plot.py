@@ -32,10 +32,22 @@ from hyperslab.cli.arguments import (
     url_argument,
 )
 from hyperslab.cli.output import json_option, print_json, print_remark
-from hyperslab.cli.plot_axes import Axis, axis_of, curved_axes, date_text, date_ticks, mask_torn_cells, title_of
+from hyperslab.cli.plot_axes import (
+    Axis,
+    auxiliary_axis,
+    axis_of,
+    curved_axes,
+    date_text,
+    date_ticks,
+    is_turned,
+    mask_torn_cells,
+    point_axes,
+    title_of,
+)
 from hyperslab.conversion import labelled_part
 from hyperslab.errors import AlreadyExists, FormatError, Invalid, MissingLibrary
 from hyperslab.group import Group
+from hyperslab.group.cf_variables import find_places
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import NumpyDType
 from hyperslab.stores.building import building
@@ -70,13 +82,17 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """Cells (masked where missing) over one or two ``axes``, in the order of their dimensions, with words for them."""
+    """Cells (masked where missing) over one or two ``axes``, in the order of their dimensions, with words for them.
+
+    ``points``: the cells stand at places in the shape of theirs, latitudes and longitudes, which are the axes.
+    """
 
     cells: Any
     axes: tuple[Axis, ...]
     title: str
     subtitle: str
     label: str
+    points: bool = False
 
 
 def save(picture: Picture, path: str, suffix: str, cmap: str) -> None:
@@ -104,7 +120,10 @@ def draw(picture: Picture, cmap: str) -> Any:
     """Return the picture as a matplotlib Figure that no window knows."""
     from matplotlib.figure import Figure
 
-    if len(picture.axes) == 1:
+    if picture.points:
+        figure = Figure(figsize=(WIDTH, 5.0), layout="compressed")
+        _points(figure, figure.add_subplot(), picture, cmap)
+    elif len(picture.axes) == 1:
         figure = Figure(figsize=(WIDTH, 4.5), layout="constrained")
         _line(figure.add_subplot(), picture)
     else:
@@ -120,8 +139,15 @@ def _line(plot: Any, picture: Picture) -> None:
     # a cell between missing ones is shown by no line
     there = np.concatenate([[False], ~np.ma.getmaskarray(cells), [False]])
     is_alone = bool((there[1:-1] & ~there[:-2] & ~there[2:]).any())
-    dots = "o" if axis.words else "." if cells.size <= FEW or is_alone else ""
-    style = {"marker": dots, "linestyle": "" if axis.words else "-", "linewidth": 1.2, "markersize": 5}
+    dots = "." if cells.size <= FEW or is_alone else ""
+    # samples of several profiles, one behind the other, are no line
+    is_scattered = bool(axis.words) or _turns_back(axis.at)
+    style = {
+        "marker": "o" if is_scattered else dots,
+        "linestyle": "" if is_scattered else "-",
+        "linewidth": 1.2,
+        "markersize": 5,
+    }
     if axis.vertical:  # a profile: the depth or height goes down or up
         plot.plot(cells, axis.at, **style)
         _label(plot.yaxis, axis, axis.at)
@@ -134,6 +160,31 @@ def _line(plot: Any, picture: Picture) -> None:
         plot.set_ylabel(wrapped(picture.label), parse_math=False)
         plot.margins(x=0.02)
     plot.grid(alpha=0.3, linewidth=0.6)
+    _head(plot, picture)
+
+
+def _turns_back(at: Values) -> bool:
+    """Return whether places go to and fro, as those of several profiles do."""
+    steps = np.diff(at[np.isfinite(at)])
+    return bool((steps < 0).any() and (steps > 0).any())
+
+
+def _points(figure: Any, plot: Any, picture: Picture, cmap: str) -> None:
+    """Draw cells that form no grid as points in their colours."""
+    (rows, columns), cells = picture.axes, picture.cells
+    x, y = columns.at.ravel(), rows.at.ravel()
+    colors = cells.ravel()
+    size = float(np.clip(20_000 / max(colors.size, 1), 4, 60))
+    found = plot.scatter(x, y, c=colors, cmap=cmap, s=size, plotnonfinite=False, rasterized=True, linewidths=0)
+    spread = [max(float(np.nanmax(at) - np.nanmin(at)), 1e-9) for at in (x, y)]
+    if 0.2 <= spread[1] / spread[0] <= 5:
+        plot.set_aspect("equal")
+    _label(plot.xaxis, columns, x)
+    _label(plot.yaxis, rows, y)
+    plot.grid(alpha=0.3, linewidth=0.6)
+    bar = figure.colorbar(found, ax=plot, aspect=25)
+    bar.set_label(wrapped(picture.label), parse_math=False)
+    bar.outline.set_visible(False)
     _head(plot, picture)
 
 
@@ -275,7 +326,8 @@ def plot_command(
     except AlreadyExists as error:
         error.remedy = "choose another name, or --overwrite"
         raise
-    dims = {axis.dim: int(size) for axis, size in zip(picture.axes, picture.cells.shape, strict=True)}
+    names = [dim for dim, item in zip(name_dimensions(array.dims), key, strict=True) if not isinstance(item, int)]
+    dims = dict(zip(names, map(int, picture.cells.shape), strict=True))
     print_remark(f"{' x '.join(map(str, dims.values()))} cells of /{array.path} in {output}{thinning_note(steps)}")
     if as_json:
         print_json("plot", url=url, path=array.path, output=output, dims=dims, every=steps)
@@ -351,7 +403,8 @@ def compose(root: Group | Array, array: Array, key: tuple[Any, ...], *, decoded:
     cells = mask_missing(array, part.values, decoded=decoded)
     if not cells.count():
         raise Invalid("every cell of the selection is missing", url=array.url, node=array.path, remedy="choose others")
-    cells, axes = _place_on_axes(root, array, part, key, cells)
+    points = _point_axes(root, array, part, key)
+    cells, axes = _place_on_axes(root, array, part, key, cells) if points is None else (cells, points)
     known = value_units(array)[0]
     units = "" if known in (None, "1") else f" ({known})"
     units = " (as stored)" if packed and not decoded else units
@@ -363,7 +416,20 @@ def compose(root: Group | Array, array: Array, key: tuple[Any, ...], *, decoded:
                 fixed.append(f"{dim} = {_label_text(part.coordinates[dim])}")
             case int() if dim and size > 1:
                 fixed.append(f"{dim} = {item}")
-    return Picture(cells, axes, title, ", ".join(fixed), f"{title}{units}")
+    return Picture(cells, axes, title, ", ".join(fixed), f"{title}{units}", points is not None)
+
+
+def _point_axes(
+    root: Group | Array, array: Array, part: labelled_part.LabelledPart, key: tuple[Any, ...]
+) -> tuple[Axis, Axis] | None:
+    """Return latitudes and longitudes of cells that form no grid; None where a line or an image shows more: along a
+    dimension with labels, unless it is the way of a trajectory."""
+    if isinstance(root, Array) or None in array.dims or not set(array.dims) <= set(part.array.dims):
+        return None
+    places = find_places(array)
+    if places is None or (set(part.dims) & set(part.coordinates) and places.feature != "trajectory"):
+        return None
+    return point_axes(array, dict(zip(map(str, array.dims), key, strict=True)))
 
 
 def _place_on_axes(
@@ -375,14 +441,18 @@ def _place_on_axes(
     """
     kept = [(item, size) for item, size in zip(key, array.shape, strict=False) if not isinstance(item, int)]
     names = [dim for dim, item in zip(array.dims, key, strict=False) if not isinstance(item, int)]
-    if len(set(names)) == 2 and None not in names and not set(names) & set(part.coordinates):
+    is_labelled = bool(set(names) & set(part.coordinates)) and not is_turned(part, part.dims)
+    if len(set(names)) == 2 and None not in names and not is_labelled:
         curved = curved_axes(root, array, {str(dim): item for dim, (item, _) in zip(names, kept, strict=True)})
         if curved is not None:
             return mask_torn_cells(cells, curved[1]), curved
     axes = []
     for number, (item, size) in enumerate(kept):
         positions = np.asarray(_places(item, size))
-        axis = axis_of(root, part, number, item, positions)
+        axis = None
+        if len(kept) == 1 and not part.coordinates.keys() & set(part.dims) and None not in array.dims:
+            axis = auxiliary_axis(array, dict(zip(map(str, array.dims), key, strict=True)), part.dims[0])
+        axis = axis or axis_of(root, part, number, item, positions)
         if len(kept) > 1 or axis.circle or not np.isfinite(axis.at).any():
             ordered = axis.sorted()
             if ordered is None:

@@ -83,7 +83,7 @@ export function defaultsOf(details) {
 }
 
 function firstKind(details, long) {
-  if (details.map && (details.map.kind === "grid" || !coordinateOf(details, details.map.dims[0])?.coordinate)) return "map";
+  if (details.map && (details.map.kind === "grid" || details.map.is_way || !coordinateOf(details, details.map.dims[0])?.coordinate)) return "map";
   if (long.length < 2) return "line";
   const isSeries = details.coordinates[0].role === "series" && details.coordinates.length === 2;
   return isSeries && details.coordinates[1].size <= 4096 ? "traces" : "image";
