@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hyperslab.array import Array
     from hyperslab.bridges import zarr_store
     from hyperslab.conversion import ConversionReport, Loss, Progress, convert, gather, save, shard, virtual
+    from hyperslab.conversion.edit import edit
     from hyperslab.conversion.frames import read_frame, write_frame
     from hyperslab.conversion.transfer import TransferReport, copy, sync
     from hyperslab.errors import HyperslabError, Problem
@@ -43,6 +44,7 @@ __all__ = [
     "copy",
     "create",
     "diff",
+    "edit",
     "errors",
     "gather",
     "history",
@@ -82,6 +84,7 @@ _HOMES = {
     "copy": "conversion.transfer",
     "create": "api",
     "diff": "integrity",
+    "edit": "conversion.edit",
     "gather": "conversion",
     "history": "api",
     "join": "api",

@@ -19,6 +19,7 @@ COMMANDS = {
     "virtual": "references to the chunks of datasets, which open as one, in place of a copy",
     "copy": "copy a dataset byte by byte, to and from buckets",
     "sync": "send what changed in a dataset to its copy",
+    "edit": "other names of variables, dimensions and attributes; attributes set and deleted",
     "append": "put the rows of one dataset behind those of another",
     "diff": "what differs between two datasets, cell by cell and attribute by attribute",
     "check": "every problem of a dataset, with its place",

@@ -298,6 +298,9 @@ class Reader(ABC):
 class Writer(Reader):
     """A dataset that takes writes; absent in a read-only format."""
 
+    locks_whole: bool = False
+    """True where all that is changed under :meth:`lock_node` shows together at its end, or not at all."""
+
     # nodes
 
     @abstractmethod
@@ -313,6 +316,11 @@ class Writer(Reader):
 
     def move(self, source: str, target: str) -> bool:
         """Rename a node with all below it; False where it is to be copied, and dropped, by the caller."""
+        return False
+
+    def rename_dimension(self, group: str, old: str, new: str) -> bool:
+        """Give a dimension that a group declares another name, in all arrays along it; False where each array says its
+        dimensions itself, so that the caller puts them. AlreadyExists when the group declares one of the new name."""
         return False
 
     # new arrays

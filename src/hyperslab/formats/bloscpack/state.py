@@ -172,6 +172,17 @@ class State:
         self.touched = True
         self._decide()
 
+    def rename(self, source: str, target: str) -> None:
+        """Give an array another name."""
+        if "/" in target:
+            raise Unsupported("format bloscpack has no groups: a file is one array", node=target)
+        self.draft.rename(source, target)
+        self._first |= {target}
+        if self.pending is not None and self.main == target:
+            labelled = LabelledArray(target, self.draft.specs[target])
+            self.pending = self.pending.with_content(self.pending.content.evolve(labelled=labelled))
+        self.touched = True
+
     def content(self) -> Content:
         """Return all documents of the dataset; Invalid when there are several arrays, NodeNotFound when there is
         none."""

@@ -131,6 +131,14 @@ class StateWriter(Writer):
         with self.transaction(self._settings.lock_timeout):
             self.state().drop(path)
 
+    def move(self, source: str, target: str) -> bool:
+        """Give the array, or a coordinate, another name."""
+        with self.transaction(self._settings.lock_timeout):
+            self.state().rename(source, target)
+        return True
+
+    locks_whole = True
+
     def lock_node(self, path: str) -> AbstractContextManager[None]:
         """Hold the whole dataset: all changes in the block are one."""
         return self.transaction(self._settings.lock_timeout)

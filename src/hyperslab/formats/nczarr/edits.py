@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hyperslab.errors import Invalid
+from hyperslab.errors import AlreadyExists, Invalid
 from hyperslab.formats.nczarr.dimensions import (
     anonymous_name,
     is_anonymous,
@@ -243,6 +243,24 @@ class Edits:
                 self.changed[place] = array.evolve(layout={**array.layout, "dimensions": names, "typedef": typedef})
 
     # -- dimensions -------------------------------------------------------------------------------------------------
+
+    def rename_dimension(self, group: str, old: str, new: str) -> None:
+        """Give a dimension of a group another name, also in the arrays along it; AlreadyExists, Invalid."""
+        spec, fqn = self.group(group), qualified(group, old)
+        if self._declared(fqn) is None:
+            raise Invalid(f"the group declares no dimension {old!r}", node=group)
+        if self._declared(qualified(group, new)) is not None:
+            raise AlreadyExists(f"there is a dimension {new!r}", node=group, remedy="rename that first")
+        if not self.draft:
+            require_netcdf_name(new, group)
+        dims = tuple(replace(dim, name=new) if dim.name == old else dim for dim in spec.dims)
+        self.changed[group] = replace(spec, dims=dims)
+        for path, array in self.arrays():
+            fqns = tuple(array.layout.get("dimensions") or ())
+            if fqn in fqns:
+                names = tuple(qualified(group, new) if name == fqn else name for name in fqns)
+                along = tuple(new if name == fqn else dim for dim, name in zip(array.dims, fqns, strict=True))
+                self.changed[path] = array.evolve(dims=along, layout={**array.layout, "dimensions": names})
 
     def _declared(self, fqn: str) -> Dimension | None:
         group, name = split_qualified(fqn)

@@ -115,6 +115,14 @@ class NczarrWriter(ZarrWriter, NczarrReader):
             self._forget("")
         return True
 
+    def rename_dimension(self, group: str, old: str, new: str) -> bool:
+        """Give a dimension of a group another name, in all arrays along it."""
+        with self._lock_root():
+            edits = self._edits()
+            edits.rename_dimension(normalize(group), old, new)
+            self._apply(edits.changed)
+        return True
+
     def consolidate(self, path: str = "") -> None:
         """Write consolidated metadata of a group (the whole dataset) into it, as it is stored now."""
         with self._lock_root(), self._with_node_order():

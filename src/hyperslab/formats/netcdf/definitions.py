@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 # Names that an attribute and a variable have until they are renamed (_set, define_dimension): netCDF itself would take
 # them for something else under their own names.
-_TEMPORARY_FILL = "_FillValue_"
+_TEMPORARY_FILL = "_FillValu_"
 _TEMPORARY_NAME = "_hyperslab_for_now"
 
 

@@ -356,6 +356,19 @@ class Contents:
         if spec.is_group:
             self.children[path] = []
 
+    def rename_dimension(self, place: Place, name: str) -> None:
+        """Give a dimension another name, and the arrays along it."""
+        new = (place[0], name)
+        dims = self.dims.items
+        self.dims.items = {new if at == place else at: dim for at, dim in dims.items()}
+        self.dims.items[new] = replace(dims[place], name=name)
+        for path, places in self.dimension_places.items():
+            spec = self.specs[path]
+            if place in places and spec.is_array:
+                self.dimension_places[path] = tuple(new if at == place else at for at in places)
+                named = zip(spec.dims, places, strict=True)
+                self.specs[path] = spec.evolve(dims=tuple(name if at == place else dim for dim, at in named))
+
     def remove(self, path: str) -> None:
         """Forget a node with all below it; the root stays, empty."""
         for other in [other for other in self.specs if is_within(other, path)]:

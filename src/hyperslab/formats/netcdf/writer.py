@@ -12,7 +12,15 @@ import numpy as np
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import CorruptChunk, HyperslabError, Invalid, Problem, StorageError, Unsupported
+from hyperslab.errors import (
+    AlreadyExists,
+    CorruptChunk,
+    HyperslabError,
+    Invalid,
+    Problem,
+    StorageError,
+    Unsupported,
+)
 from hyperslab.formats.base import Writer
 from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array
 from hyperslab.formats.hdf5.types import Place
@@ -404,6 +412,19 @@ class NetcdfWriter(Writer):
             below = reversed(self.children(old))
             waiting += [(child(old, name), child(new, name)) for name in below]
         self.drop(source)
+        return True
+
+    def rename_dimension(self, group: str, old: str, new: str) -> bool:
+        """Give a dimension another name; before it is published the file is written anew, as after a move."""
+        self._check_open()
+        if (group, old) not in self._contents.dims.items:
+            message = f"dimension {old!r} has several lengths here, so that the file has other names of it"
+            raise Unsupported(message, url=self._url, node=group, remedy="convert it, and edit that")
+        if (group, new) in self._contents.dims.items:
+            raise AlreadyExists(f"there is a dimension {new!r}", url=self._url, node=group, remedy="rename that first")
+        self._raise_if_rewriting_loses()
+        self._contents.rename_dimension((group, old), new)
+        self._needs_rewrite = self._unclosed.changed = True
         return True
 
     def omitted(self, path: str) -> list[Problem]:

@@ -132,8 +132,10 @@ class ZarrWriter(ZarrReader, Writer):
             store.rename(source, target)
             return
         names = {*self._dialect.extras, *self._dialect.nodes}
-        # documents last: nothing is seen at the new place before its chunks are there
-        keys = sorted(store.list(source), key=lambda place: place.rpartition("/")[2] in names)
+        # documents last: nothing is seen at the new place before its chunks are there; in a store that transacts they
+        # come first, since it takes chunks only of arrays whose documents it has
+        is_first = not store.traits.transacts
+        keys = sorted(store.list(source), key=lambda place: (place.rpartition("/")[2] in names) is is_first)
         for place in keys:
             value = store.get(place)
             if value is not None:
