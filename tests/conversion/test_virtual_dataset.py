@@ -284,6 +284,51 @@ def test_large_cells_in_one_piece_are_cut(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found[5, :300], np.arange(300, dtype="u1"))
 
 
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_references_to_references(tmp_path: Path, form: str) -> None:
+    """Pieces that are references themselves: the chunks are those of the files; one that stands inline stays so."""
+    values = cells(4, 0)
+    with h5py.File(tmp_path / "odd.h5", "w") as file:
+        array = file.create_dataset("a", data=values, chunks=(1, LAT, LON), compression="gzip")
+        array.id.write_direct_chunk((2, 0, 0), values[2].tobytes(), filter_mask=1)
+    hs.virtual(tmp_path / "odd.h5", tmp_path / f"odd.{form}")
+    assert hs.virtual(tmp_path / f"odd.{form}", tmp_path / "again.json").references == 3
+    np.testing.assert_array_equal(hs.open(tmp_path / "again.json")["a"][...], values)
+    files = months(tmp_path, zlib=True)
+    for file in files:
+        hs.virtual(file, file.with_suffix(f".{form}"))
+    pieces = [file.with_suffix(f".{form}") for file in files]
+    report = hs.virtual(pieces, tmp_path / "all.json", along="time")
+    assert report.references == 182 and report.files == 3
+    same(hs.open(tmp_path / "all.json"), hs.join(files, along="time"))
+    os.utime(files[1], (1, 1))
+    with pytest.raises(StorageError, match=r"1\.nc has changed"):
+        hs.virtual(pieces, tmp_path / "more.json", along="time")
+
+
+def test_what_join_gave_is_a_source(tmp_path: Path) -> None:
+    files = months(tmp_path, zlib=True)
+    joined = hs.join(files, along="time")
+    hs.virtual(joined, tmp_path / "all.json")
+    hs.convert(joined, tmp_path / "all.zarr")
+    for name in ("all.json", "all.zarr"):
+        same(hs.open(tmp_path / name), joined)
+    with hs.create(tmp_path / "deep.zarr") as root:
+        root.create_group("g")
+        with pytest.raises(Invalid, match="not all that its place says") as caught:
+            hs.convert(root["g"], tmp_path / "g.zarr")
+    assert "path=" in str(caught.value.remedy)
+
+
+def test_check_sums_up_the_chunks_of_a_file_that_is_gone(tmp_path: Path) -> None:
+    files = months(tmp_path, zlib=True)
+    hs.virtual(files, tmp_path / "all.json", along="time")
+    files[1].unlink()
+    found = hs.check(tmp_path / "all.json", deep=True)
+    assert [problem.node for problem in found] == ["t", "u"]
+    assert "1.nc cannot be read: No such file or directory: so 29 chunks, the first of them [key=t/31.0.0" in str(found)
+
+
 def test_tiles_of_a_map(tmp_path: Path) -> None:
     whole = np.arange(80 * 120, dtype="f8").reshape(80, 120)
     places = []

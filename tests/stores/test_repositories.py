@@ -17,6 +17,7 @@ from hyperslab import versions
 from hyperslab.errors import (
     AlreadyExists,
     Conflict,
+    FormatError,
     HyperslabError,
     Invalid,
     NotFound,
@@ -110,6 +111,28 @@ def test_what_is_no_repository(tmp_path: Path, url: str) -> None:
         with pytest.raises(Unsupported, match="keeps no versions"):
             call(str(tmp_path / "a.zarr"))
     assert not (tmp_path / "none").exists()
+
+
+def test_a_path_that_leads_to_a_repository_names_its_url(url: str, s3: S3) -> None:
+    with pytest.raises(FormatError, match="repository of icechunk") as caught:
+        hs.open(url.removeprefix("icechunk+file://"))
+    assert str(caught.value.remedy) == f"open {url}"
+    place = s3.repository()
+    with pytest.raises(StorageError, match="there is no such bucket"):
+        hs.open("icechunk+s3://no-such-bucket/repository", storage_options=place["storage_options"])
+    hs.create(**place).close()
+    with pytest.raises(FormatError) as caught:
+        hs.open(place["url"].removeprefix("icechunk+"), storage_options=place["storage_options"])
+    assert str(caught.value.remedy) == f"open {place['url']}"
+
+
+def test_the_commit_of_many_pieces_names_the_first_and_the_last(tmp_path: Path) -> None:
+    pieces = [tmp_path / f"{number}.zarr" for number in range(3)]
+    for number, piece in enumerate(pieces):
+        with hs.create(piece) as root:
+            root.create_array("x", data=np.arange(4) + 4 * number, dims=["x"])
+    hs.convert(pieces, f"icechunk+file://{tmp_path}/joined", along="x")
+    assert hs.history(f"icechunk+file://{tmp_path}/joined")[0].message == "convert 3 pieces, 0.zarr to 2.zarr"
 
 
 def test_what_icechunk_says_is_one_line_without_secrets() -> None:

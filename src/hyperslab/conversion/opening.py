@@ -13,12 +13,26 @@ from hyperslab.api import Target
 from hyperslab.array import Array
 from hyperslab.array.session import OpenDataset, open_session
 from hyperslab.chunks.settings import Settings
+from hyperslab.errors import Invalid
 from hyperslab.formats.base import Mode
+from hyperslab.group import Group
 from hyperslab.stores.endpoints import Options
 from hyperslab.stores.location import Location
 
 NO_CACHE = Settings(cache_bytes=0)
 _SETTINGS = [field.name for field in fields(Settings)]
+
+
+def place_of_group(source: Target | Group) -> Any:
+    """Return the place of a dataset that is open; a place as it is. Invalid for a group within a dataset, and for one
+    that was opened in another way than its place says."""
+    if not isinstance(source, Group):
+        return source
+    origin = source._session.origin
+    if origin is None or source.path or origin.options:
+        remedy = "give its place; of a group also path=, and the options that it was opened with"
+        raise Invalid("this group is not all that its place says", url=source._session.url, remedy=remedy)
+    return origin.where
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from hyperslab.conversion.columns import Columns, add_columns
 from hyperslab.conversion.copy import SETTINGS, ArrayCopy, ConversionJob, CopyProgress, copy_arrays
 from hyperslab.conversion.distributed import copy_distributed, require_reachable
 from hyperslab.conversion.journal import make_head
-from hyperslab.conversion.opening import dataset_session, tree_session
+from hyperslab.conversion.opening import dataset_session, place_of_group, tree_session
 from hyperslab.conversion.plan import MEMORY, DryRun, collect_nodes, dry_run, write_documents
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.references import build_reference_map
@@ -41,7 +41,7 @@ from hyperslab.formats.base import Format, Moment
 from hyperslab.formats.opening import check_replaceable, check_room, is_occupied, locate_version, refuse_moment
 from hyperslab.group import Group
 from hyperslab.group.choice import Choice, Patterns, Where
-from hyperslab.model.amounts import parse_size
+from hyperslab.model.amounts import counted, parse_size
 from hyperslab.model.paths import split
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
@@ -55,7 +55,7 @@ _log = logging.getLogger("hyperslab")
 
 
 def convert(
-    src: api.Target,
+    src: api.Target | Group,
     dst: api.Target,
     format: str | None = None,
     *,
@@ -84,7 +84,8 @@ def convert(
     message: str | None = None,
     **layout: Any,
 ) -> ConversionReport:
-    """Copy the dataset ``src`` to ``dst`` in another format, or cut and encoded anew.
+    """Copy the dataset ``src`` (a place, or what ``open`` or ``join`` gave) to ``dst`` in another format, or cut and
+    encoded anew.
 
     ``format``: of the target, else the end of its name tells. ``path``: the group that becomes the target's root, or
     the array that is copied with its companions (a target of one array needs it where there are several). ``chunks``,
@@ -103,6 +104,7 @@ def convert(
     what is not there to be chosen; AlreadyExists unless ``overwrite``, which replaces the target once the new one is
     complete. Interrupted it leaves the target as it was (a store without renames: empty).
     """
+    src = place_of_group(src)
     source, target = _two_sides(src, dst, storage_options, along, packing, at)
     more = _only_set({"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged})
     given: dict[str, Any] = {"source": source, "target": target, "message": message, "path": path}
@@ -186,7 +188,7 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
         if request.overwrite and is_occupied(request.target):
             check_replaceable(request.target)
         # Staging closes before the source does: the target is verified, put in its place, then all is let go.
-        message = request.message or f"convert {request.source.name}"
+        message = request.message or f"convert {_source_name(request.source)}"
         staged = stack.enter_context(
             stage_target(request.target, overwrite=request.overwrite, head=head, message=message)
         )
@@ -330,6 +332,14 @@ def _two_sides(
 def _display_place(side: api.Target, where: Location, at: Moment | None = None) -> str:
     """Return a side as the caller gave it, without secrets; that of a moment as the URL that says so."""
     return redact(os.fspath(side)) if at is None and isinstance(side, str | os.PathLike) else where.url
+
+
+def _source_name(where: Location) -> str:
+    """Return what a commit calls the source: its name, or how many pieces are joined and from which one to which."""
+    if not isinstance(where.target, Several):
+        return where.name
+    names = [place.name for place in where.target.places]
+    return names[0] if len(names) == 1 else f"{counted(len(names), 'piece')}, {names[0]} to {names[-1]}"
 
 
 def _only_set(options: Mapping[str, object]) -> dict[str, object]:

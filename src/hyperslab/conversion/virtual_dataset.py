@@ -27,7 +27,7 @@ from hyperslab.codecs.registry import parse_codec
 from hyperslab.conversion.adapt import TargetNode, accepts
 from hyperslab.conversion.copy import SETTINGS, ConversionJob, CopyProgress, copy_arrays
 from hyperslab.conversion.losses import Loss
-from hyperslab.conversion.opening import dataset_session
+from hyperslab.conversion.opening import dataset_session, place_of_group
 from hyperslab.conversion.pipeline import require_disjoint
 from hyperslab.conversion.plan import MEMORY, collect_nodes, dry_run, write_documents
 from hyperslab.conversion.rechunk import Encoding
@@ -48,6 +48,7 @@ from hyperslab.formats.codec_kinds import ARRAY
 from hyperslab.formats.join.locations import NO_PLACE, VIRTUAL_REMEDY
 from hyperslab.formats.opening import check_replaceable, is_occupied
 from hyperslab.formats.single_array.coordinates import CoordinateCells
+from hyperslab.group import Group
 from hyperslab.model.amounts import counted, size_text
 from hyperslab.model.cells import same_type
 from hyperslab.model.spec import ArraySpec
@@ -98,7 +99,7 @@ class VirtualReport:
 
 
 def virtual(
-    pieces: api.Target,
+    pieces: api.Target | Group,
     target: api.Target,
     along: str | Sequence[str] | None = None,
     *,
@@ -112,7 +113,8 @@ def virtual(
 ) -> VirtualReport:
     """Write references to the chunks of datasets where they lie, which open as one dataset; no chunk is copied.
 
-    ``pieces``, ``along``: as for ``join``; one dataset, too. ``target``: a path, whose end says the ``format``:
+    ``pieces``, ``along``: as for ``join``; one dataset, or what ``join`` gave, too. ``target``: a path, whose end says
+    the ``format``:
     ``json`` (``.json``) or ``parquet`` (``.parquet``, ``.parq``: a folder), as kerchunk has them; or a repository of
     icechunk, which gets virtual chunks by one commit. ``relative``: files below the folder of the target are named by
     their way from there, else by their whole path. ``overwrite``: replace what is there. ``allow_loss``: leave out, and
@@ -124,7 +126,7 @@ def virtual(
     """
     started = time.perf_counter()
     own, other = storage_options if isinstance(storage_options, tuple) else (storage_options, None)
-    source, place = Location.matching(pieces, own), Location.of(target, other)
+    source, place = Location.matching(place_of_group(pieces), own), Location.of(target, other)
     chosen = choose_format(place, format)
     require_disjoint(source, place)
     if chosen != "icechunk":

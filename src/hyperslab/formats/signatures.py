@@ -37,6 +37,8 @@ DOCUMENT_3 = "zarr.json"
 _ARRAY_2, _GROUP_2 = ".zarray", ".zgroup"
 _DOCUMENTS_2 = (_ARRAY_2, _GROUP_2, ".zattrs", ".zmetadata")
 _OF_NODE = re.compile(rb'"node_type"\s*:\s*"(array|group)"')
+_REPOSITORY = {"refs", "snapshots", "transactions"}
+"""Folders that every repository of icechunk has from its first commit on."""
 _MOST_ABOVE = 16  # folders that a chunk lies in, below its array: one for each dimension, and `c`
 _SHOWN = 6  # names of a folder that fit a line
 
@@ -47,8 +49,20 @@ def unknown_format_error(probe: Probe, formats: Iterable[str]) -> FormatError:
         return unfinished_error(probe.url)
     if (document := document_error(probe.where)) is not None:
         return document
+    if is_repository(probe):
+        url = probe.url if "://" in probe.url else f"file://{probe.url}"
+        message = "this is a repository of icechunk, which a path alone does not say"
+        return FormatError(message, url=probe.url, remedy=f"open icechunk+{url}")
     message = f"this is no dataset that hyperslab knows: {describe_place(probe)}"
     return FormatError(message, url=probe.url, remedy=f"give format=; there are {', '.join(formats)}")
+
+
+def is_repository(probe: Probe) -> bool:
+    """Return True for a folder, or a place in a bucket, that looks like a repository of icechunk."""
+    try:
+        return probe.where.is_dir() and {*probe.store.list_dir("")[1]} >= _REPOSITORY
+    except Unsupported:  # a web server that lists nothing
+        return False
 
 
 def document_error(where: Location) -> FormatError | None:

@@ -20,7 +20,7 @@ from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.progress import ProgressCallback, watching
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import FormatError, HyperslabError, StorageError
+from hyperslab.errors import FormatError, HyperslabError, Problem, StorageError
 from hyperslab.formats import FORMATS, get_format
 from hyperslab.formats.base import FormatTraits, Reader
 from hyperslab.formats.rules import Finding, Subject, found
@@ -55,6 +55,8 @@ from hyperslab.stores.base import Store
 _DEEPEST = 100
 # Chunks that one thread looks at in one go, so that handing out work costs little beside it.
 CHUNKS_PER_CHECK = 16
+# Chunks of an array that cannot be read for one reason and are named one by one: more say no more.
+_MOST_ALIKE = 3
 
 
 def check(
@@ -81,9 +83,26 @@ def check(
     with watching(progress if deep else None, "checking", partial(extent_of, place, settings)):
         findings = survey_dataset(place, settings, deep=deep)
         findings += [] if place.node else RULES.apply(Subject.BESIDE, place.where, deep=deep)
-    problems = [finding.problem for finding in findings if not finding.is_note]
+    problems = sum_up([finding.problem for finding in findings if not finding.is_note])
     notes = [finding.problem for finding in findings if finding.is_note]
     return Report(problems, url=place.where.url, node=place.node, notes=notes, deep=deep)
+
+
+def sum_up(problems: Sequence[Problem]) -> list[Problem]:
+    """Return problems with one in place of many chunks of an array that cannot be read for one reason, such as a file
+    that is gone and all chunks of a virtual dataset in it."""
+    alike: dict[tuple[str, str], list[Problem]] = {}
+    for problem in problems:
+        reason, is_chunk, _ = problem.message.rpartition(" [key=")
+        if problem.kind == "unreadable-chunk" and is_chunk:
+            alike.setdefault((problem.node, reason), []).append(problem)
+    sums: dict[int, Problem | None] = {}
+    for (_, reason), some in alike.items():
+        if len(some) > _MOST_ALIKE:
+            first = some[0].message.removeprefix(reason)
+            sums |= {id(each): None for each in some}
+            sums[id(some[0])] = replace(some[0], message=f"{reason}: so {len(some):,} chunks, the first of them{first}")
+    return [each for problem in problems if (each := sums.get(id(problem), problem)) is not None]
 
 
 def survey_dataset(place: CheckedDataset, settings: Settings, *, deep: bool) -> list[Finding]:

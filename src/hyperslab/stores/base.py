@@ -182,8 +182,9 @@ class Store(ABC):
         """Return where the bytes of the value lie (``has_places``); None when missing."""
         self._refuse("values of this store are no bytes of a file", key)
 
-    def places(self, prefix: str) -> Iterator[tuple[str, ValuePlace]]:
-        """Yield every key below ``prefix/`` with the place of its value (``has_places``)."""
+    def places(self, prefix: str) -> Iterator[tuple[str, ValuePlace | None]]:
+        """Yield every key below ``prefix/`` with the place of its value (``has_places``), None for one that lies in no
+        file."""
         for key in self.list(prefix):
             if (found := self.place(key)) is not None:
                 yield key, found

@@ -33,6 +33,8 @@ ALLOW = (
 """What to do where a chunk lies in a place that the caller has not allowed."""
 URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 
+GONE = f"look whether the file is there, or {ANEW}"
+"""What to do where a file cannot be read."""
 _LOOK = f"look whether the file is there, and whether remote_options say how its server is reached; or {ANEW}"
 
 Entry = str | bytes | dict[str, Any] | list[Any]

@@ -15,15 +15,24 @@ from hyperslab.errors import FormatError, NotFound, StorageError
 from hyperslab.stores.base import Scratch, Store, StoreTraits, too_long
 from hyperslab.stores.buckets import open_objects
 from hyperslab.stores.credentials import redact, resolve
-from hyperslab.stores.files import pread, pread_into, read_error
+from hyperslab.stores.files import pread, pread_into
 from hyperslab.stores.keys import check_key, check_prefix
 from hyperslab.stores.object import RemoteFile
 from hyperslab.stores.ranges import span
 from hyperslab.stores.reference_json import open_json
 from hyperslab.stores.reference_parquet import ParquetReferences
-from hyperslab.stores.reference_table import ALLOW, ANEW, LIMIT, ReferenceTable, is_remote, is_version, parse_allowed
+from hyperslab.stores.reference_table import (
+    ALLOW,
+    ANEW,
+    GONE,
+    LIMIT,
+    ReferenceTable,
+    is_remote,
+    is_version,
+    parse_allowed,
+)
 from hyperslab.stores.requests import IN_FLIGHT
-from hyperslab.stores.stored_file import tag_of
+from hyperslab.stores.stored_file import StoredFile, ValuePlace, tag_of
 
 # Files that stay open: to open one, with the look whether it may be read, takes as long as to read 64 KiB of it.
 _MOST_OPEN = 128
@@ -56,9 +65,11 @@ class ReferenceStore(Store):
         self._find = self._table.find
         self._files: dict[str, RemoteFile] = {}
         self._open: OrderedDict[str, _OpenFile] = OrderedDict()
+        self._stored: dict[str, StoredFile] = {}
         self._lock = threading.Lock()
         # many requests at once suit targets on servers
-        self.traits = StoreTraits(ranges=True, concurrency=IN_FLIGHT if self._table.is_remote else None)
+        concurrency = IN_FLIGHT if self._table.is_remote else None
+        self.traits = StoreTraits(ranges=True, has_places=True, concurrency=concurrency)
 
     def __repr__(self) -> str:
         return f"ReferenceStore({self._path!r})"
@@ -118,6 +129,27 @@ class ReferenceStore(Store):
         value = self.get(key)
         return None if value is None else len(value)
 
+    def place(self, key: str) -> ValuePlace | None:
+        """Return where the bytes of the value lie; None for one that stands in the references, and when missing."""
+        entry = self._find(check_key(key))
+        if not isinstance(entry, list):
+            return None
+        target, offset, length = self._placed(key, entry)
+        found = self._stored.get(target)
+        if found is None:
+            if is_remote(target):
+                remote = self._remote(key, target)
+                found = StoredFile(target, remote.size, None, tag_of(remote.stamp))
+            else:
+                found = self._open_file(key, target).stored_file()
+            self._stored[target] = found
+        return found, offset, self._whole(key, target, offset, length, found.size)
+
+    def places(self, prefix: str) -> Iterator[tuple[str, ValuePlace | None]]:
+        """Yield every key below ``prefix/`` with the place of its value; None for one in the references."""
+        for key in self.list(prefix):
+            yield key, self.place(key)
+
     def list(self, prefix: str = "") -> Iterator[str]:
         """Yield every key below ``prefix/``, sorted."""
         return self._table.list(check_prefix(prefix))
@@ -162,8 +194,9 @@ class ReferenceStore(Store):
         try:
             descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
         except OSError as error:
-            raise read_error(error, redact(target), key) from error
-        opened = _OpenFile(descriptor, target, self._table.versions.get(target))
+            message = f"{redact(target)} cannot be read: {error.strerror or error}"
+            raise StorageError(message, url=self.url, key=key, remedy=GONE) from error
+        opened = _OpenFile(descriptor, target, path, self._table.versions.get(target))
         opened.check(self, key)
         with self._lock:
             found = self._open.setdefault(target, opened)
@@ -211,11 +244,12 @@ class ReferenceStore(Store):
 class _OpenFile:
     """A file that is closed once nobody reads it any more. ``version``: as the references noted it."""
 
-    __slots__ = ("_seen", "_target", "_version", "descriptor")
+    __slots__ = ("_path", "_seen", "_target", "_version", "descriptor")
 
-    def __init__(self, descriptor: int, target: str, version: Sequence[object] | None) -> None:
+    def __init__(self, descriptor: int, target: str, path: str, version: Sequence[object] | None) -> None:
         self.descriptor = descriptor
         self._target = target
+        self._path = path
         self._version = version
         self._seen: tuple[int, int] | None = None
 
@@ -228,6 +262,10 @@ class _OpenFile:
                 raise store.changed(key, self._target)
             self._seen = seen
         return found.st_size
+
+    def stored_file(self) -> StoredFile:
+        """Return the file by its path, with what tells its version."""
+        return StoredFile.of_path(self._path, os.fstat(self.descriptor))
 
     def __del__(self) -> None:
         os.close(self.descriptor)

@@ -86,6 +86,8 @@ def translate_errors(url: str, key: str | None = None, *, doing: str = "read") -
         message, remedy = f"icechunk cannot {doing} this: {reason(error)}", _LOOK
         if (virtual := explain_failure(str(error))) is not None:
             message, remedy = virtual
+        elif _NO_BUCKET in str(error):
+            message, remedy = "there is no such bucket", "check the spelling, or make it first"
         raise StorageError(message, url=url, key=key, remedy=remedy) from None
     except Exception as error:
         # What its threads panic with is of a class that it does not export.
@@ -94,6 +96,8 @@ def translate_errors(url: str, key: str | None = None, *, doing: str = "read") -
         raise StorageError(f"icechunk gave up: {reason(error)}", url=url, key=key) from None
 
 
+# icechunk has no class of error for it.
+_NO_BUCKET = "NoSuchBucket"
 _LOOK = "look at the disk or the network, and whether all of the repository is there"
 
 

@@ -293,6 +293,17 @@ def test_labels_that_overlap_are_refused(tmp_path: Path) -> None:
     assert "a.zarr" in str(caught.value) and "b.zarr" in str(caught.value)
 
 
+def test_times_that_overlap_or_are_missing_are_told_as_dates(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name, units in (("a", "2000-01-01"), ("b", "2000-01-03T12:00"), ("c", "2000-02-01")):
+        labels = {"time": ("time", np.arange(5.0), {"units": f"days since {units}", "calendar": "noleap"})}
+        xr.Dataset({"x": ("time", np.arange(5.0))}, labels).to_netcdf(tmp_path / f"{name}.nc")
+    with pytest.raises(Invalid, match=r"goes to 2000-01-05, that of .* begins at 2000-01-03T12:00:00: they overlap"):
+        hs.join([tmp_path / "a.nc", tmp_path / "b.nc"], along="time")
+    with caplog.at_level("WARNING", "hyperslab.join"):
+        hs.join([tmp_path / "a.nc", tmp_path / "c.nc"], along="time")
+    assert "2000-01-05 to 2000-02-01" in caplog.text
+
+
 def test_pieces_without_labels_keep_their_order(tmp_path: Path) -> None:
     for name in ("b", "a", "c"):
         with hs.create(tmp_path / f"{name}.zarr") as root:

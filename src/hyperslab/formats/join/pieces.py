@@ -7,7 +7,7 @@ attributes (``history``, say) are those of the first piece.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 from math import prod
@@ -20,6 +20,7 @@ from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Reader
 from hyperslab.formats.join.axes import Place
 from hyperslab.model.amounts import counted
+from hyperslab.model.calendars import iso_text
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import split_units
 from hyperslab.model.paths import child, split
@@ -243,7 +244,8 @@ def arrange(template: Template, pieces: Sequence[PieceMetadata], along: Sequence
     for axis, dim in enumerate(dims):
         if dim in labels:
             line = [numbers[tuple(each if i == axis else 0 for i in range(len(dims)))] for each in range(counts[axis])]
-            _check_spans(dim, [labels[dim][number] for number in line], [pieces[number].url for number in line])
+            spell = _label_speller(template.arrays[coordinates[dim]].attrs)
+            _check_spans(dim, [labels[dim][number] for number in line], [pieces[number].url for number in line], spell)
             joined[coordinates[dim]] = np.concatenate([labels[dim][number] for number in line])
     return Arrangement(dims, numbers, counts, joined)
 
@@ -315,7 +317,7 @@ def _check_other_lengths(template: Template, pieces: Sequence[PieceMetadata], di
                 if len(axes) < len(spec.dims) and piece.cuts[path][axis] != chunk_lengths(spec)[axis]:
                     cut, first = piece.cuts[path][axis], chunk_lengths(spec)[axis]
                     message = f"chunks of {cut} along {spec.dims[axis]}, {first} in the first piece"
-                    remedy = "convert the piece with the chunks of the first"
+                    remedy = f"convert the piece with the chunks of the first, chunks={{{spec.dims[axis]!r}: {first}}}"
                     raise Unsupported(message, url=piece.url, node=path, remedy=remedy)
 
 
@@ -336,7 +338,27 @@ def _distance(one: Values, other: Values) -> Values:
     return np.asarray(np.maximum(one, other) - np.minimum(one, other))
 
 
-def _check_spans(dim: str, labels: Sequence[Values], urls: Sequence[str]) -> None:
+def _label_speller(attrs: Mapping[str, object]) -> Callable[[np.generic], str]:
+    """Return what spells a label: a time as a date, anything else as it is."""
+    try:
+        units = TimeUnits(attrs.get("units"), attrs.get("calendar"))
+    except Invalid:
+        return str
+    if attrs.keys() & {"scale_factor", "add_offset"}:
+        return str
+
+    def spell(label: np.generic) -> str:
+        if not np.isfinite(label) or label.dtype.kind not in "iuf":
+            return str(label)
+        # floats are exact to the microsecond, and rounded to it
+        return iso_text(int(np.rint(units.instants(np.asarray(label)) / 1000)) * 1000, units.calendar)
+
+    return spell
+
+
+def _check_spans(
+    dim: str, labels: Sequence[Values], urls: Sequence[str], spell: Callable[[np.generic], str] = str
+) -> None:
     """Raise Invalid for labels that overlap; say where some are missing between pieces with a regular step."""
     spans = [values for values in labels if values.size]
     if not spans or spans[0].dtype.kind not in "iufMm":
@@ -347,9 +369,12 @@ def _check_spans(dim: str, labels: Sequence[Values], urls: Sequence[str]) -> Non
         if not one.size or not other.size:
             continue
         if (one[-1] <= other[0]) if falls else (one[-1] >= other[0]):
-            message = f"{dim} of {here} goes to {one[-1]}, that of {there} begins at {other[0]}: they overlap"
+            message = (
+                f"{dim} of {here} goes to {spell(one[-1])}, that of {there} begins at {spell(other[0])}: they overlap"
+            )
             raise Invalid(
                 message, url=there, node=dim, remedy="leave one of them out, or take parts that do not overlap"
             )
         if steps and _distance(other[0], one[-1]) > max(steps) * _GAP:
-            LOGGER.warning("between %s and %s labels of %s are missing: %s to %s", here, there, dim, one[-1], other[0])
+            span = spell(one[-1]), spell(other[0])
+            LOGGER.warning("between %s and %s labels of %s are missing: %s to %s", here, there, dim, *span)

@@ -163,8 +163,8 @@ class ChunkKeys:
         """Return the coordinates whose key below the folder is ``tail``; None when there are none."""
         return coords_of_key(self.key_of, ndim, tail)
 
-    def stored_places(self, grid: Grid) -> Iterator[tuple[Coords, ValuePlace]]:
-        """Yield the coordinates of the stored chunks of a grid, and where each lies."""
+    def stored_places(self, grid: Grid) -> Iterator[tuple[Coords, ValuePlace | None]]:
+        """Yield the coordinates of the stored chunks of a grid, and where each lies; None for one in no file."""
         try:
             for key, place in self.store.places(self.folder):
                 coords = self.coords_of(key[len(self.prefix) :], len(grid.axes))

@@ -26,17 +26,31 @@ def plain_chain(spec: ArraySpec, codecs: Sequence[Codec]) -> tuple[NumpyDType, t
 
 
 def locate_values(
-    spec: ArraySpec, shape: tuple[int, ...], found: Iterable[tuple[Coords, ValuePlace]]
+    spec: ArraySpec, shape: tuple[int, ...], found: Iterable[tuple[Coords, ValuePlace | None]]
 ) -> ChunkLocations:
-    """Return chunks of one shape, each of which is a value."""
-    pairs = list(found)
+    """Return chunks of one shape, each of which is a value; odd are those that lie in no file."""
+    pairs: list[tuple[Coords, ValuePlace]] = []
+    inline: list[Coords] = []
+    for each, place in found:
+        if place is None:
+            inline.append(each)
+        else:
+            pairs.append((each, place))
     numbers: dict[StoredFile, int] = {}
     which = [numbers.setdefault(file, len(numbers)) for _, (file, _, _) in pairs]
     spans = np.array([place[1:] for _, place in pairs], np.int64).reshape(len(pairs), 2)
     coords = np.array([each for each, _ in pairs], np.int64).reshape(len(pairs), len(shape))
     dtype, codecs = plain_chain(spec, spec.codecs)
     return ChunkLocations(
-        list(numbers), shape, dtype, codecs, coords, np.array(which, np.int32), spans[:, 0], spans[:, 1], coords[:0]
+        list(numbers),
+        shape,
+        dtype,
+        codecs,
+        coords,
+        np.array(which, np.int32),
+        spans[:, 0],
+        spans[:, 1],
+        np.array(inline, np.int64).reshape(len(inline), len(shape)),
     )
 
 
