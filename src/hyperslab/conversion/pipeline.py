@@ -84,8 +84,7 @@ def convert(
     message: str | None = None,
     **layout: Any,
 ) -> ConversionReport:
-    """Copy the dataset ``src`` (a place, or what ``open`` or ``join`` gave) to ``dst`` in another format, or cut and
-    encoded anew.
+    """Copy the dataset ``src``, or what ``join`` gave, to ``dst`` in another format, or cut and encoded anew.
 
     ``format``: of the target, else the end of its name tells. ``path``: the group that becomes the target's root, or
     the array that is copied with its companions (a target of one array needs it where there are several). ``chunks``,
@@ -104,8 +103,7 @@ def convert(
     what is not there to be chosen; AlreadyExists unless ``overwrite``, which replaces the target once the new one is
     complete. Interrupted it leaves the target as it was (a store without renames: empty).
     """
-    src = place_of_group(src)
-    source, target = _two_sides(src, dst, storage_options, along, packing, at)
+    source, target = _two_sides(place_of_group(src), dst, storage_options, along, packing, at)
     more = _only_set({"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged})
     given: dict[str, Any] = {"source": source, "target": target, "message": message, "path": path}
     given |= {"resume": resume, "overwrite": overwrite, "verify": verify, "allow_loss": allow_loss}
@@ -329,7 +327,7 @@ def _two_sides(
     return locate_version(source, at), target
 
 
-def _display_place(side: api.Target, where: Location, at: Moment | None = None) -> str:
+def _display_place(side: api.Target | Group, where: Location, at: Moment | None = None) -> str:
     """Return a side as the caller gave it, without secrets; that of a moment as the URL that says so."""
     return redact(os.fspath(side)) if at is None and isinstance(side, str | os.PathLike) else where.url
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 
 import click
@@ -11,54 +12,53 @@ from hyperslab.cli.output import is_quiet, json_option, print_json, print_remark
 from hyperslab.conversion.transfer import TransferReport, copy, sync
 
 
-@click.command("copy", epilog="Example: hyperslab copy air.zarr s3://bucket/air.zarr")
-@click.argument("src")
-@click.argument("dst")
-@click.option("--overwrite", is_flag=True, help="Replace the dataset at DST; what SRC does not have is removed.")
-@storage_option("--src-option", "SRC")
-@storage_option("--dst-option", "DST")
-@json_option
-def copy_command(
-    src: str,
-    dst: str,
-    overwrite: bool,
-    src_option: dict[str, object] | None,
-    dst_option: dict[str, object] | None,
-    as_json: bool,
-) -> None:
-    """Copy the dataset SRC to DST byte by byte, in the same format; convert gives it another one."""
-    progress = not as_json and not is_quiet()
-    _print(
-        "copy",
-        copy(src, dst, overwrite=overwrite, progress=progress, storage_options=(src_option, dst_option)),
-        as_json,
-    )
+def _command_of_transfer(
+    name: str,
+    text: str,
+    example: str,
+    option: Callable[[Callable[..., None]], Callable[..., None]],
+    transfer: Callable[..., TransferReport],
+) -> click.Command:
+    """Return the command that moves a dataset SRC to DST by ``transfer``, which takes the flag of an ``option``
+    besides; ``text`` is its help."""
+
+    @click.command(name, help=text, epilog=f"Example: {example}")
+    @click.argument("src")
+    @click.argument("dst")
+    @option
+    @storage_option("--src-option", "SRC")
+    @storage_option("--dst-option", "DST")
+    @json_option
+    def command(
+        src: str,
+        dst: str,
+        src_option: dict[str, object] | None,
+        dst_option: dict[str, object] | None,
+        as_json: bool,
+        **flags: bool,
+    ) -> None:
+        progress = not as_json and not is_quiet()
+        report = transfer(src, dst, progress=progress, storage_options=(src_option, dst_option), **flags)
+        if as_json:
+            print_json(name, **asdict(report))
+        else:
+            print_remark(str(report))
+
+    return command
 
 
-@click.command("sync", epilog="Example: hyperslab sync air.zarr s3://bucket/air.zarr --dry-run")
-@click.argument("src")
-@click.argument("dst")
-@click.option("-n", "--dry-run", is_flag=True, help="Say what would be sent and removed, and do nothing.")
-@storage_option("--src-option", "SRC")
-@storage_option("--dst-option", "DST")
-@json_option
-def sync_command(
-    src: str,
-    dst: str,
-    dry_run: bool,
-    src_option: dict[str, object] | None,
-    dst_option: dict[str, object] | None,
-    as_json: bool,
-) -> None:
-    """Make DST the same as the dataset SRC: send what differs, remove what SRC does not have."""
-    progress = not as_json and not is_quiet()
-    _print(
-        "sync", sync(src, dst, dry_run=dry_run, progress=progress, storage_options=(src_option, dst_option)), as_json
-    )
+copy_command = _command_of_transfer(
+    "copy",
+    "Copy the dataset SRC to DST byte by byte, in the same format; convert gives it another one.",
+    "hyperslab copy air.zarr s3://bucket/air.zarr",
+    click.option("--overwrite", is_flag=True, help="Replace the dataset at DST; what SRC does not have is removed."),
+    copy,
+)
 
-
-def _print(schema: str, report: TransferReport, as_json: bool) -> None:
-    if as_json:
-        print_json(schema, **asdict(report))
-    else:
-        print_remark(str(report))
+sync_command = _command_of_transfer(
+    "sync",
+    "Make DST the same as the dataset SRC: send what differs, remove what SRC does not have.",
+    "hyperslab sync air.zarr s3://bucket/air.zarr --dry-run",
+    click.option("-n", "--dry-run", is_flag=True, help="Say what would be sent and removed, and do nothing."),
+    sync,
+)

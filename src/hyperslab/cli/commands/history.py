@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict
 from typing import Any
@@ -40,88 +41,86 @@ def history_command(
         click.echo(str(each))
 
 
-def _show_names(kind: str, url: str, names: dict[str, str], as_json: bool) -> None:
-    if as_json:
-        print_json(kind, url=url, names=names)
-    else:
-        echo_rows(names.items(), lambda some, head: [list(pair) for pair in some], f"no {kind}s")
+# -- names of snapshots ------------------------------------------------------------------------------------------------
 
 
-def _show_change(kind: str, url: str, name: str, snapshot: str | None, as_json: bool) -> None:
-    if as_json:
-        print_json(kind, url=url, name=name, snapshot=snapshot)
-    else:
-        print_remark(f"{kind} {name} was removed" if snapshot is None else f"{kind} {name} is the snapshot {snapshot}")
+def _command_of_names(
+    kind: str,
+    text: str,
+    example: str,
+    read: Callable[..., dict[str, str]],
+    create: Callable[..., str],
+    delete: Callable[..., None],
+) -> click.Command:
+    """Return the command that lists names of a ``kind``, gives and removes them, by the functions of
+    :mod:`hyperslab.versions`; ``text`` is its help."""
+
+    @click.command(kind, help=text, epilog=f"Example: {example}")
+    @url_argument
+    @click.argument("name", required=False)
+    @at_option("the repository")
+    @click.option("--delete", "is_removed", is_flag=True, help="Remove NAME.")
+    @storage_option()
+    @json_option
+    def command(
+        url: str,
+        name: str | None,
+        at: str | None,
+        is_removed: bool,
+        storage_option: dict[str, object] | None,
+        as_json: bool,
+    ) -> None:
+        if is_removed and (name is None or at is not None):
+            raise Invalid("what is to be removed is not said", url=url, remedy="write URL NAME --delete")
+        if name is None and at is not None:
+            raise Invalid("a version without a name", url=url, remedy="write URL NAME --at VERSION")
+        if name is None:
+            names = read(url, storage_options=storage_option)
+            if as_json:
+                print_json(kind, url=url, names=names)
+            else:
+                echo_rows(names.items(), lambda some, head: [list(pair) for pair in some], f"no {kind}s")
+            return
+        snapshot = None
+        if is_removed:
+            delete(url, name, storage_options=storage_option)
+        else:
+            snapshot = create(url, name, at, storage_options=storage_option)
+        if as_json:
+            print_json(kind, url=url, name=name, snapshot=snapshot)
+        else:
+            done = "was removed" if snapshot is None else f"is the snapshot {snapshot}"
+            print_remark(f"{kind} {name} {done}")
+
+    return command
 
 
-_name = click.argument("name", required=False)
-_delete = click.option("--delete", is_flag=True, help="Remove NAME.")
-
-
-def _check_name(url: str, name: str | None, at: str | None, delete: bool) -> None:
-    if delete and (name is None or at is not None):
-        raise Invalid("what is to be removed is not said", url=url, remedy="write URL NAME --delete")
-    if name is None and at is not None:
-        raise Invalid("a version without a name", url=url, remedy="write URL NAME --at VERSION")
-
-
-@click.command("tag", epilog="Example: hyperslab tag icechunk+file:///data/air v1")
-@url_argument
-@_name
-@at_option("the repository")
-@_delete
-@storage_option()
-@json_option
-def tag_command(
-    url: str,
-    name: str | None,
-    at: str | None,
-    delete: bool,
-    storage_option: dict[str, object] | None,
-    as_json: bool,
-) -> None:
+tag_command = _command_of_names(
+    "tag",
     """List the tags of the repository at URL, or give the newest snapshot (--at: another) the tag NAME, which stays.
 
     A name that was removed is not given again.
-    """
-    _check_name(url, name, at, delete)
-    if name is None:
-        _show_names("tag", url, versions.tags(url, storage_options=storage_option), as_json)
-    elif delete:
-        versions.delete_tag(url, name, storage_options=storage_option)
-        _show_change("tag", url, name, None, as_json)
-    else:
-        _show_change("tag", url, name, versions.create_tag(url, name, at, storage_options=storage_option), as_json)
+    """,
+    "hyperslab tag icechunk+file:///data/air v1",
+    versions.tags,
+    versions.create_tag,
+    versions.delete_tag,
+)
 
-
-@click.command("branch", epilog="Example: hyperslab branch icechunk+file:///data/air trial --at v1")
-@url_argument
-@_name
-@at_option("the repository")
-@_delete
-@storage_option()
-@json_option
-def branch_command(
-    url: str,
-    name: str | None,
-    at: str | None,
-    delete: bool,
-    storage_option: dict[str, object] | None,
-    as_json: bool,
-) -> None:
+branch_command = _command_of_names(
+    "branch",
     """List the branches of the repository at URL, or begin the branch NAME with the newest snapshot (--at: another).
 
     A branch moves with what is written to it: by the URL with ?at=NAME, or hyperslab commit --branch NAME.
-    """
-    _check_name(url, name, at, delete)
-    if name is None:
-        _show_names("branch", url, versions.branches(url, storage_options=storage_option), as_json)
-    elif delete:
-        versions.delete_branch(url, name, storage_options=storage_option)
-        _show_change("branch", url, name, None, as_json)
-    else:
-        snapshot = versions.create_branch(url, name, at, storage_options=storage_option)
-        _show_change("branch", url, name, snapshot, as_json)
+    """,
+    "hyperslab branch icechunk+file:///data/air trial --at v1",
+    versions.branches,
+    versions.create_branch,
+    versions.delete_branch,
+)
+
+
+# -- what is committed, restored and removed ---------------------------------------------------------------------------
 
 
 def _has_dataset(where: Location) -> bool:

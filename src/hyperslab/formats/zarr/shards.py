@@ -416,13 +416,10 @@ class ShardedChunks(StoredChunks):
         """Return where the inner chunks lie in their shards; None where these lie in no files."""
         if self.grid.outer is None or not self._keys.store.traits.has_places:
             return None
-        found = []
-        for coords, place in self._keys.stored_places(self.grid.outer):
-            if place is None:  # a shard that stands in references
-                return None
-            found.append((coords, place))
-        shards = ((coords, *self._index_in(self._keys.chunk_key(coords), place)) for coords, place in found)
-        return locate_inner_chunks(self._spec, self.grid, self._inner_codecs, shards)
+        found = list(self._keys.stored_places(self.grid.outer))
+        shards = ((coords, *self._index_in(self._keys.chunk_key(coords), place)) for coords, place in found if place)
+        is_inline = None in dict(found).values()  # a shard that stands in references
+        return None if is_inline else locate_inner_chunks(self._spec, self.grid, self._inner_codecs, shards)
 
     def _index_in(self, key: str, place: ValuePlace) -> tuple[ValuePlace, Entries]:
         """Return the place of a shard, and the index that is in this version of it."""
