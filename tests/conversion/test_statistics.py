@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 import hyperslab as hs
-from hyperslab.conversion.periods import Groups, group_times
+from hyperslab.array.periods import Groups, group_times
 from hyperslab.conversion.statistics import Moments, measure, measure_rows
 from hyperslab.errors import Invalid
 from hyperslab.stores.memory import MemoryStore

@@ -26,6 +26,7 @@ COMMANDS = {
     "repair": "mend what a check finds, without losing a sound cell",
     "plan": "which chunks, bytes and requests a selection costs",
     "stats": "least, mean and largest cells, deviations and missing ones, also by level or month",
+    "aggregate": "means, sums and extremes over dimensions, by month or for one month after another",
     "plot": "a picture of a part: a line or an image",
     "serve": "datasets of any format as Zarr over HTTP",
     "history": "the snapshots of a repository",

@@ -13,7 +13,7 @@ copy             cells, box by box; distributed: by the workers of a cluster; ve
 report           what was done
 virtual_dataset  references to chunks where they lie, in place of copies; reference_files: how they are stored
 labelled_part    a selected part with its labels: CSV, JSON, .npy, a dataset of its own
-statistics       numbers about an array in one pass; periods: times put into groups
+statistics       numbers about an array in one pass
 transfer         ``copy`` and ``sync``: bytes as they are, in the same format
 edit             names and attributes changed by one step; edit_plan: what becomes of each node
 append, memory_objects, blaze_shards: appending, ``save``, ``shard`` and ``gather``; frames: data frames of pandas

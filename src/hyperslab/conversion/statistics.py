@@ -21,6 +21,7 @@ import numpy as np
 from hyperslab.array import Array, cf, times
 from hyperslab.array.cells import CellAccess
 from hyperslab.array.decoded import Decoded, with_clock
+from hyperslab.array.periods import Groups
 from hyperslab.bridges.cluster import client_of, each_task
 from hyperslab.chunks import sparse_io
 from hyperslab.chunks.boxes import Box, source_edges
@@ -28,7 +29,6 @@ from hyperslab.chunks.memory import largest_chunk
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
-from hyperslab.conversion.periods import Groups
 from hyperslab.errors import Invalid
 from hyperslab.integrity.cells import parts
 from hyperslab.model.cells import Values

@@ -9,6 +9,7 @@ import click
 import numpy as np
 
 from hyperslab.array import Array
+from hyperslab.array.periods import BY, EVERY, Groups, group_times, is_time
 from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
     TypedSelection,
@@ -27,7 +28,6 @@ from hyperslab.cli.arguments import (
 )
 from hyperslab.cli.output import format_columns, json_option, print_json, print_remark
 from hyperslab.conversion.labelled_part import read_axis
-from hyperslab.conversion.periods import BY, EVERY, Groups, group_times, is_time
 from hyperslab.conversion.statistics import Statistics, measure, why_not_measured
 from hyperslab.errors import Invalid
 from hyperslab.group import Group

@@ -1,0 +1,366 @@
+"""Means, sums and extremes of a dataset, over dimensions or for periods of time: the arithmetic is xarray's and flox's,
+lazily by dask; attributes, cell methods and the bounds of time are kept right by the CF conventions (1.11, 7.3, 7.4).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from hyperslab.array.axis_roles import role_of
+from hyperslab.array.periods import Groups, group_times, is_time
+from hyperslab.bridges.extras import library
+from hyperslab.errors import Invalid
+from hyperslab.model.guessing import meant
+
+METHODS = {
+    "mean": "mean",
+    "sum": "sum",
+    "min": "minimum",
+    "max": "maximum",
+    "std": "standard_deviation",
+    "count": "",
+}
+"""What is computed, and the word that cell methods have for it (CF 1.11, appendix E), which has none for a count."""
+_WEIGHTED = ("mean", "sum", "std")
+_PACKED = ("scale_factor", "add_offset", "_Unsigned")
+_LIMITS = ("valid_min", "valid_max", "valid_range", "actual_range")
+_GROUP = "hyperslab_period"
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """What is computed (``how``), over which dimensions, for which periods: those of the calendar (``by``), all years
+    together, or one after another (``every``). ``weighted``: by the area of cells."""
+
+    how: str
+    over: tuple[str, ...] = ()
+    by: str | None = None
+    every: str | None = None
+    weighted: bool = False
+
+    @property
+    def is_grouped(self) -> bool:
+        """Return True if times are put into periods."""
+        return self.by is not None or self.every is not None
+
+    def check(self, dataset: xr.Dataset) -> Aggregation:
+        """Return the same with the dimension of time; Invalid for what makes no sense of this dataset."""
+        if self.how not in METHODS:
+            raise Invalid(f"how={self.how!r}", remedy=meant(self.how, METHODS))
+        if self.weighted and self.how not in _WEIGHTED:
+            raise Invalid(f"weights mean nothing for {self.how}", remedy="leave --weighted out")
+        if self.weighted and self.how == "std" and self.is_grouped:
+            remedy = "aggregate by area first, or leave --weighted out"
+            raise Invalid("the weighted deviation of periods", remedy=remedy)
+        for dim in self.over:
+            if dim not in dataset.dims:
+                raise Invalid(f"no dimension {dim!r}", remedy=meant(dim, map(str, dataset.dims)))
+        over = self.over
+        if self.is_grouped and not any(_has_times(dataset, dim) for dim in over):
+            times = [str(dim) for dim in dataset.dims if _has_times(dataset, dim)]
+            if len(times) != 1:
+                found = f"there are {', '.join(times)}" if times else "no dimension has a coordinate of times"
+                raise Invalid("periods need one dimension of time", remedy=f"name it by --over; {found}")
+            over = (*over, times[0])
+        if not over:
+            raise Invalid("nothing to aggregate over", remedy=f"give --over, of {', '.join(map(str, dataset.dims))}")
+        return Aggregation(self.how, over, self.by, self.every, self.weighted)
+
+
+def aggregate(dataset: xr.Dataset, wanted: Aggregation) -> tuple[xr.Dataset, list[str]]:
+    """Return the aggregated dataset, lazily, and the variables that have no such number and are left out.
+
+    Missing cells weigh nothing; where all are missing, the result is. Means and deviations of short floats are summed
+    as double and stored as they were.
+    """
+    wanted = wanted.check(dataset)
+    time = next((dim for dim in wanted.over if _has_times(dataset, dim)), None)
+    groups = group_times(dataset[time].values, 0, wanted.by, wanted.every) if time and wanted.is_grouped else None
+    if groups is not None:
+        library("flox")  # without it xarray computes one group after another, and reads chunks many times
+        groups = _in_order_of_time(groups)
+    auxiliary = _auxiliary(dataset)
+    variables: dict[Hashable, xr.Variable] = {}
+    left_out = []
+    for name, array in dataset.data_vars.items():
+        if not set(wanted.over) & set(array.dims):
+            variables[name] = _without_coordinates(array.variable) if not array.ndim else array.variable
+        elif str(name) in auxiliary:
+            continue
+        elif array.dtype.kind not in "biuf":
+            left_out.append(str(name))
+        else:
+            variables[name] = _reduced(dataset, array, wanted, time, groups)
+    coords = {name: coord.variable for name, coord in dataset.coords.items() if not set(wanted.over) & set(coord.dims)}
+    if time is not None:
+        stamps, bounds = _time_bounds(dataset, time, wanted, groups)
+        coords[time] = stamps
+        variables[stamps.attrs.get("climatology", stamps.attrs.get("bounds"))] = bounds
+    result = xr.Dataset(variables, {name: _cleared(each) for name, each in coords.items()}, dataset.attrs)
+    for name, each in result.variables.items():
+        if name != time:
+            _drop_links(each.attrs, result, dataset)
+    unlimited = set(dataset.encoding.get("unlimited_dims", ())) & set(result.dims)
+    result.encoding = {"unlimited_dims": unlimited} if unlimited else {}
+    return result, left_out
+
+
+def _has_times(dataset: xr.Dataset, dim: Hashable) -> bool:
+    return dim in dataset.coords and dataset[dim].dims == (dim,) and is_time(dataset[dim].values)
+
+
+def _auxiliary(dataset: xr.Dataset) -> set[str]:
+    """Return the names of bounds and cell measures, of which no mean is taken."""
+    found: set[str] = set()
+    for variable in dataset.variables.values():
+        for name in ("bounds", "climatology"):
+            found.add(str(variable.attrs.get(name, variable.encoding.get(name, ""))))
+        found.update(_measures(variable).values())
+    return found
+
+
+def _measures(variable: Any) -> dict[str, str]:
+    """Return the names of cell measures by what they measure."""
+    text = str(variable.attrs.get("cell_measures", variable.encoding.get("cell_measures", "")))
+    return dict(re.findall(r"(\w+)\s*:\s*(\S+)", text))
+
+
+# -- one variable ------------------------------------------------------------------------------------------------------
+
+
+def _reduced(
+    dataset: xr.Dataset, array: xr.DataArray, wanted: Aggregation, time: str | None, groups: Groups | None
+) -> xr.Variable:
+    """Return an aggregated variable with its attributes."""
+    dims = [dim for dim in wanted.over if dim in array.dims]
+    plain = xr.DataArray(array.variable)  # without coordinates, which xarray would compare and carry along
+    weights = _weights(dataset, array, [dim for dim in dims if dim != time]) if wanted.weighted else None
+    if groups is None or time not in dims:
+        found = _over(plain, wanted.how, dims, weights)
+    else:
+        found = _of_periods(plain, wanted.how, dims, time, groups, weights)
+    keeps_type = wanted.how in ("min", "max") or (array.dtype.kind == "f" and wanted.how != "count")
+    if keeps_type:
+        found = found.astype(array.dtype)
+    result = found.variable
+    result.attrs = _attrs(dataset, array, wanted, dims, time if groups is not None else None, weights is not None)
+    result.encoding = {}
+    return result
+
+
+def _over(plain: xr.DataArray, how: str, dims: list[str], weights: xr.DataArray | None) -> xr.DataArray:
+    """Return a number over dimensions."""
+    cells: Any = plain
+    if weights is not None:
+        parts = cells.astype("f8").weighted(weights)
+        found = getattr(parts, how)(dims, skipna=True)
+        return xr.DataArray(found.where(parts.sum_of_weights(dims).notnull()) if how == "sum" else found)
+    if how == "count":
+        return plain.count(dims)
+    options: dict[str, Any] = {"dtype": "f8"} if plain.dtype.kind == "f" and how not in ("min", "max") else {}
+    if how == "sum":
+        options["min_count"] = 1
+    return xr.DataArray(getattr(cells, how)(dims, skipna=True, **options))
+
+
+def _of_periods(
+    plain: xr.DataArray, how: str, dims: list[str], time: str, groups: Groups, weights: xr.DataArray | None
+) -> xr.DataArray:
+    """Return a number for each period; with weights from the sums of weighted cells and of weights, so that an hour of
+    which much is missing weighs less."""
+    owners = xr.DataArray(groups.owners, dims=(time,), name=_GROUP)
+    space = [dim for dim in dims if dim != time]
+    if weights is not None and space:
+        parts = plain.astype("f8").weighted(weights)
+        sums = parts.sum(space).groupby(owners).sum(time)
+        areas = parts.sum_of_weights(space).groupby(owners).sum(time, min_count=1)
+        return _named(sums.where(areas.notnull()) if how == "sum" else sums / areas, time)
+    # Sums as double, as over dimensions; flox sums short floats as such.
+    cells: Any = plain.astype("f8") if how in ("mean", "sum", "std") and plain.dtype.kind == "f" else plain
+    parts = cells.groupby(owners)
+    if how == "count":
+        return _named(parts.count(dims), time)
+    options = {"min_count": 1} if how == "sum" else {}
+    return _named(getattr(parts, how)(dims, skipna=True, **options), time)
+
+
+def _named(found: xr.DataArray, time: str) -> xr.DataArray:
+    """Return periods as the dimension of time, in its place at the front."""
+    return found.drop_vars(_GROUP).rename({_GROUP: time}).transpose(time, ...)
+
+
+def _attrs(
+    dataset: xr.Dataset,
+    array: xr.DataArray,
+    wanted: Aggregation,
+    dims: list[str],
+    time: str | None,
+    weighted: bool,
+) -> dict[str, Any]:
+    """Return the attributes of an aggregated variable; ``time``: where it is in periods."""
+    gone = {*_LIMITS} if set(_PACKED) & set(array.encoding) or wanted.how in ("sum", "std", "count") else {_LIMITS[-1]}
+    attrs = {name: value for name, value in array.attrs.items() if name not in gone}
+    method = METHODS[wanted.how]
+    if not method:
+        if "standard_name" in attrs:
+            attrs["standard_name"] = f"{attrs['standard_name']} number_of_observations"
+        return {**attrs, "units": "1"}
+    before = str(attrs.get("cell_methods", ""))
+    space = [dim for dim in dims if dim != time]
+    names = [dim if _has_times(dataset, dim) else _cf_name(dataset, dim) for dim in space]
+    if weighted and {"latitude", "longitude"} <= set(names):
+        names = [name for name in names if name not in ("latitude", "longitude")] + ["area"]
+    words = [f"{': '.join(names)}: {method}"] if names else []
+    if time in dims and wanted.by in (None, "year"):
+        words.append(f"{time}: {method}")
+    elif time in dims:
+        within = re.search(rf"(?:^| ){re.escape(str(time))}: (\w+)(?: \([^)]*\))?$", before)
+        first = within[1] if within and within[1] != "point" else method
+        before = before[: within.start()] if within else before
+        span = "days" if wanted.by == "hour" else "years"
+        words.append(f"{time}: {first} within {span} {time}: {method} over {span}")
+    return {**attrs, "cell_methods": " ".join([before.strip(), *words]).strip()}
+
+
+def _cf_name(dataset: xr.Dataset, dim: str) -> str:
+    """Return what cell methods call a dimension that is gone: its standard name, else its own (CF 1.11, 7.3.4)."""
+    if dim not in dataset.coords:
+        return dim
+    attrs = dataset[dim].attrs
+    role = role_of(dim, attrs)
+    return role if role in ("latitude", "longitude") else str(attrs.get("standard_name", dim))
+
+
+# -- weights -----------------------------------------------------------------------------------------------------------
+
+
+def _weights(dataset: xr.Dataset, array: xr.DataArray, dims: list[str]) -> xr.DataArray:
+    """Return the area of cells along the dimensions that vanish: a cell measure, else from the latitudes, by their
+    bounds where there are any. Invalid where neither tells it."""
+    area = _measures(array).get("area")
+    if area in dataset.variables and set(dims) & set(dataset[area].dims) <= set(array.dims):
+        return xr.DataArray(dataset[area].variable).fillna(0).astype("f8")
+    found: xr.DataArray | None = None
+    known = set()
+    for dim in dims:
+        coord = dataset[dim] if dim in dataset.coords else None
+        role = None if coord is None else role_of(dim, coord.attrs)
+        if coord is not None and (role == "latitude" or coord.attrs.get("standard_name") == "grid_latitude"):
+            known.add("latitude")
+            factor = _latitude_weights(dataset, coord)
+        elif coord is not None and (role == "longitude" or coord.attrs.get("standard_name") == "grid_longitude"):
+            known.add("longitude")
+            factor = _widths(dataset, coord)
+        else:
+            continue
+        found = factor if found is None else found * factor
+    if found is None or (len(dims) > 1 and "latitude" not in known):
+        remedy = "add a variable with the area of cells and name it in the attribute cell_measures ('area: NAME')"
+        if not dims:
+            remedy = "add the dimensions of latitude and longitude to --over, or leave --weighted out"
+        raise Invalid(f"nothing tells the area of the cells of {array.name!r}", remedy=remedy)
+    return found
+
+
+def _bounds_of(dataset: xr.Dataset, coord: xr.DataArray) -> Any:
+    """Return the bounds of a coordinate of shape (n, 2); None where it has none."""
+    name = coord.attrs.get("bounds", coord.encoding.get("bounds"))
+    if name not in dataset.variables or dataset[name].shape != (coord.size, 2):
+        return None
+    return np.asarray(dataset[name].values)
+
+
+def _latitude_weights(dataset: xr.Dataset, coord: xr.DataArray) -> xr.DataArray:
+    """Return the share of a sphere between the bounds of each latitude, else the cosine of its middle."""
+    scale = 1.0 if str(coord.attrs.get("units", "")).startswith("rad") else np.pi / 180
+    bounds = _bounds_of(dataset, coord)
+    if bounds is None:
+        return xr.DataArray(np.cos(np.asarray(coord.values, "f8") * scale).clip(0), dims=coord.dims)
+    return xr.DataArray(np.abs(np.diff(np.sin(bounds.astype("f8") * scale), axis=1))[:, 0], dims=coord.dims)
+
+
+def _widths(dataset: xr.Dataset, coord: xr.DataArray) -> xr.DataArray:
+    """Return the width of each longitude by its bounds, else 1."""
+    bounds = _bounds_of(dataset, coord)
+    widths = np.ones(coord.size) if bounds is None else np.abs(np.diff(bounds.astype("f8"), axis=1))[:, 0]
+    return xr.DataArray(widths, dims=coord.dims)
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+def _in_order_of_time(groups: Groups) -> Groups:
+    """Return the groups in the order in which they first come, so that a coordinate of their times ascends."""
+    order = np.argsort(groups.firsts, kind="stable")
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    return Groups(groups.axis, groups.head, [groups.labels[place] for place in order], places[groups.owners])
+
+
+def _time_bounds(
+    dataset: xr.Dataset, time: str, wanted: Aggregation, groups: Groups | None
+) -> tuple[xr.Variable, xr.Variable]:
+    """Return the coordinate of time and its bounds: from the least to the largest time of each period, or bound where
+    times have bounds. A period of the calendar stands in the middle of the first one (CF 1.11, 7.4)."""
+    coord = dataset[time]
+    bounds = _bounds_of(dataset, coord)
+    lower, upper = (coord.values, coord.values) if bounds is None else (bounds.min(1), bounds.max(1))
+    owners = np.zeros(coord.size, np.int64) if groups is None else groups.owners
+    order = np.argsort(owners, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(owners[order])) + 1)
+    ends = np.array([[lower[part].min(), upper[part].max()] for part in parts])
+    middles = ends
+    is_climate = groups is not None and wanted.by not in (None, "year")
+    if groups is not None and is_climate:
+        runs = zip(groups.firsts, groups.first_stops, strict=True)
+        middles = np.array([[lower[a:b].min(), upper[a:b].max()] for a, b in runs])
+    stamps = middles[:, 0] + (middles[:, 1] - middles[:, 0]) / 2
+    attrs = {name: value for name, value in coord.attrs.items() if name not in ("bounds", "climatology")}
+    encoding = {name: value for name, value in coord.encoding.items() if name in ("units", "calendar")}
+    encoding["dtype"] = np.dtype("f8")  # a middle may be a fraction
+    name = f"{time}_climatology" if is_climate else str(coord.attrs.get("bounds", f"{time}_bnds"))
+    attrs["climatology" if is_climate else "bounds"] = name
+    dims: tuple[str, ...] = (time,)
+    if groups is None:
+        dims, stamps, ends = (), stamps[0], ends[0]
+    old = dataset[name].dims[-1] if name in dataset.variables and bounds is not None else "bnds"
+    return xr.Variable(dims, stamps, attrs, encoding), xr.Variable(
+        (*dims, old), ends, {}, {**encoding, "coordinates": None}
+    )
+
+
+# -- attributes that name other variables ------------------------------------------------------------------------------
+
+
+def _cleared(variable: xr.Variable) -> xr.Variable:
+    """Return a coordinate without what says how it was stored, but for times."""
+    kept = {name: each for name, each in variable.encoding.items() if name in ("units", "calendar", "dtype")}
+    is_date = "units" in kept
+    return xr.Variable(variable.dims, variable._data, variable.attrs, kept if is_date else {})
+
+
+def _without_coordinates(variable: xr.Variable) -> xr.Variable:
+    """Return a variable that names no coordinates, as a grid mapping, which has no cells."""
+    found = variable.copy(deep=False)
+    found.encoding = {**variable.encoding, "coordinates": None}
+    return found
+
+
+def _drop_links(attrs: dict[Any, Any], result: xr.Dataset, source: Mapping[Any, Any]) -> None:
+    """Take out of the attributes the names of variables that the source has and the result has not."""
+    for name in ("bounds", "climatology", "grid_mapping", "cell_measures", "ancillary_variables", "coordinates"):
+        words = str(attrs.get(name, "")).split()
+        if any(word in source and word not in result.variables for word in words):
+            if name in ("ancillary_variables", "coordinates"):
+                words = [word for word in words if word in result.variables]
+            else:
+                words = []
+            attrs.pop(name)
+            if words:
+                attrs[name] = " ".join(words)

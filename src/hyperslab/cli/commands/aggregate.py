@@ -1,0 +1,206 @@
+"""``hyperslab aggregate``: means, sums and extremes over dimensions or for periods of time, as a new dataset."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from math import prod
+from typing import Any
+
+import click
+
+from hyperslab.array.periods import BY, EVERY
+from hyperslab.bridges.cluster import client_of
+from hyperslab.bridges.extras import library
+from hyperslab.cli.arguments import (
+    TypedSelection,
+    allow_option,
+    at_option,
+    check_selection,
+    choice_options,
+    open_dataset,
+    parse_selections,
+    selection_key,
+    selection_option,
+    storage_option,
+)
+from hyperslab.cli.output import format_columns, is_quiet, json_option, print_json, print_remark
+from hyperslab.conversion import save
+from hyperslab.errors import AlreadyExists, Invalid
+from hyperslab.formats import format_for_new
+from hyperslab.formats.opening import is_occupied
+from hyperslab.group import Group
+from hyperslab.group.choice import Choice, choose_of
+from hyperslab.group.walk import arrays_of
+from hyperslab.model.amounts import counted, parse_size, size_text
+from hyperslab.model.paths import split
+from hyperslab.stores.location import Location
+
+_HOW = ("mean", "sum", "min", "max", "std", "count")
+# Of the memory that is given, a thread works on this part at a time: beside a block of cells there are its copy as
+# double, where it is missing, and the sums that wait for one another.
+_SHARE = 8
+
+
+@click.command(
+    "aggregate",
+    epilog="Example: hyperslab aggregate air.nc months.nc --how mean --every month; --over lat,lon --weighted",
+)
+@click.argument("src")
+@click.argument("dst")
+@click.option("--how", type=click.Choice(_HOW), required=True, help="What is computed.")
+@click.option("--over", multiple=True, metavar="DIM,…", help="The dimensions that vanish, or give periods.")
+@click.option("--by", type=click.Choice(BY), help="One for each month (…) of the calendar, all years together.")
+@click.option("--every", type=click.Choice(EVERY), help="One for one month (…) after another.")
+@click.option("--weighted", is_flag=True, help="Weigh cells by their area.")
+@click.option("--path", default="", metavar="PATH", help="The group whose arrays are aggregated, else the root.")
+@choice_options()
+@selection_option
+@click.option("--format", help="The target's format, where its name does not say it.")
+@click.option("--overwrite", is_flag=True, help="Replace the target, once the new one is complete.")
+@click.option("--dry-run", is_flag=True, help="Say what would be read and written, and write nothing.")
+@click.option("--memory", default="256MiB", show_default=True, metavar="SIZE", help="Memory for cells in flight.")
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Threads; else one per core.")
+@click.option("--scheduler", metavar="ADDRESS", help="Have the workers of this dask.distributed cluster compute.")
+@at_option("SRC")
+@storage_option("--src-option", "SRC")
+@storage_option("--dst-option", "DST")
+@allow_option("SRC")
+@json_option
+def aggregate_command(
+    src: str,
+    dst: str,
+    how: str,
+    over: tuple[str, ...],
+    by: str | None,
+    every: str | None,
+    weighted: bool,
+    path: str,
+    choice: Choice,
+    selections: tuple[str, ...],
+    format: str | None,
+    overwrite: bool,
+    dry_run: bool,
+    memory: str,
+    workers: int | None,
+    scheduler: str | None,
+    at: str | None,
+    src_option: dict[str, object] | None,
+    dst_option: dict[str, object] | None,
+    allow_external: tuple[str, ...] | bool,
+    as_json: bool,
+) -> None:
+    """Aggregate the arrays of SRC, and write the result to DST, a new dataset of any format: means, sums, least or
+    largest cells, deviations or counts over dimensions, or for periods of time (--by, --every).
+
+    xarray and flox compute it, block by block by dask. Missing cells weigh nothing.
+    """
+    if by is not None and every is not None:
+        raise Invalid("--by and --every exclude each other", remedy="give one of them")
+    library("dask")
+    from hyperslab.bridges.xarray.aggregation import Aggregation, aggregate
+
+    format = _check_target(dst, dst_option, format, overwrite=overwrite)
+    root = open_dataset(src, src_option, allow=allow_external, at=at)
+    group = root[path] if path.strip("/") and isinstance(root, Group) else root
+    if not isinstance(group, Group):
+        raise Invalid("this is an array", url=root.url, node=path.strip("/"), remedy="name its group, and it by -v")
+    dims = tuple(name.strip() for text in over for name in text.split(",") if name.strip())
+    threads = workers or _cores()
+    with _computing(scheduler, threads, max(parse_size(memory, "--memory") // (_SHARE * threads), 1)):
+        source = _open(group, choice, check_selection(group, parse_selections(selections)))
+        result, left_out = aggregate(source, Aggregation(how, dims, by, every, weighted))
+        facts = _facts(source, result, left_out)
+        if not dry_run:
+            places: dict[str, Any] = {} if dst_option is None else {"storage_options": dst_option}
+            show = None if as_json or is_quiet() else True
+            save(dst, result, format=format, mode="w" if overwrite else "x", progress=show, **places)
+    if as_json:
+        print_json("aggregate", source=src, target=dst, format=format, dry_run=dry_run, **facts)
+        return
+    for name in left_out:
+        print_remark(f"/{name} is left out: it has no {how}")
+    if dry_run:
+        click.echo(_as_text(facts["arrays"]))
+    verb = "would become" if dry_run else "became"
+    cells = f"{size_text(facts['nbytes_read'])} of cells"
+    print_remark(f"{cells} {verb} {size_text(facts['nbytes'])} in {counted(len(facts['arrays']), 'array')} of {dst}")
+
+
+def _check_target(dst: str, options: Mapping[str, object] | None, format: str | None, *, overwrite: bool) -> str:
+    """Return the format of the target, before anything is read; AlreadyExists where something is in the way."""
+    target = Location.of(dst, options)
+    if not overwrite and is_occupied(target):
+        raise AlreadyExists("something is there", url=target.url, remedy="--overwrite replaces it")
+    return format or format_for_new(target.url)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def _computing(scheduler: str | None, threads: int, nbytes: int) -> Iterator[None]:
+    """Have dask compute by so many threads, or the workers of a cluster, in blocks of so many bytes."""
+    dask = library("dask")
+    with ExitStack() as stack:
+        stack.enter_context(dask.config.set({"array.chunk-size": nbytes}))
+        if scheduler is None:
+            stack.enter_context(dask.config.set(scheduler="threads", num_workers=threads))
+        else:
+            stack.enter_context(stack.enter_context(client_of(scheduler)).as_current())
+        yield
+
+
+def _open(group: Group, choice: Choice, selection: TypedSelection) -> Any:
+    """Return the group as a Dataset of lazy blocks, with the variables and cells that are chosen."""
+    from hyperslab.bridges.xarray import open_lazy
+
+    dataset = open_lazy(group, chunks="auto", decode_timedelta=False)
+    if choice:
+        chosen = {split(path)[1] for path, _ in choose_of(group, list(arrays_of(group)), choice)}
+        others = [name for name in dataset.data_vars if name not in chosen and not _belongs(dataset, name)]
+        dataset = dataset.drop_vars(others)
+    for dim in selection.dims:
+        array = next((array for _, array in arrays_of(group) if dim in array.dims), None)
+        if array is None or dim not in dataset.dims:
+            raise Invalid(
+                f"no dimension {dim!r}", url=group.url, remedy=f"there are {', '.join(map(str, dataset.dims))}"
+            )
+        one = TypedSelection(
+            {dim: selection.isel[dim]} if dim in selection.isel else {},
+            {dim: selection.sel[dim]} if dim in selection.sel else {},
+        )
+        dataset = dataset.isel({dim: selection_key(array, one)[array.dims.index(dim)]})
+    return dataset
+
+
+def _belongs(dataset: Any, name: object) -> bool:
+    """Return True for bounds, cell measures and grid mappings, which the chosen variables need."""
+    links = ("bounds", "climatology", "cell_measures", "grid_mapping")
+    texts = [str(each.attrs.get(link, "")) for each in dataset.variables.values() for link in links]
+    return any(name in text.split() for text in texts)
+
+
+def _facts(source: Any, result: Any, left_out: list[str]) -> dict[str, Any]:
+    """Return what is read and what is written, of two Datasets of xarray."""
+    arrays = [
+        {
+            "path": str(name),
+            "dtype": str(each.dtype),
+            "dims": dict(zip(each.dims, each.shape, strict=True)),
+            "nbytes": prod(each.shape) * each.dtype.itemsize,
+        }
+        for name, each in result.variables.items()
+    ]
+    read = sum(source[name].nbytes for name in result.data_vars if name in source.data_vars)
+    return {"nbytes_read": read, "nbytes": result.nbytes, "arrays": arrays, "left_out": left_out}
+
+
+def _as_text(arrays: list[dict[str, Any]]) -> str:
+    rows = [("array", "type", "dimensions", "cells")]
+    for each in arrays:
+        dims = ", ".join(f"{dim}: {size}" for dim, size in each["dims"].items()) or "(one cell)"
+        rows.append((f"/{each['path']}", each["dtype"], dims, size_text(each["nbytes"])))
+    return format_columns(rows)
