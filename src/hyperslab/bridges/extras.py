@@ -15,6 +15,7 @@ from hyperslab.errors import MissingLibrary
 _EXTRAS = {
     "bson": "mongo",
     "dask": "dask",
+    "flox": "dask",
     "hdmf": "hdmf",
     "httptools": "web",
     "pandas": "xarray",

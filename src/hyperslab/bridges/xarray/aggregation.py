@@ -90,7 +90,8 @@ def aggregate(dataset: xr.Dataset, wanted: Aggregation) -> tuple[xr.Dataset, lis
     left_out = []
     for name, array in dataset.data_vars.items():
         if not set(wanted.over) & set(array.dims):
-            variables[name] = _without_coordinates(array.variable) if not array.ndim else array.variable
+            is_plain = not array.ndim or str(name) in auxiliary
+            variables[name] = _without_coordinates(array.variable) if is_plain else array.variable
         elif str(name) in auxiliary:
             continue
         elif array.dtype.kind not in "biuf":
@@ -176,17 +177,18 @@ def _of_periods(
     which much is missing weighs less."""
     owners = xr.DataArray(groups.owners, dims=(time,), name=_GROUP)
     space = [dim for dim in dims if dim != time]
+    parts: Any
     if weights is not None and space:
         parts = plain.astype("f8").weighted(weights)
         sums = parts.sum(space).groupby(owners).sum(time)
         areas = parts.sum_of_weights(space).groupby(owners).sum(time, min_count=1)
         return _named(sums.where(areas.notnull()) if how == "sum" else sums / areas, time)
-    # Sums as double, as over dimensions; flox sums short floats as such.
-    cells: Any = plain.astype("f8") if how in ("mean", "sum", "std") and plain.dtype.kind == "f" else plain
-    parts = cells.groupby(owners)
+    parts = plain.groupby(owners)
     if how == "count":
         return _named(parts.count(dims), time)
-    options = {"min_count": 1} if how == "sum" else {}
+    options: dict[str, Any] = {"dtype": "f8"} if how not in ("min", "max") and plain.dtype.kind == "f" else {}
+    if how == "sum":
+        options["min_count"] = 1
     return _named(getattr(parts, how)(dims, skipna=True, **options), time)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from hyperslab.array import Array
 from hyperslab.array.periods import BY, EVERY
 from hyperslab.bridges.cluster import client_of
 from hyperslab.bridges.extras import library
@@ -41,6 +42,10 @@ _HOW = ("mean", "sum", "min", "max", "std", "count")
 # Of the memory that is given, a thread works on this part at a time: beside a block of cells there are its copy as
 # double, where it is missing, and the sums that wait for one another.
 _SHARE = 8
+# Bytes of a stored chunk from which it is a task of its own: dask takes a millisecond for each.
+_LEAST = 1 << 20
+# Bytes of the blocks that are cut otherwise.
+_USUAL = 4 << 20
 
 
 @click.command(
@@ -108,8 +113,9 @@ def aggregate_command(
         raise Invalid("this is an array", url=root.url, node=path.strip("/"), remedy="name its group, and it by -v")
     dims = tuple(name.strip() for text in over for name in text.split(",") if name.strip())
     threads = workers or _cores()
-    with _computing(scheduler, threads, max(parse_size(memory, "--memory") // (_SHARE * threads), 1)):
-        source = _open(group, choice, check_selection(group, parse_selections(selections)))
+    most = max(parse_size(memory, "--memory") // (_SHARE * threads), 1)
+    with _computing(scheduler, threads):
+        source = _open(group, choice, check_selection(group, parse_selections(selections)), most)
         result, left_out = aggregate(source, Aggregation(how, dims, by, every, weighted))
         facts = _facts(source, result, left_out)
         if not dry_run:
@@ -141,11 +147,10 @@ def _cores() -> int:
 
 
 @contextmanager
-def _computing(scheduler: str | None, threads: int, nbytes: int) -> Iterator[None]:
-    """Have dask compute by so many threads, or the workers of a cluster, in blocks of so many bytes."""
+def _computing(scheduler: str | None, threads: int) -> Iterator[None]:
+    """Have dask compute by so many threads, or the workers of a cluster."""
     dask = library("dask")
     with ExitStack() as stack:
-        stack.enter_context(dask.config.set({"array.chunk-size": nbytes}))
         if scheduler is None:
             stack.enter_context(dask.config.set(scheduler="threads", num_workers=threads))
         else:
@@ -153,11 +158,32 @@ def _computing(scheduler: str | None, threads: int, nbytes: int) -> Iterator[Non
         yield
 
 
-def _open(group: Group, choice: Choice, selection: TypedSelection) -> Any:
+def _blocks(group: Group, most: int) -> dict[str, Any]:
+    """Return how dask cuts the arrays: as the largest is stored, unless its chunks are small, or too large for the
+    memory; then in multiples or parts of them."""
+    arrays = [array for _, array in group.arrays() if array.dtype.kind in "biuf" and None not in array.dims]
+    largest = max(arrays, key=lambda array: prod(array.shape), default=None)
+    if largest is None or not prod(largest.shape):
+        return {}
+    stored, itemsize = largest.shards or largest.chunks, largest.dtype.itemsize
+    if _LEAST <= prod(stored) * itemsize <= most or prod(largest.shape) * itemsize <= _LEAST:
+        return {}
+    previous = [tuple(min(size, left) for left in range(length, 0, -size)) for size, length in _pairs(stored, largest)]
+    limit = min(most, _USUAL)
+    normalize = library("dask.array.core").normalize_chunks
+    cut = normalize("auto", largest.shape, limit=limit, dtype=largest.dtype, previous_chunks=tuple(previous))
+    return dict(zip(map(str, largest.dims), cut, strict=True))
+
+
+def _pairs(stored: tuple[int, ...], array: Array) -> Iterator[tuple[int, int]]:
+    return zip(stored, array.shape, strict=True)
+
+
+def _open(group: Group, choice: Choice, selection: TypedSelection, most: int) -> Any:
     """Return the group as a Dataset of lazy blocks, with the variables and cells that are chosen."""
     from hyperslab.bridges.xarray import open_lazy
 
-    dataset = open_lazy(group, chunks="auto", decode_timedelta=False)
+    dataset = open_lazy(group, chunks=_blocks(group, most), decode_timedelta=False)
     if choice:
         chosen = {split(path)[1] for path, _ in choose_of(group, list(arrays_of(group)), choice)}
         others = [name for name in dataset.data_vars if name not in chosen and not _belongs(dataset, name)]

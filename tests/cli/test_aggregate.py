@@ -1,0 +1,192 @@
+"""``hyperslab aggregate``: numbers as NumPy's, weights, calendars, and attributes and bounds as CF has them."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import hyperslab as hs
+from hyperslab.cli import main
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["-q", "aggregate", *map(str, arguments)])
+
+
+def aggregated(tmp_path, *arguments, name="out.nc"):
+    """Return the aggregated dataset, open."""
+    result = run(tmp_path / "field.nc", tmp_path / name, *arguments)
+    assert result.exit_code == 0, result.output
+    return hs.open(tmp_path / name)
+
+
+@pytest.fixture
+def cells(tmp_path):
+    """Write a field of three years of days without leap days, of which some cells are missing; return it."""
+    cells = np.random.default_rng(3).normal(280, 10, (3 * 365, 3, 4)).astype("f4")
+    cells[5:9, 1] = np.nan
+    cells[:, 2, 3] = np.nan
+    with hs.create(tmp_path / "field.nc") as root:
+        attrs = {"units": "days since 2000-01-01 12:00", "calendar": "noleap", "bounds": "time_bnds"}
+        days = np.arange(len(cells))
+        root.create_array("time", data=days, dims=("time",), attrs=attrs)
+        root.create_array("time_bnds", data=days[:, None] + [-0.5, 0.5], dims=("time", "nv"))
+        root.create_array("lat", data=np.array([-60.0, 0.0, 60.0]), dims=("lat",), attrs={"units": "degrees_north"})
+        root.create_array("lon", data=np.arange(4) * 90.0, dims=("lon",), attrs={"units": "degrees_east"})
+        attrs = {"units": "K", "cell_methods": "time: mean", "actual_range": np.array([0.0, 1.0])}
+        root.create_array("t", data=cells, dims=("time", "lat", "lon"), chunks=(100, 2, 4), attrs=attrs)
+        root.create_array("height", data=np.ones((3, 4)), dims=("lat", "lon"))
+        root.create_array("name", data=np.array(["a", "b", "c"], np.dtypes.StringDType()), dims=("lat",))
+    return cells
+
+
+_MONTHS = np.repeat(np.arange(12), [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+_NUMPY = {"mean": np.nanmean, "min": np.nanmin, "max": np.nanmax, "std": np.nanstd}
+
+
+@pytest.mark.parametrize("how", _NUMPY)
+@pytest.mark.filterwarnings("ignore:.*(empty slice|All-NaN|Degrees of freedom).*")
+def test_numbers_over_time(cells, tmp_path, how):
+    found = aggregated(tmp_path, "--how", how, "--over", "time")
+    assert found["t"].dtype == np.dtype("f4")
+    np.testing.assert_allclose(found["t"][...], _NUMPY[how](cells.astype("f8"), 0), rtol=1e-6)
+    assert found["height"].shape == (3, 4)
+    assert "actual_range" not in found["t"].attrs
+
+
+def test_sums_and_counts_know_missing_cells(cells, tmp_path):
+    sums = aggregated(tmp_path, "--how", "sum", "--over", "time")["t"][...]
+    assert np.isnan(sums[2, 3])
+    np.testing.assert_allclose(sums[0], cells[:, 0].sum(0, dtype="f8"), rtol=1e-6)
+    counts = aggregated(tmp_path, "--how", "count", "--over", "time", name="count.nc")["t"]
+    assert counts[...].tolist() == [[1095] * 4, [1091] * 4, [1095] * 3 + [0]]
+    assert counts.attrs["units"] == "1"
+
+
+@pytest.mark.filterwarnings("ignore:.*empty slice.*")
+def test_each_month_has_its_bounds(cells, tmp_path):
+    found = aggregated(tmp_path, "--how", "mean", "--every", "month")
+    months = np.concatenate([year * 12 + _MONTHS for year in range(3)])
+    expected = [np.nanmean(cells[months == month].astype("f8"), 0) for month in range(36)]
+    np.testing.assert_allclose(found["t"][...], expected, rtol=1e-6)
+    assert found["t"].attrs["cell_methods"] == "time: mean time: mean"
+    bounds = found["time_bnds"].decoded()[...]
+    assert [str(each) for each in bounds[1]] == ["2000-02-01 00:00:00", "2000-03-01 00:00:00"]
+    assert str(found["time"].decoded()[1]) == "2000-02-15 00:00:00"
+    assert found["time"].attrs["calendar"] == "noleap"
+    assert "height" in found
+
+
+@pytest.mark.filterwarnings("ignore:.*empty slice.*")
+def test_a_climatology_says_so(cells, tmp_path):
+    found = aggregated(tmp_path, "--how", "max", "--by", "month")
+    months = np.tile(_MONTHS, 3)
+    np.testing.assert_array_equal(found["t"][:, 0], [cells[months == month, 0].max(0) for month in range(12)])
+    assert found["t"].attrs["cell_methods"] == "time: mean within years time: maximum over years"
+    name = found["time"].attrs["climatology"]
+    assert "bounds" not in found["time"].attrs
+    bounds = found[name].decoded()[...]
+    assert [str(each) for each in bounds[0]] == ["2000-01-01 00:00:00", "2002-02-01 00:00:00"]
+    assert str(found["time"].decoded()[0]) == "2000-01-16 12:00:00"
+
+
+def weighted(cells):
+    """Return the mean of each field, by the cosine of latitudes."""
+    weights = np.broadcast_to(np.cos(np.radians([-60.0, 0.0, 60.0]))[:, None], cells.shape[1:])
+    known = ~np.isnan(cells)
+    return np.where(known, cells, 0).astype("f8") * weights, known * weights
+
+
+def test_cells_weigh_by_their_area(cells, tmp_path):
+    found = aggregated(tmp_path, "--how", "mean", "--over", "lat,lon", "--weighted")
+    sums, weights = weighted(cells)
+    np.testing.assert_allclose(found["t"][...], sums.sum((1, 2)) / weights.sum((1, 2)), rtol=1e-6)
+    assert found["t"].attrs["cell_methods"] == "time: mean area: mean"
+
+
+def test_weighted_months_are_of_all_cells_together(cells, tmp_path):
+    found = aggregated(tmp_path, "--how", "mean", "--over", "lat,lon", "--every", "month", "--weighted")
+    sums, weights = weighted(cells)
+    first = sums[:31].sum() / weights[:31].sum()
+    assert found["t"].dims == ("time",)
+    assert found["t"][0] == pytest.approx(first, rel=1e-6)
+
+
+def curved(tmp_path, *, area):
+    with hs.create(tmp_path / "field.nc") as root:
+        attrs = {"coordinates": "lat lon", **({"cell_measures": "area: areacella"} if area else {})}
+        root.create_array("t", data=np.array([[1.0, 2.0], [3.0, np.nan]]), dims=("y", "x"), attrs=attrs)
+        for name, units in (("lat", "degrees_north"), ("lon", "degrees_east")):
+            root.create_array(name, data=np.zeros((2, 2)), dims=("y", "x"), attrs={"units": units})
+        if area:
+            root.create_array("areacella", data=np.array([[1.0, 1.0], [2.0, 9.0]]), dims=("y", "x"))
+
+
+def test_curved_grids_weigh_by_cell_measures(tmp_path):
+    curved(tmp_path, area=True)
+    found = aggregated(tmp_path, "--how", "mean", "--over", "y,x", "--weighted")
+    assert found["t"][()] == pytest.approx(9 / 4)
+    assert "cell_measures" not in found["t"].attrs
+
+
+def test_curved_grids_without_areas_are_refused(tmp_path):
+    curved(tmp_path, area=False)
+    result = run(tmp_path / "field.nc", tmp_path / "out.nc", "--how", "mean", "--over", "y,x", "--weighted")
+    assert result.exit_code == 2
+    assert "cell_measures" in result.stderr
+    assert not (tmp_path / "out.nc").exists()
+
+
+def test_packed_cells_are_decoded(tmp_path):
+    with hs.create(tmp_path / "field.nc") as root:
+        attrs = {"scale_factor": 0.5, "add_offset": 10.0, "_FillValue": np.int16(-9)}
+        root.create_array("t", data=np.array([[2, 4], [-9, 8]], "i2"), dims=("y", "x"), attrs=attrs)
+    found = aggregated(tmp_path, "--how", "mean", "--over", "y")["t"]
+    np.testing.assert_allclose(found[...], [11.0, 13.0])
+    assert "scale_factor" not in found.attrs
+
+
+@pytest.mark.parametrize("name", ["out.zarr", "out.nczarr"])
+def test_other_formats(cells, tmp_path, name):
+    found = aggregated(tmp_path, "--how", "mean", "--every", "year", "-v", "t", name=name)
+    assert found["t"].shape == (3, 3, 4)
+    assert "height" not in found
+
+
+def test_a_part_is_chosen(cells, tmp_path):
+    found = aggregated(tmp_path, "--how", "max", "--over", "time", "-s", "time=0..4", "-s", "lat=-60.0..0.0")
+    np.testing.assert_array_equal(found["t"][...], cells[:4, :2].max(0))
+
+
+def test_a_dry_run_writes_nothing(cells, tmp_path):
+    result = run(tmp_path / "field.nc", tmp_path / "out.nc", "--how", "mean", "--every", "month", "--dry-run", "--json")
+    assert result.exit_code == 0
+    facts = json.loads(result.stdout)
+    array = next(each for each in facts["arrays"] if each["path"] == "t")
+    assert array["dims"] == {"time": 36, "lat": 3, "lon": 4}
+    assert not (tmp_path / "out.nc").exists()
+
+
+def test_what_is_there_is_replaced_when_wanted(cells, tmp_path):
+    aggregated(tmp_path, "--how", "mean", "--over", "time")
+    result = run(tmp_path / "field.nc", tmp_path / "out.nc", "--how", "min", "--over", "time")
+    assert result.exit_code == 4
+    found = aggregated(tmp_path, "--how", "min", "--over", "time", "--overwrite")
+    np.testing.assert_array_equal(found["t"][:2], np.nanmin(cells[:, :2], 0))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--how", "mean"], "--over"),
+        (["--how", "mean", "--over", "lta"], "lat"),
+        (["--how", "max", "--over", "lat,lon", "--weighted"], "weights mean nothing"),
+        (["--how", "mean", "--over", "time", "--weighted"], "latitude"),
+        (["--how", "mean", "--by", "month", "--every", "month"], "exclude each other"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(cells, tmp_path, options, words):
+    result = run(tmp_path / "field.nc", tmp_path / "out.nc", *options)
+    assert result.exit_code == 2
+    assert words in result.stderr
