@@ -26,14 +26,19 @@ def find_index(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> In
         place = child(folder, dim)
         coordinate = spec if place == path else _coordinate(session, place)
         if coordinate is not None and coordinate.shape == (size,) and coordinate.dims == (dim,):
-            cells = CellAccess(coordinate, session.reader.chunks(place), session.settings, None, place, session.url)
-            values = np.asarray(cells.read(select((), coordinate.shape)))
-            calendar = coordinate.attrs.get("calendar")
-            time = cf_time(values, coordinate.units or "", None if calendar is None else str(calendar))
-            return time or Coordinate(values)
+            return read_index(session, place, coordinate)
         if not folder:
             return None
         folder = split(folder)[0]
+
+
+def read_index(session: OpenDataset, place: str, coordinate: ArraySpec) -> Index:
+    """Return the cells of the coordinate at ``place`` as the index of its dimension."""
+    cells = CellAccess(coordinate, session.reader.chunks(place), session.settings, None, place, session.url)
+    values = np.asarray(cells.read(select((), coordinate.shape)))
+    calendar = coordinate.attrs.get("calendar")
+    time = cf_time(values, coordinate.units or "", None if calendar is None else str(calendar))
+    return time or Coordinate(values)
 
 
 def why_unlabelled(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> str:

@@ -17,18 +17,21 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import wraps
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 import click
+import numpy as np
 
 from hyperslab import api
 from hyperslab.array import Array
+from hyperslab.conversion.selection import Select, Selector
 from hyperslab.errors import HyperslabError, Invalid, LabelError, NodeNotFound, SelectionError
 from hyperslab.formats.enclosing import find_above, find_tree_above
 from hyperslab.formats.opening import locate_version
 from hyperslab.group import Group
 from hyperslab.group.choice import Choice
 from hyperslab.group.walk import arrays_of
+from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names
 from hyperslab.model.guessing import meant
 from hyperslab.stores.location import Location
@@ -188,7 +191,12 @@ def _label(text: str) -> object:
 url_argument = click.argument("url")
 path_argument = click.argument("path", default="")
 selection_option = click.option(
-    "-s", "--select", "selections", multiple=True, metavar="DIM=VALUE", help="A label, position or range; repeatable."
+    "-s",
+    "--select",
+    "selections",
+    multiple=True,
+    metavar="DIM=VALUE",
+    help="A label, position or range along a dimension, or X, Y, Z, T or a standard name; repeatable.",
 )
 
 
@@ -298,36 +306,105 @@ def suggest_path_on_error(
         raise
 
 
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """How labels that no cell has are taken: ``nearest`` for their neighbour, none farther than the ``tolerance`` that
+    fits the labels."""
+
+    nearest: bool = False
+    tolerance: tuple[object, ...] = ()
+
+
+def nearness_options(command: Callable[..., object]) -> Callable[..., object]:
+    """Give a command the options of labels that no cell has, as one argument ``nearness``."""
+
+    @wraps(command)
+    def run(*arguments: object, nearest: bool, tolerance: tuple[str, ...], **options: object) -> object:
+        limits = tuple(parse_tolerance(text) for text in tolerance)
+        return command(*arguments, nearness=Nearness(nearest or bool(limits), limits), **options)
+
+    near = click.option(
+        "--nearest", is_flag=True, help="Take the neighbour of a label that no cell has; longitudes go around."
+    )
+    limit = click.option(
+        "--tolerance",
+        multiple=True,
+        metavar="N[UNIT]",
+        help="None farther than this: 0.5 for numbers, 3h (also D, m, s) for times; repeatable, takes the nearest.",
+    )
+    return near(limit(run))
+
+
+def parse_tolerance(text: str) -> object:
+    """Return ``0.5`` as a float, ``3h`` as a timedelta of NumPy. Invalid for anything else."""
+    found = _TOLERANCE.fullmatch(text.strip())
+    if found is None:
+        raise Invalid(f"--tolerance {text!r}", remedy="write a number (0.5), or one of D, h, m, s after it (3h)")
+    if not found[2]:
+        return float(found[1])
+    micros = round(float(found[1]) * _UNIT_MICROSECONDS[found[2]])
+    return np.timedelta64(micros, "us")
+
+
+_TOLERANCE = re.compile(r"(\d+(?:\.\d*)?|\.\d+) ?(D|d|h|min|m|s)?")
+_UNIT_MICROSECONDS = {"D": 864 * 10**8, "d": 864 * 10**8, "h": 36 * 10**8, "min": 6 * 10**7, "m": 6 * 10**7, "s": 10**6}
+
+
 def selection_key(array: Array, selection: TypedSelection, nearest: bool = False) -> tuple[object, ...]:
     """Return the positional key that the selection means for this array, one entry per dimension.
 
     A dimension without a name has positions alone.
     """
+    return select_cells(array, selection, Nearness(nearest)).key
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedCells:
+    """The positional ``key`` of the cells of an array, an entry per dimension; the whole turns by which longitudes are
+    ``shifted`` across the seam, by dimension; and ``notes``: what is to be said of it."""
+
+    key: tuple[Any, ...]
+    shifted: Mapping[str, Values] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def select_cells(array: Array, selection: TypedSelection, nearness: Nearness) -> SelectedCells:
+    """Return the cells that the selection means for an array; a dimension without a name has positions alone."""
     with array._session.add_place_to_errors(array.path):
-        return _selection_key(array, selection, nearest)
+        return _select_cells(array, selection, nearness)
 
 
-def _selection_key(array: Array, selection: TypedSelection, nearest: bool) -> tuple[object, ...]:
+def _select_cells(array: Array, selection: TypedSelection, nearness: Nearness) -> SelectedCells:
     # A dimension whose name another one has too goes by its place as well: `pair=3` means both, `dim_0=3` the first.
     names, places = name_dimensions(array.dims), axis_names(array.dims)
     pairs = list(zip(places, names, strict=True))
     sizes = dict(zip([*names, *places], array.shape * 2, strict=True))
     selection = read_compact_dates(selection, sizes)
-    for dim in selection.dims:
-        if dim not in sizes:
-            raise Invalid(f"no dimension {dim!r}", node=array.path, remedy=meant(dim, places))
-        if dim in selection.sel and dim not in array.dims:
+    for dim in selection.sel:
+        if dim in sizes and dim not in array.dims:
             raise Invalid(f"{dim} has no labels", node=array.path, remedy=f"give positions, such as {dim}=0..10")
-    for dim, item in selection.isel.items():
+    by_place = {dim: item for dim, item in selection.isel.items() if dim in sizes}
+    for dim, item in by_place.items():
         for pair, size in zip(pairs, array.shape, strict=True):
             if dim in pair:
                 _refuse_beyond(dim, item, size)
-    key = _label_key(array, selection.sel, "nearest" if nearest else None) if selection.sel else []
-    key += [slice(None)] * (array.ndim - len(key))
-    return tuple(
-        selection.isel.get(place, selection.isel.get(name, item))
-        for (place, name), item in zip(pairs, key, strict=True)
+    others = {word: item for word, item in selection.isel.items() if word not in sizes}
+    try:
+        selector = Selector([array], Select(others, selection.sel, nearness.nearest, nearness.tolerance))
+    except LabelError as error:
+        raise name_option(error) from error.__cause__
+    key = tuple(
+        by_place.get(place, by_place.get(name, item))
+        for (place, name), item in zip(pairs, selector.key(array), strict=True)
     )
+    return SelectedCells(key, selector.shifts(array), tuple(selector.notes))
+
+
+def name_option(error: LabelError) -> LabelError:
+    """Return the error with a remedy as it is typed here."""
+    if error.remedy:
+        error.remedy = error.remedy.replace('sel(..., method="nearest")', "--nearest")
+    return error
 
 
 def check_selection(root: Group | Array, selection: TypedSelection) -> TypedSelection:
@@ -352,33 +429,6 @@ def _refuse_beyond(dim: str, item: Any, size: int) -> None:
             f"{dim} has {size} positions, {first} is none of them",
             remedy=f"whole numbers are positions; write @{first} for the label {first}",
         )
-
-
-def _label_key(array: Array, labels: dict[str, object], method: Literal["nearest"] | None) -> list[object]:
-    """Return the key of the labels; whole numbers (``@1900``) are years or words where the dimension has no numbers."""
-    try:
-        return list(array.sel_key(labels, method=method))
-    except LabelError as error:
-        if error.remedy:  # as it is typed here
-            error.remedy = error.remedy.replace('sel(..., method="nearest")', "--nearest")
-        words = labels_as_words(labels)
-        if words == labels:
-            raise
-        try:
-            return list(array.sel_key(words, method=method))
-        except LabelError:
-            raise error from None
-
-
-def labels_as_words(labels: Mapping[str, object]) -> dict[str, object]:
-    """Return the labels with whole numbers as words, as years are."""
-    return {dim: _as_words(label) for dim, label in labels.items()}
-
-
-def _as_words(label: object) -> object:
-    if isinstance(label, slice):
-        return slice(_as_words(label.start), _as_words(label.stop), label.step)
-    return str(label) if isinstance(label, int) else label
 
 
 ANY = "any"

@@ -34,7 +34,7 @@ from hyperslab.conversion.adapt import TargetNode
 from hyperslab.conversion.columns import ColumnChunks, Columns, add_columns
 from hyperslab.conversion.journal import Boxes, ConversionJournal
 from hyperslab.conversion.references import ReferenceMap
-from hyperslab.conversion.selection import ArraySelection
+from hyperslab.conversion.selection import ArraySelection, ShiftedSelection
 from hyperslab.errors import CorruptChunk, FormatError, MissingChunks
 from hyperslab.formats.base import Format
 from hyperslab.model.cells import Values, as_type
@@ -182,7 +182,10 @@ class ArrayCopy:
         shape = tuple(part.stop - part.start for part in box)
         if self.references is not None and self.has_references:
             out = self.references.map_cells(out, self.source_spec.dtype)
-        return as_type(out.reshape(shape), self.target_spec.numpy_dtype)
+        out = out.reshape(shape)
+        if isinstance(self.picked, ShiftedSelection):
+            out = self.picked.shift(out, box)
+        return as_type(out, self.target_spec.numpy_dtype)
 
     def read_target(self, box: Box, settings: Settings) -> Values:
         """Return the cells of a box as they are in the target."""
@@ -210,6 +213,8 @@ class ArrayCopy:
         if container is None or container != target.blosc_container or source.grid.axes != target.grid.axes:
             return False
         if self.has_references or not self.picked.is_all(self.source_spec.shape):
+            return False
+        if isinstance(self.picked, ShiftedSelection):
             return False
         source_config, target_config = config_of(self.source_spec.codecs), config_of(self.target_spec.codecs)
         if source_config is None or target_config is None or not same_settings(source_config, target_config):

@@ -9,9 +9,10 @@ import io
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -34,17 +35,21 @@ from hyperslab.stores.memory import MemoryStore
 @dataclass(frozen=True, eq=False)
 class LabelledAxis:
     """Labels along dimension ``name``, as :func:`.axis_names` has it: the coordinate ``array`` that they come from, the
-    ``key`` of those that were chosen, and its stored ``cells`` there. ``head``: what stands above them in a table."""
+    ``key`` of those that were chosen, and its stored ``cells`` there. ``head``: what stands above them in a table;
+    ``shifted``: whole turns that were added to longitudes."""
 
     name: str
     array: Array
     key: object
     cells: Values
     head: str
+    shifted: Values | None = None
 
     @cached_property
     def labels(self) -> Values:
         """What people read: times as dates, and the stored cells where they cannot be decoded."""
+        if self.shifted is not None:
+            return self.cells
         try:
             return np.asarray(self.array.decoded().isel({self.array.name: self.key}))
         except HyperslabError:
@@ -68,13 +73,14 @@ class LabelledPart:
     attrs: Mapping[str, Any]
     root: Group | Array
     key: tuple[Any, ...]
+    shifted: Mapping[str, Values]
 
     @cached_property
     def coordinates(self) -> dict[str, LabelledAxis]:
         """The coordinates of all dimensions that have one; read when they are first asked for, since not every file
         has labels."""
         axes = [read_axis(self.array, axis, item) for axis, item in enumerate(self.key)]
-        return {found.name: found for found in axes if found is not None}
+        return {found.name: _shift_axis(found, self.shifted.get(found.name)) for found in axes if found is not None}
 
     @cached_property
     def auxiliary(self) -> dict[str, Values]:
@@ -128,8 +134,16 @@ class LabelledPart:
         }
 
 
-def read_part(root: Group | Array, array: Array, key: tuple[Any, ...], *, decoded: bool) -> LabelledPart:
-    """Read a part: ``key`` holds an int, slice or integer array per dimension."""
+def read_part(
+    root: Group | Array,
+    array: Array,
+    key: tuple[Any, ...],
+    *,
+    decoded: bool,
+    shifted: Mapping[str, Values] = MappingProxyType({}),
+) -> LabelledPart:
+    """Read a part: ``key`` holds an int, slice or integer array per dimension; ``shifted``: whole turns that are added
+    to the longitudes of a dimension."""
     attrs = with_missing(array._session, array.spec)
     names = axis_names(array.dims)
     if decoded:
@@ -149,7 +163,18 @@ def read_part(root: Group | Array, array: Array, key: tuple[Any, ...], *, decode
         if not isinstance(item, int | np.integer):
             kept.append(name)
             positions.append(_positions_of(item, array.shape[axis]))
-    return LabelledPart(array, values, tuple(kept), tuple(positions), stored, attrs, root, key[: len(names)])
+    if array.dims == (array.name,) and str(array.name) in shifted:
+        values, stored = values + shifted[array.name], stored + shifted[array.name]
+    places = tuple(positions)
+    return LabelledPart(array, values, tuple(kept), places, stored, attrs, root, key[: len(names)], shifted)
+
+
+def _shift_axis(axis: LabelledAxis, shifts: Values | None) -> LabelledAxis:
+    """Return the axis with whole turns added to its labels."""
+    if shifts is None:
+        return axis
+    cells = axis.cells + shifts.astype("i8" if axis.cells.dtype.kind in "iu" else axis.cells.dtype)
+    return replace(axis, cells=cells, shifted=shifts)
 
 
 def _positions_of(item: Any, size: int) -> Sequence[int]:

@@ -3,28 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from datetime import timedelta
+from os.path import commonpath
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
 from hyperslab.array import Array
-from hyperslab.array.session import OpenDataset
+from hyperslab.array.axis_roles import RADIANS, role_of
+from hyperslab.array.indexes import read_index
 from hyperslab.chunks.boxes import Box
-from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, Index, Labels, ScaleIndex, TimeScale, scale_value
-from hyperslab.model.guessing import meant
-from hyperslab.model.spec import ArraySpec
+from hyperslab.errors import HyperslabError, Invalid, LabelError
+from hyperslab.group.cf_variables import NamedAxis, companions_of, find_axis, names_in_attribute, words_of_axes
+from hyperslab.group.coordinates import find_coordinate
+from hyperslab.model.cells import Values
+from hyperslab.model.dims import (
+    CFTime,
+    Coordinate,
+    FloatLabels,
+    Index,
+    Labels,
+    ScaleIndex,
+    TimeScale,
+    axis_names,
+    scale_value,
+)
+from hyperslab.model.guessing import meant, nearest
+from hyperslab.model.paths import split
+from hyperslab.selection.circle import Circle
+from hyperslab.selection.labels import resolve_sel
 from hyperslab.selection.positional import outer
 from hyperslab.selection.region import Axis, PositionList, Range, Region
 
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """A selection by dimension name: ``isel`` by position, ``sel`` by label (slices of labels include their stop)."""
+    """A selection by dimension, or by a word of CF that means one: ``isel`` by position, ``sel`` by label (slices of
+    labels include their stop).
+
+    ``nearest``: a label that no cell has means its neighbour, none farther than the ``tolerance`` that fits the labels:
+    a number, or a timedelta for times.
+    """
 
     isel: Mapping[str, object]
     sel: Mapping[str, object]
+    nearest: bool = False
+    tolerance: tuple[object, ...] = ()
 
     @classmethod
     def of(cls, select: Mapping[str, Any] | Select | None) -> Select:
@@ -76,22 +102,261 @@ class ArraySelection:
         return Region(tuple(axes))
 
 
-def pick(session: OpenDataset, path: str, spec: ArraySpec, select: Select) -> ArraySelection:
-    """Return what the selection means for the array at ``path``; dimensions that it does not name are whole."""
-    key: list[Any] = [slice(None)] * len(spec.shape)
-    isel = {dim: value for dim, value in select.isel.items() if dim in spec.dims}
-    sel = {dim: value for dim, value in select.sel.items() if dim in spec.dims}
-    if isel or sel:
+@dataclass(frozen=True, slots=True, eq=False)
+class ShiftedSelection(ArraySelection):
+    """The same of an array of longitudes, to whose cells along the first axis that is kept something is ``added``."""
+
+    added: Values
+
+    def shift(self, cells: Values, box: Box) -> Values:
+        """Return cells of a box of the result with what is added to them."""
+        added = self.added[box[0]]
+        return np.asarray(cells + added.reshape((-1,) + (1,) * (cells.ndim - 1)), cells.dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DimensionCells:
+    """The cells that are selected along a dimension: an int, slice or array of positions; and the whole turns by which
+    its labels are ``shifted`` across the seam (f8, by cell)."""
+
+    item: Any
+    shifted: Values | None = None
+
+
+class Selector:
+    """A selection over arrays of one dataset: each word is looked up as a dimension of an array, then by CF.
+
+    What one array tells of a dimension holds for others along it that cannot tell it: of ``station_name=KTOP`` all that
+    runs along the stations. Invalid for a word that no array knows. ``notes``: what is to be said of it.
+    """
+
+    def __init__(self, arrays: Iterable[Array], select: Select) -> None:
+        self._select = select
+        self._arrays = list(arrays)
+        self.notes: list[str] = []
+        self._shared: dict[tuple[str, int], list[tuple[str, DimensionCells]]] = {}
+        self._own: dict[str, dict[str, DimensionCells]] = {}
+        self._shifts: dict[str, Values] = {}
+        unmet = set(select.dims)
+        for array in self._arrays:
+            with array._session.add_place_to_errors(array.path):
+                unmet -= self._look_up(array)
+        if unmet:
+            raise self._unknown(min(unmet))
+
+    def key(self, array: Array) -> tuple[Any, ...]:
+        """Return the positional key of an array, one entry per dimension, each to be taken for itself."""
+        sizes = zip(array.dims, array.shape, strict=True)
+        found = [None if dim is None else self._cells_along(array, dim, size) for dim, size in sizes]
+        return tuple(slice(None) if cells is None else cells.item for cells in found)
+
+    def shifts(self, array: Array) -> dict[str, Values]:
+        """Return by dimension what is added to the labels of an array."""
+        found = {
+            dim: self._cells_along(array, dim, size) for dim, size in zip(array.dims, array.shape, strict=True) if dim
+        }
+        return {dim: cells.shifted for dim, cells in found.items() if cells is not None and cells.shifted is not None}
+
+    def pick(self, array: Array) -> ArraySelection:
+        """Return the selected cells of an array."""
+        with array._session.add_place_to_errors(array.path):
+            key = self.key(array)
+            selection = outer(key, array.shape)
+            # one position drops its axis
+            kept = tuple(axis for axis, item in enumerate(key) if isinstance(item, slice) or np.ndim(item))
+            axes = selection.region.axes
+            if array.path in self._shifts and 0 in kept:
+                added = _as_added(array, self._shifts[array.path], key[0])
+                return ShiftedSelection(axes, kept, selection.shape, added)
+            return ArraySelection(axes, kept, selection.shape)
+
+    def _cells_along(self, array: Array, dim: str, size: int) -> DimensionCells | None:
+        own = self._own.get(array.path, {}).get(dim)
+        if own is not None:
+            return own
+        others = self._shared.get((dim, size), [])
+        return max(others, key=lambda other: len(commonpath([f"/{other[0]}", f"/{array.path}"])))[1] if others else None
+
+    def _look_up(self, array: Array) -> set[str]:
+        """Find what each word means for an array; return those that it knows."""
+        known = set()
+        for mapping, by_label in ((self._select.isel, False), (self._select.sel, True)):
+            for word, item in mapping.items():
+                axis = None if word in array.dims else find_axis(array, word)
+                if word not in array.dims and axis is None:
+                    continue
+                known.add(word)
+                dim = word if axis is None else axis.dim
+                found = self._own.setdefault(array.path, {})
+                if dim in found:
+                    raise Invalid(f"{dim!r} is selected twice, as {word} too", remedy="leave one of them out")
+                found[dim] = self._find(array, dim, word, item, axis) if by_label else DimensionCells(item)
+                if axis is not None:
+                    self._share(array, dim, found[dim])
+        return known
+
+    def _share(self, array: Array, dim: str, cells: DimensionCells) -> None:
+        size = array.shape[array.dims.index(dim)]
+        self._shared.setdefault((dim, size), []).append((array.path, cells))
+
+    def _find(self, array: Array, dim: str, word: str, item: Any, axis: NamedAxis | None) -> DimensionCells:
+        """Return the cells of labels along a dimension; of a range across the seam, note it and its shifts."""
+        coordinate = _coordinate_of(array, dim) if axis is None else axis.coordinate
+        is_auxiliary = coordinate is not None and coordinate.dims == (dim,) and split(coordinate.path)[1] != dim
+        index = _index_of(coordinate) if is_auxiliary and coordinate is not None else array._index_of(dim)
+        circle = None if coordinate is None else circle_of(coordinate, index)
+        shifts: Values | None = None
+        if circle is not None:
+            around = _range_around(circle, item)
+            if around is not None:
+                item, shifts = around
+        if shifts is None:
+            lookup = _Lookup(array, dim, index, self._select)
+            with suppress(LabelError):  # else it is named as it is written
+                return DimensionCells(lookup.positions(item if circle is None else _turn(circle, item)))
+            return DimensionCells(lookup.positions(item))
+        shifts = shifts if shifts.any() else None
+        if coordinate is not None and shifts is not None:
+            for path in (coordinate.path, *_bounds_of(coordinate)):
+                self._shifts[path] = shifts
+            labels = (circle.labels[item] + shifts) if circle is not None else shifts
+            note = f"{word} goes across the seam of /{coordinate.path}: {labels[0]:g} to {labels[-1]:g}"
+            self.notes += [note] if note not in self.notes else []
+        return DimensionCells(_as_slice(item), shifts)
+
+    def _unknown(self, word: str) -> Invalid:
+        dims: dict[str, list[str]] = {}
+        for array in self._arrays[:_LISTED]:
+            for name in axis_names(array.dims):
+                dims.setdefault(name, [])
+            with suppress(HyperslabError):
+                dims |= words_of_axes(array)
+        names = sorted(dims)
+        texts = [f"{name} ({', '.join(sorted(dims[name], key=str.lower))})" if dims[name] else name for name in names]
+        remedy = nearest(word, names) or f"there are {', '.join(texts[:_LISTED]) or 'none'}"
+        return Invalid(f"no dimension {word!r}", remedy=remedy)
+
+
+# Arrays and dimensions that an error lists.
+_LISTED = 20
+
+
+def _coordinate_of(array: Array, dim: str) -> Array | None:
+    """Return the array that has the labels of a dimension; None where the array has them itself, or nothing has."""
+    if dim in array.spec.indexes:
+        return None
+    coordinate = find_coordinate(array, dim)
+    return coordinate if coordinate is not None and coordinate.shape == (array.shape[array.dims.index(dim)],) else None
+
+
+def _index_of(coordinate: Array) -> Index:
+    return read_index(coordinate._session, coordinate.path, coordinate.spec)
+
+
+def _bounds_of(coordinate: Array) -> list[str]:
+    """Return the paths of the bounds of a coordinate."""
+    found = companions_of([coordinate], {})
+    bounds = names_in_attribute("bounds", coordinate.spec.attrs.get("bounds"), coordinate.spec.attrs)
+    return [other.path for other in found if split(other.path)[1] in bounds and other.shape[:1] == coordinate.shape]
+
+
+def circle_of(coordinate: Array, index: Index | None) -> Circle | None:
+    """Return the circle of a coordinate that is a longitude around the globe (CF 1.11, 4.2); None of others, and of
+    packed ones, whose labels are those that are stored."""
+    attrs = coordinate.spec.attrs
+    is_number = isinstance(index, Coordinate) and index.values.dtype.kind in "iuf"
+    if not is_number or not isinstance(index, Coordinate) or {"scale_factor", "add_offset"} & set(attrs):
+        return None
+    if role_of(split(coordinate.path)[1], attrs) != "longitude":
+        return None
+    return Circle.of(index.values.astype("f8"), 2 * np.pi if attrs.get("units") in RADIANS else 360.0)
+
+
+def _is_number(label: object) -> TypeGuard[float]:
+    return isinstance(label, int | float | np.integer | np.floating) and not isinstance(label, bool)
+
+
+def _range_around(circle: Circle, item: Any) -> tuple[Values, Values] | None:
+    """Return positions and shifts of a range that the labels as they are stored do not hold; None of anything else."""
+    if not isinstance(item, slice) or not _is_number(item.start) or not _is_number(item.stop):
+        return None
+    step = 1 if item.step is None else item.step
+    start, stop = (item.start, item.stop) if step > 0 else (item.stop, item.start)
+    if circle.holds(float(start), float(stop)):
+        return None
+    positions, shifts = circle.between(float(start), float(stop))
+    return positions[::step], shifts[::step]
+
+
+def _turn(circle: Circle, item: Any) -> Any:
+    """Return labels by whole turns as near to a cell as they can be."""
+    if _is_number(item):
+        return circle.turned(float(item))
+    if isinstance(item, list | tuple | np.ndarray) and np.asarray(item).dtype.kind in "iuf":
+        return [circle.turned(float(label)) for label in np.asarray(item).reshape(-1)]
+    return item
+
+
+def _as_slice(positions: Values) -> slice | Values:
+    """Return positions that follow one another as a slice."""
+    is_run = positions.size > 0 and (np.diff(positions) == 1).all()
+    return slice(int(positions[0]), int(positions[-1]) + 1) if is_run else positions
+
+
+def _as_added(array: Array, shifts: Values, item: Any) -> Values:
+    """Return what is added to the cells of an array, as cells of its type; Invalid where these have no such labels."""
+    kind = array.dtype
+    if kind.kind in "iu":
+        cells = np.asarray(array.oindex[(item,)]).astype("f8")
+        moved = cells + shifts.reshape((-1,) + (1,) * (cells.ndim - 1))
+        room = np.iinfo(kind)
+        if moved.size and (moved.min() < room.min or moved.max() > room.max):
+            message = f"cells of type {kind} have no label {moved.min():g} to {moved.max():g}"
+            raise Invalid(message, node=array.path, remedy="select the range in degrees that the type has")
+    return shifts.astype("i8" if kind.kind in "iu" else kind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    """The labels of a dimension of an array, and how they are looked up."""
+
+    array: Array
+    dim: str
+    index: Index | None
+    select: Select
+
+    def positions(self, item: Any) -> Any:
+        """Return the positions of labels; whole numbers are years or words where the labels are no numbers."""
         try:
-            key = list(Array(session, path, spec).sel_key(sel))
-        except HyperslabError as error:
-            raise error.locate(node=path, url=session.url) from error.__cause__
-        key += [slice(None)] * (len(spec.shape) - len(key))
-        key = [isel.get(dim, item) if dim is not None else item for dim, item in zip(spec.dims, key, strict=True)]
-    selection = outer(tuple(key), spec.shape)
-    # one position drops its axis
-    kept = tuple(axis for axis, item in enumerate(key) if isinstance(item, slice) or np.ndim(item))
-    return ArraySelection(selection.region.axes, kept, selection.shape)
+            return self._positions(item)
+        except LabelError:
+            words = _as_words(item)
+            if words == item or not isinstance(words, str | slice):
+                raise
+            with suppress(LabelError):
+                return self._positions(words)
+            raise
+
+    def _positions(self, item: Any) -> Any:
+        near = self.select.nearest and not isinstance(item, slice)
+        method: Literal["nearest"] | None = "nearest" if near else None
+        tolerance = self._tolerance() if near else None
+        why = self.array._why_unlabelled
+        return resolve_sel({self.dim: item}, (self.dim,), lambda _: self.index, method, tolerance, why)[0]
+
+    def _tolerance(self) -> object:
+        """Return the tolerance that fits the labels; None without any."""
+        is_time = isinstance(self.index, CFTime | TimeScale) or (
+            isinstance(self.index, Coordinate) and self.index.values.dtype.kind == "M"
+        )
+        fits = [one for one in self.select.tolerance if isinstance(one, timedelta | np.timedelta64) == is_time]
+        return fits[0] if fits else None
+
+
+def _as_words(item: object) -> object:
+    if isinstance(item, slice):
+        return slice(_as_words(item.start), _as_words(item.stop), item.step)
+    return str(item) if isinstance(item, int) else item
 
 
 def check_dimensions(wanted: Iterable[str], known: Iterable[str | None]) -> None:

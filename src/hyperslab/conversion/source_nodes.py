@@ -23,7 +23,7 @@ from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.conversion.losses import Features, target_cell_type
 from hyperslab.conversion.rechunk import Encoding
-from hyperslab.conversion.selection import ArraySelection, Select, check_dimensions, pick
+from hyperslab.conversion.selection import ArraySelection, Select, Selector, check_dimensions
 from hyperslab.errors import (
     DAMAGE,
     FormatError,
@@ -246,11 +246,13 @@ def select_nodes(
     """
     known = {dim for part in parts if part.node.is_array for dim in part.node.dims}
     with session.add_place_to_errors():
-        check_dimensions((*select.dims, *encoding.dims), known)
-    items = [
-        replace(part, picked=pick(session, part.origin, part.node, select)) if part.node.is_array else part
-        for part in parts
-    ]
+        check_dimensions(encoding.dims, known)
+        arrays = [Array(session, part.origin, part.node) for part in parts if part.node.is_array]
+        selector = Selector(arrays, select)
+        picked = iter([selector.pick(array) for array in arrays])
+    items = [replace(part, picked=next(picked)) if part.node.is_array else part for part in parts]
+    for note in selector.notes:
+        _log.warning("%s", note)
     for dim in select.dims:
         before, left = 0, 0  # the largest length of the dimension in an array, and that which is selected
         for item in items:

@@ -19,6 +19,7 @@ from hyperslab.array import Array
 from hyperslab.array.axis_roles import role_of
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import DAMAGE, BrokenLink, ExternalLinkRefused, HyperslabError, Invalid, NodeNotFound
+from hyperslab.group.coordinates import find_coordinate
 from hyperslab.group.links import follow
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.cells import Values
@@ -337,3 +338,82 @@ def _pair_of(array: Array, coordinates: Iterable[Array], kind: tuple[str, str]) 
         return None
     along = sorted(map(str, found[kind[0]].dims), key=names.index)
     return CellPlaces(tuple(along), found[kind[0]], found[kind[1]], _feature_of(array))
+
+
+# -- the dimension that a word of CF means -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class NamedAxis:
+    """A dimension of an array, and the ``coordinate`` along it that a word of CF means."""
+
+    dim: str
+    coordinate: Array
+
+
+_LETTERS = {"longitude": "X", "x": "X", "latitude": "Y", "y": "Y", "up": "Z", "down": "Z", "time": "T"}
+
+
+def find_axis(array: Array, word: str) -> NamedAxis | None:
+    """Return the dimension of an array that a word means: X, Y, Z or T, a standard name, longitude, latitude or time,
+    or the name of a coordinate of one dimension that the attribute ``coordinates`` names.
+
+    An attribute ``axis`` and a standard name say more than units; coordinates called as their dimension come first.
+    None without any; Invalid where several are meant alike.
+    """
+    for candidates in (_iter_coordinates(array), _iter_auxiliary(array)):
+        by_strength: dict[int, list[NamedAxis]] = {}
+        for axis in candidates:
+            if strength := _words_of(axis).get(word):
+                by_strength.setdefault(strength, []).append(axis)
+        if by_strength:
+            best = by_strength[max(by_strength)]
+            if len({axis.dim for axis in best}) > 1:
+                dims = " and ".join(axis.dim for axis in best)
+                raise Invalid(f"{word} may mean {dims}", node=array.path, remedy="name the dimension itself")
+            return best[0]
+    return None
+
+
+def words_of_axes(array: Array) -> dict[str, list[str]]:
+    """Return for each dimension of an array the words of CF that mean it, for an error that lists them."""
+    found: dict[str, list[str]] = {}
+    for axis in (*_iter_coordinates(array), *_iter_auxiliary(array)):
+        words = found.setdefault(axis.dim, [])
+        words += [word for word in _words_of(axis) if word not in (axis.dim, *words)]
+    return found
+
+
+def _iter_coordinates(array: Array) -> Iterator[NamedAxis]:
+    for dim, size in dict(zip(array.dims, array.shape, strict=True)).items():
+        if dim is not None and dim not in array.spec.indexes:
+            with suppress(HyperslabError):
+                if (coordinate := find_coordinate(array, dim)) is not None and coordinate.shape == (size,):
+                    yield NamedAxis(dim, coordinate)
+
+
+def _iter_auxiliary(array: Array) -> Iterator[NamedAxis]:
+    sizes = dict(zip(array.dims, array.shape, strict=True))
+    for coordinate in find_auxiliary_coordinates(array):
+        dims = coordinate.dims
+        if len(dims) == 1 and dims[0] is not None and coordinate.shape == (sizes.get(dims[0]),):
+            yield NamedAxis(dims[0], coordinate)
+
+
+def _words_of(axis: NamedAxis) -> dict[str, int]:
+    """Return the words that mean an axis, and how much each says (3: an attribute says it, 1: units or a name)."""
+    attrs, name = axis.coordinate.spec.attrs, split(axis.coordinate.path)[1]
+    words = {name: 3} if name != axis.dim else {}
+    standard, letter = attrs.get("standard_name"), str(attrs.get("axis", "")).upper()
+    role = role_of(name, attrs)
+    if role in ("longitude", "latitude", "time"):
+        words[role] = 1
+    if role is not None:
+        words[_LETTERS[role]] = 2 if role_of("", {"standard_name": standard}) is not None else 1
+    elif "formula_terms" in attrs:
+        words["Z"] = 2
+    if isinstance(standard, str) and standard:
+        words[standard.split()[0]] = 3
+    if letter in _LETTERS.values():
+        words = {word: much for word, much in words.items() if word not in _LETTERS.values()} | {letter: 3}
+    return words

@@ -13,12 +13,13 @@ import numpy as np
 from hyperslab.array.repeated_labels import CHOICES, Repeated
 from hyperslab.chunks.auto import SHARD_WORDS
 from hyperslab.cli.arguments import (
-    TypedSelection,
+    Nearness,
     allow_option,
     at_option,
     check_selection,
     choice_options,
-    labels_as_words,
+    name_option,
+    nearness_options,
     open_dataset,
     parse_options,
     parse_selections,
@@ -51,6 +52,7 @@ from hyperslab.model.cells import Values
 )
 @click.option("--codec", help="For instance zstd:5, blosc:lz4:5, gzip, default or none; else as the source has it.")
 @selection_option
+@nearness_options
 @choice_options(companions=True)
 @click.option("--along", multiple=True, metavar="DIM", help="Join the datasets that SRC matches ('*.nc') along DIM.")
 @click.option(
@@ -85,6 +87,7 @@ def convert_command(
     chunks: str | None,
     shards: str | None,
     selections: tuple[str, ...],
+    nearness: Nearness,
     choice: Choice,
     at: str | None,
     along: tuple[str, ...],
@@ -107,7 +110,7 @@ def convert_command(
         report = _convert(
             src,
             dst,
-            chosen,
+            Select(chosen.isel, chosen.sel, nearness.nearest, nearness.tolerance),
             variables=choice.variables,
             exclude=choice.exclude,
             where=choice.where,
@@ -129,18 +132,12 @@ def convert_command(
     return 1 if report.damaged else 0
 
 
-def _convert(src: str, dst: str, chosen: TypedSelection, **options: Any) -> ConversionReport:
-    """Convert; whole numbers as labels (``@1900``) are years or words where the dimension has no numbers."""
+def _convert(src: str, dst: str, select: Select, **options: Any) -> ConversionReport:
+    """Convert; an error of a label names the option that takes its neighbour."""
     try:
-        return convert(src, dst, select=Select(chosen.isel, chosen.sel), **options)
+        return convert(src, dst, select=select, **options)
     except LabelError as error:
-        words = labels_as_words(chosen.sel)
-        if words == chosen.sel:
-            raise
-        try:
-            return convert(src, dst, select=Select(chosen.isel, words), **options)
-        except LabelError:
-            raise error from None
+        raise name_option(error) from error.__cause__
 
 
 def lengths(text: str | None, option: str, words: Sequence[str]) -> dict[str, int] | str | None:

@@ -15,15 +15,17 @@ from hyperslab.array import Array
 from hyperslab.array.decoded import is_packed
 from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
+    Nearness,
     TypedSelection,
     allow_option,
     at_option,
     choice_options,
     find_array,
+    nearness_options,
     open_dataset,
     parse_selections,
     path_argument,
-    selection_key,
+    select_cells,
     selection_option,
     storage_option,
     url_argument,
@@ -33,6 +35,7 @@ from hyperslab.conversion import labelled_part
 from hyperslab.conversion.csv_text import csv_cell, render_csv
 from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, SelectionError
 from hyperslab.group import Group
+from hyperslab.group.cf_variables import find_axis
 from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.table_columns import TableColumn
 from hyperslab.group.tables import find_columns
@@ -50,7 +53,7 @@ _FILES = (".npy", ".csv", ".json", ".nc", ".zarr")
 @path_argument
 @selection_option
 @choice_options()
-@click.option("--nearest", is_flag=True, help="Take the neighbour of a label that no cell has.")
+@nearness_options
 @click.option("--decoded", is_flag=True, help="Apply CF scale, offset, missing values and time.")
 @click.option("-o", "--output", help="A new file: .npy, .csv, .json, .nc or .zarr.")
 @at_option()
@@ -62,7 +65,7 @@ def get_command(
     path: str,
     selections: tuple[str, ...],
     choice: Choice,
-    nearest: bool,
+    nearness: Nearness,
     decoded: bool,
     output: str | None,
     at: str | None,
@@ -81,29 +84,36 @@ def get_command(
     if choice:
         arrays = choose_measured(root, path, choice)
         parts = [
-            _read(root, array, _selections_of(array, selections, arrays), nearest, decoded, output) for array in arrays
+            _read(root, array, _selections_of(array, selections, arrays), nearness, decoded, output) for array in arrays
         ]
-        give_out_several(parts, url, nearest=nearest, output=output, as_json=as_json)
+        give_out_several(parts, url, nearest=nearness.nearest, output=output, as_json=as_json)
         return
     if (table := find_table(root, path)) is not None:
-        if decoded or nearest or as_json:
+        if decoded or nearness.nearest or as_json:
             raise Invalid(
                 "rows of a table are decoded text", node=path, remedy="leave --decoded, --nearest, --json out"
             )
         give_rows(table, path, parse_selections(selections), output)
         return
-    part = _read(root, find_array(root, path), selections, nearest, decoded, output)
-    give_out("get", part, part.array.path, url, nearest=nearest, output=output, as_json=as_json)
+    part = _read(root, find_array(root, path), selections, nearness, decoded, output)
+    give_out("get", part, part.array.path, url, nearest=nearness.nearest, output=output, as_json=as_json)
 
 
 def _read(
-    root: Group | Array, array: Array, selections: tuple[str, ...], nearest: bool, decoded: bool, output: str | None
+    root: Group | Array,
+    array: Array,
+    selections: tuple[str, ...],
+    nearness: Nearness,
+    decoded: bool,
+    output: str | None,
 ) -> labelled_part.LabelledPart:
     """Read the part of an array that is typed; say what is to be known of it on stderr."""
     chosen = parse_selections(selections)
-    key = selection_key(array, chosen, nearest)
-    part = labelled_part.read_part(root, array, key, decoded=decoded)
-    for dim, course in labelled_part.empty_ranges(array, key, chosen.sel).items():
+    cells = select_cells(array, chosen, nearness)
+    for note in cells.notes:
+        print_remark(note)
+    part = labelled_part.read_part(root, array, cells.key, decoded=decoded, shifted=cells.shifted)
+    for dim, course in labelled_part.empty_ranges(array, cells.key, chosen.sel).items():
         typed = next((text for text in selections if text.partition("=")[0].strip() == dim), dim)
         print_remark(f"{typed} is an empty range: {course}")
     if not decoded and not (output or "").endswith((".nc", ".zarr")) and is_packed(array):
@@ -115,8 +125,15 @@ def _read(
 
 def _selections_of(array: Array, selections: tuple[str, ...], arrays: list[Array]) -> tuple[str, ...]:
     """Return what is selected of an array: it lets dimensions be that others among the chosen ones have."""
-    others = {dim for one in arrays for dim in one.dims} - set(array.dims)
-    return tuple(text for text in selections if text.partition("=")[0].strip() not in others)
+    words = {text: text.partition("=")[0].strip() for text in selections}
+    return tuple(
+        text for text, word in words.items() if _knows(array, word) or not any(_knows(other, word) for other in arrays)
+    )
+
+
+def _knows(array: Array, word: str) -> bool:
+    """Return True if a word means a dimension of an array, by its name or by CF."""
+    return word in array.dims or find_axis(array, word) is not None
 
 
 def choose_measured(root: Group | Array, path: str, choice: Choice) -> list[Array]:

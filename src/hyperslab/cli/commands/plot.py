@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import ceil
 from textwrap import wrap
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -20,13 +22,15 @@ from hyperslab.array.attributes import with_missing
 from hyperslab.array.decoded import is_packed, value_units
 from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
+    Nearness,
     allow_option,
     find_array,
     name_dimensions,
+    nearness_options,
     open_dataset,
     parse_selections,
     path_argument,
-    selection_key,
+    select_cells,
     selection_option,
     storage_option,
     url_argument,
@@ -77,6 +81,7 @@ _MANNER = {
     "font.size": 10.0,
 }
 _UNDATED = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+_NONE: Mapping[str, Values] = MappingProxyType({})
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
@@ -285,7 +290,7 @@ MOST = {1: 20_000, 2: 1_500}
     default=None,
     help="Draw physical values (the default where scale or offset ask for them) or the stored numbers.",
 )
-@click.option("--nearest", is_flag=True, help="Take the neighbour of a label that no cell has.")
+@nearness_options
 @click.option("--overwrite", is_flag=True, help="Replace the picture.")
 @storage_option()
 @allow_option()
@@ -297,7 +302,7 @@ def plot_command(
     output: str,
     cmap: str,
     decoded: bool | None,
-    nearest: bool,
+    nearness: Nearness,
     overwrite: bool,
     storage_option: dict[str, object] | None,
     allow_external: tuple[str, ...] | bool,
@@ -318,8 +323,10 @@ def plot_command(
     root = open_dataset(url, storage_option, allow=allow_external)
     array = find_array(root, path)
     _refuse_undrawable(array, array.dtype)
-    key, steps = thin_key(array, selection_key(array, parse_selections(selections), nearest))
-    picture = compose(root, array, key, decoded=decoded)
+    cells = select_cells(array, parse_selections(selections), nearness)
+    key, steps = thin_key(array, cells.key)
+    shifted = {dim: shifts[:: steps.get(dim, 1)] for dim, shifts in cells.shifted.items()}
+    picture = compose(root, array, key, decoded=decoded, shifted=shifted)
     try:
         with building(output, overwrite=overwrite) as temporary:
             save(picture, temporary, suffix, cmap)
@@ -394,11 +401,19 @@ def _refuse_undrawable(array: Array, dtype: NumpyDType) -> None:
     raise Invalid(f"cells of type {dtype} are no numbers", url=array.url, node=array.path, remedy=remedy)
 
 
-def compose(root: Group | Array, array: Array, key: tuple[Any, ...], *, decoded: bool | None = None) -> Picture:
-    """Read the part and place it on its axes; ``decoded`` None: as physical values where the cells are packed."""
+def compose(
+    root: Group | Array,
+    array: Array,
+    key: tuple[Any, ...],
+    *,
+    decoded: bool | None = None,
+    shifted: Mapping[str, Values] = _NONE,
+) -> Picture:
+    """Read the part and place it on its axes; ``decoded`` None: as physical values where the cells are packed.
+    ``shifted``: what is added to the labels of a dimension."""
     packed = is_packed(array)
     decoded = packed if decoded is None else decoded
-    part = labelled_part.read_part(root, array, key, decoded=decoded)
+    part = labelled_part.read_part(root, array, key, decoded=decoded, shifted=shifted)
     _refuse_undrawable(array, part.values.dtype)
     cells = mask_missing(array, part.values, decoded=decoded)
     if not cells.count():

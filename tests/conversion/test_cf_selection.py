@@ -1,0 +1,218 @@
+"""Selections by words of CF and across the seam of longitudes, as xarray takes the same cells."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hyperslab as hs
+from hyperslab.cli import main
+from hyperslab.conversion import Select
+from hyperslab.conversion.selection import Selector
+from hyperslab.errors import Invalid, LabelError
+from hyperslab.stores import MemoryStore
+
+
+def air(first: float = 0.0) -> xr.Dataset:
+    """A global grid of 10 degrees with bounds, pressure levels and two days; longitudes from ``first`` on."""
+    lat, lon = np.arange(80.0, -81, -20), first + np.arange(0.0, 360, 10)
+    rng = np.random.default_rng(5)
+    return xr.Dataset(
+        {
+            "t": (("time", "plev", "y_lat", "lon"), rng.random((2, 3, lat.size, lon.size)).astype("f4")),
+            "orog": (("y_lat", "lon"), rng.random((lat.size, lon.size))),
+        },
+        {
+            "time": ("time", [0.0, 1.0], {"units": "days since 2001-05-01"}),
+            "plev": ("plev", [1000.0, 850.0, 500.0], {"units": "hPa", "standard_name": "air_pressure"}),
+            "y_lat": ("y_lat", lat, {"units": "degrees_north"}),
+            "lon": ("lon", lon, {"units": "degrees_east", "bounds": "lon_bnds"}),
+            "lon_bnds": (("lon", "bnds"), np.stack([lon - 5, lon + 5], 1)),
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cf") / "air.zarr"
+    air().chunk(lon=7, y_lat=4).to_zarr(path, zarr_format=3, consolidated=False)
+    return path
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def reading(path: Path) -> xr.Dataset:
+    with xr.open_dataset(path, engine="zarr", decode_times=False, consolidated=False) as found:
+        return found.load()
+
+
+def test_words_of_cf_mean_dimensions(source: Path, tmp_path: Path) -> None:
+    select = Select({"T": 1}, {"air_pressure": 850.0, "Y": slice(40.0, -40.0), "longitude": slice(20.0, 90.0)})
+    hs.convert(source, tmp_path / "a.zarr", select=select, verify=True)
+    expected = air().isel(time=1).sel(plev=850.0, y_lat=slice(40, -40), lon=slice(20, 90))
+    assert np.array_equal(reading(tmp_path / "a.zarr")["t"], expected["t"])
+    assert np.array_equal(reading(tmp_path / "a.zarr")["orog"], expected["orog"])
+    out = tmp_path / "part.npy"
+    result = run(
+        "get", str(source), "t", "-s", "T=1", "-s", "Z=@850", "-s", "Y=40.0..-40.0", "-s", "X=2..10", "-o", str(out)
+    )
+    assert result.exit_code == 0, result.stderr
+    assert np.array_equal(np.load(out), expected["t"])
+
+
+def test_a_word_that_nothing_knows_is_answered_by_what_there_is(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match=r"no dimension 'ocean_depth'.*plev \(air_pressure, Z\).*y_lat \(latitude, Y\)"):
+        hs.convert(source, tmp_path / "a.zarr", select={"ocean_depth": 5.0})
+    assert not (tmp_path / "a.zarr").exists()
+    result = run("get", str(source), "orog", "-s", "Z=0")
+    assert result.exit_code == 2
+    assert "there are lon (longitude, X), y_lat (latitude, Y)" in result.stderr
+    with pytest.raises(Invalid, match="selected twice"):
+        hs.convert(source, tmp_path / "a.zarr", select={"X": 5, "lon": 5})
+
+
+def test_a_dimension_of_that_name_wins(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("v", data=np.arange(6).reshape(2, 3), dims=("X", "lon"))
+        root.create_array("lon", data=[0.0, 1, 2], dims=("lon",), attrs={"units": "degrees_east"})
+    assert run("get", str(tmp_path / "a.zarr"), "v", "-s", "X=1", "-s", "longitude=2.0").stdout.strip() == "5"
+
+
+def test_two_dimensions_that_a_word_may_mean_are_not_guessed(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("v", data=np.zeros((2, 2)), dims=("a", "b"))
+        for name in "ab":
+            root.create_array(name, data=[0.0, 1], dims=(name,), attrs={"units": "days since 2000-01-01"})
+    result = run("get", str(tmp_path / "a.zarr"), "v", "-s", "T=0")
+    assert "T may mean a and b" in result.stderr
+    with hs.open(tmp_path / "a.zarr", mode="r+") as root:
+        root["b"].attrs["axis"] = "T"
+    assert run("get", str(tmp_path / "a.zarr"), "v", "-s", "T=0", "--json").exit_code == 0
+
+
+def test_an_auxiliary_coordinate_selects_all_along_its_dimension(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        about = {"coordinates": "station_name lat"}
+        root.create_array("v", data=np.arange(6).reshape(2, 3), dims=("time", "station"), attrs=about)
+        root.create_array("station_name", data=np.array(["KTOP", "EDDM", "UUWW"]), dtype=str, dims=("station",))
+        root.create_array("lat", data=[1.0, 2, 3], dims=("station",), attrs={"units": "degrees_north"})
+        root.create_array("other", data=np.zeros(3), dims=("z",))
+    hs.convert(tmp_path / "a.zarr", tmp_path / "b.zarr", select={"station_name": "EDDM"}, verify=True)
+    with hs.open_group(tmp_path / "b.zarr") as root:
+        assert root["v"][...].tolist() == [1, 4]
+        assert root["lat"][...] == 2.0
+        assert root["other"].shape == (3,)
+    assert run("get", str(tmp_path / "a.zarr"), "v", "-s", "latitude=3.0", "-s", "time=0").stdout.strip() == "2"
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "labels"),
+    [
+        (350.0, 10.0, [350, 360, 370]),
+        (-10.0, 10.0, [-10, 0, 10]),
+        (-20.0, -10.0, [-20, -10]),
+        (340.0, 370.0, [340, 350, 360, 370]),
+        (10.0, 30.0, [10, 20, 30]),
+    ],
+)
+def test_a_range_goes_across_the_seam(
+    source: Path, tmp_path: Path, first: float, last: float, labels: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "hyperslab"):
+        hs.convert(source, tmp_path / "a.zarr", select={"lon": slice(first, last)}, verify=True)
+    expected = air().sel(lon=np.array(labels) % 360)
+    found = reading(tmp_path / "a.zarr")
+    assert found["lon"].values.tolist() == labels
+    assert np.array_equal(found["t"], expected["t"])
+    assert np.array_equal(found["lon_bnds"], np.stack([np.array(labels) - 5, np.array(labels) + 5], 1))
+    assert ("goes across the seam of /lon" in caplog.text) is (labels != [10, 20, 30])
+    result = run("get", str(source), "orog", "-s", f"lon={first}..{last}", "-o", str(tmp_path / "b.zarr"))
+    assert result.exit_code == 0, result.stderr
+    part = reading(tmp_path / "b.zarr")
+    assert part["lon"].values.tolist() == labels
+    assert np.array_equal(part["orog"], expected["orog"])
+    assert run("plot", str(source), "orog", "-s", f"lon={first}..{last}", "-o", str(tmp_path / "a.png")).exit_code == 0
+
+
+@given(
+    first=st.integers(-36, 36),
+    low=st.integers(-720, 720),
+    high=st.integers(-720, 720),
+    falls=st.booleans(),
+)
+def test_ranges_of_any_grid_are_those_of_a_search(first: int, low: int, high: int, falls: bool) -> None:
+    lon = first * 10 + np.arange(0.0, 360, 10)[:: -1 if falls else 1]
+    root = hs.create(MemoryStore())
+    root.create_array("lon", data=lon, dims=("lon",), attrs={"standard_name": "longitude"})
+    array = root.create_array("v", data=np.arange(36), dims=("lon",))
+
+    selector = Selector([array], Select({}, {"lon": slice(float(low), float(high))}))
+    cells = array.oindex[selector.key(array)]
+    labels = lon[cells] + selector.shifts(array).get("lon", 0.0)
+    sign = -1 if falls else 1
+    width = (high - low) * sign % 360 if (high - low) * sign < 0 else (high - low) * sign
+    inside = [at for at in np.arange(low, low + sign * min(width, 360) + sign, sign) if (at - first * 10) % 10 == 0]
+    inside = inside[:36]
+    within = lon.min() <= min(low, high) and max(low, high) <= lon.max() and (high - low) * sign >= 0
+    assert labels.tolist() == (inside if not within else [at for at in lon if min(low, high) <= at <= max(low, high)])
+
+
+def test_labels_wrap_and_the_nearest_too(source: Path, tmp_path: Path) -> None:
+    for text, expected in (("-10.0", 350), ("370.0", 10), ("360.0", 0)):
+        result = run("get", str(source), "orog", "-s", f"lon={text}", "-s", "y_lat=0", "--json")
+        assert json.loads(result.stdout)["coordinates"]["lon"] == expected, result.stderr
+    hs.convert(source, tmp_path / "a.zarr", path="orog", select=Select({}, {"lon": 357.0}, nearest=True))
+    assert reading(tmp_path / "a.zarr")["lon"] == 0.0
+    result = run("convert", str(source), str(tmp_path / "b.zarr"), "-s", "lon=357.0", "--tolerance", "2")
+    assert result.exit_code == 2
+    assert "further than 2.0" in result.stderr
+    with pytest.raises(LabelError, match=r"lon 357\.0 lies beyond the last cell"):
+        hs.convert(source, tmp_path / "b.zarr", select={"lon": 357.0})
+    assert run("convert", str(source), str(tmp_path / "b.zarr"), "-s", "lon=357.0", "--tolerance", "3").exit_code == 0
+
+
+def test_a_tolerance_fits_its_labels(source: Path, tmp_path: Path) -> None:
+    about = ["-s", "time=2001-05-01T05:00", "-s", "lon=12.0", "-s", "Z=@1000", "-s", "Y=0.0", "--tolerance", "3"]
+    assert run("get", str(source), "t", *about).exit_code == 0
+    assert run("get", str(source), "t", *about, "--tolerance", "6h").exit_code == 0
+    result = run("get", str(source), "t", *about, "--tolerance", "4h")
+    assert (result.exit_code, "further than" in result.stderr) == (2, True)
+    assert "--tolerance '3 pints'" in run("get", str(source), "t", "--tolerance", "3 pints").stderr
+
+
+def test_axes_that_are_no_circle_stay_as_they_are(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        for name, cells, units in (
+            ("a", np.arange(0.0, 360, 10), "degree"),
+            ("b", np.arange(0.0, 300, 10), "degrees_east"),
+        ):
+            root.create_array(name, data=cells, dims=(name,), attrs={"units": units})
+            root.create_array(f"v{name}", data=cells, dims=(name,))
+    for name in "ab":
+        result = run("get", str(tmp_path / "a.zarr"), f"v{name}", "-s", f"{name}=280.0..10.0")
+        assert "is an empty range" in result.stderr
+        assert run("get", str(tmp_path / "a.zarr"), f"v{name}", "-s", f"{name}=-10.0").exit_code == 2
+
+
+def test_cells_that_cannot_be_turned_are_refused(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("lon", data=np.arange(0, 250, 10, "u1"), dims=("lon",), attrs={"units": "degrees_east"})
+    with hs.create(tmp_path / "b.zarr") as root:
+        root.create_array("lon", data=np.arange(0, 360, 10, "u2"), dims=("lon",), attrs={"units": "degrees_east"})
+    with pytest.raises(Invalid, match="have no label -10"):
+        hs.convert(tmp_path / "b.zarr", tmp_path / "c.zarr", select={"lon": slice(-10.0, 10.0)})
+    hs.convert(tmp_path / "b.zarr", tmp_path / "c.zarr", select={"lon": slice(350.0, 10.0)}, verify=True)
+    with hs.open_group(tmp_path / "c.zarr") as root:
+        assert root["lon"].dtype == np.dtype("u2")
+        assert root["lon"][...].tolist() == [350, 360, 370]
