@@ -157,6 +157,8 @@ def test_arrays(root: Path) -> None:
         (("dt=2023-01-02T00:00:00Z", "station=LRW"), 1),
         (("dt>=2023-01-02", "dt<=2023-01-03"), 4),
         (("height>=10",), 4),
+        (("height>=10", "and", "station=KEF"), 2),
+        (("height>=10 and station=KEF or station=LRW",), 5),
         (("height<=10", "station^=L"), 2),
         (("height:=20",), 2),
         (('place=[1, "x"]',), 2),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hyperslab.database import ArraySchema, AttributeSchema, Client, DimensionSchema
 from hyperslab.database.typed_conditions import parse_conditions
 from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.formats.conditions import split_conditions
+from hyperslab.formats.conditions import join_conditions, split_conditions
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,29 @@ from hyperslab.formats.conditions import split_conditions
 )
 def test_conditions_are_told_apart(text: str, conditions: list[str]) -> None:
     assert split_conditions(text) == conditions
+
+
+@pytest.mark.parametrize(
+    ("texts", "conditions"),
+    [
+        (["a=1", "b>=2"], ["a=1", "b>=2"]),
+        (["a=1", "and", "b>=2", "or", "a=3"], ["a=1", "b>=2", "or", "a=3"]),
+        (["a=1 and b>=2", "c=3"], ["a=1", "b>=2", "c=3"]),
+        (["a=1 and b>=2 or a=3"], ["a=1", "b>=2", "or", "a=3"]),
+        (["a=1 and b>=2", "OR", "a=3"], ["a=1", "b>=2", "OR", "a=3"]),
+        (["nonsense"], ["nonsense"]),
+    ],
+)
+def test_conditions_of_several_texts_are_joined(texts: list[str], conditions: list[str]) -> None:
+    assert join_conditions(texts) == conditions
+
+
+@pytest.mark.parametrize(
+    "texts", [["a=1 or b=2", "c=3"], ["and"], ["a=1", "and"], ["and", "a=1"], ["a=1", "and", "or"]]
+)
+def test_conditions_that_may_mean_two_things_are_refused(texts: list[str]) -> None:
+    with pytest.raises(Invalid, match=r"beside another|both sides"):
+        join_conditions(texts)
 
 
 @given(st.lists(st.text(), min_size=1, max_size=4))

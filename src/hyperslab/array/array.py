@@ -437,6 +437,8 @@ class Array(Closable, StoredArray):
     def append(self, data: Any, dim: str | int = 0) -> None:
         """Add ``data`` at the end of a dimension (a name or an axis), safe against other appenders.
 
+        Labels are another array, and cells like others: whether some are there already is asked where rows come with
+        theirs, by :func:`hyperslab.save` with ``append_dim`` and by ``hyperslab append``.
         ``data`` has the array's shape but for its length along ``dim``; Invalid when not. ReadOnly unless open for
         writing, Conflict when another writer holds the array for longer than ``lock_timeout``.
         """

@@ -30,6 +30,12 @@ def refuse_server(url: str, verb: str) -> None:
         raise Unsupported(f"db {verb} of a server", url=url, remedy="give a folder, or a URL, that holds collections")
 
 
+def refuse_collection(wanted: object, remedy: str) -> None:
+    """Raise Invalid where a collection of arrays is named of a database server."""
+    if wanted:
+        raise Invalid("a server has objects, and no collections of arrays", remedy=remedy)
+
+
 class DatabaseObjects:
     """The objects of two collections in MongoDB; ``object``: the one that the URL names, None for all."""
 

@@ -11,17 +11,13 @@ from hyperslab.cli.arguments import storage_option
 from hyperslab.cli.exit_codes import verbosity_options
 from hyperslab.cli.output import json_option
 from hyperslab.errors import Invalid
-from hyperslab.formats.conditions import OR, split_conditions
+from hyperslab.formats.conditions import join_conditions
 
 
 def _attributes(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> list[str]:
     """Return conditions upon attributes of objects, those of all texts, with ``or`` between some of one text. Invalid
     where several texts have alternatives."""
-    several = [split_conditions(text) or [text] for text in texts]
-    if len(several) > 1 and any(OR in some for some in several):
-        remedy = "write one --attr 'A=1 and B=2 or A=3'"
-        raise Invalid(f"--attr with {OR!r} beside another --attr", remedy=remedy)
-    return [condition for some in several for condition in some]
+    return join_conditions(texts)
 
 
 def _dimensions(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> dict[str, int | None]:

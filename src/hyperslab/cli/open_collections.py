@@ -10,7 +10,7 @@ from hyperslab.cli.output import print_remark
 from hyperslab.database import Array, Client, Collection
 from hyperslab.database.typed_conditions import parse_conditions
 from hyperslab.errors import CollectionNotFound, HyperslabError, Invalid, NodeNotFound
-from hyperslab.formats.conditions import is_condition
+from hyperslab.formats.conditions import is_condition, join_conditions
 from hyperslab.model.guessing import meant
 from hyperslab.stores.location import Location
 
@@ -46,7 +46,7 @@ def find_database_array(collection: Collection, wanted: Sequence[str]) -> Array:
     """Return the one array that an id, or conditions, name. NodeNotFound; Invalid where there are several."""
     if len(wanted) == 1 and not is_condition(wanted[0]):
         return collection[wanted[0]]
-    found = list(collection.query(parse_conditions(collection, wanted), limit=2))
+    found = list(collection.query(parse_conditions(collection, join_conditions(wanted)), limit=2))
     if not found:
         said = f"no array of {collection.name!r} has {', '.join(wanted) or 'been made'}"
         raise NodeNotFound(said, remedy="hyperslab db arrays lists those that are there")

@@ -73,6 +73,7 @@ _CONDITION = re.compile(r"(.*?)(:=|!=|~=|>=|<=|\^=|=)(.*)", re.DOTALL)
 _WORD = re.compile(r"(\s(?:and|or)\s)", re.IGNORECASE)
 OR = "or"
 """Stands between conditions of which those before it, or those behind it, must hold."""
+_AND = "and"
 SYNTAX = "write ATTR=VALUE, ATTR!=VALUE, ATTR>=VALUE, ATTR<=VALUE, ATTR^=BEGINNING, ATTR~=PATTERN or ATTR:=JSON"
 """The forms of a condition, as a remedy."""
 
@@ -100,6 +101,22 @@ def split_conditions(text: str) -> list[str]:
         else:
             found[-1] += separator + part
     return [part.strip() for part in found if part.strip()]
+
+
+def join_conditions(texts: Iterable[str]) -> list[str]:
+    """Return the conditions of several texts, which must all hold, each split as by :func:`split_conditions`; words of
+    their own between texts are ``and``, which says nothing more, and :data:`OR`. Invalid where a text that has
+    alternatives stands beside others, and for ``and`` without a condition on both sides."""
+    several = [split_conditions(text) or [text] for text in texts]
+    if len(several) > 1 and any(len(some) > 1 and OR in some for some in several):
+        remedy = "write all in one, such as 'A=1 and B=2 or A=3'"
+        raise Invalid(f"a text with {OR!r} in it beside another condition", remedy=remedy)
+    joined = [condition for some in several for condition in some]
+    words = [condition.lower() if condition.lower() in (_AND, OR) else "" for condition in joined]
+    for word, before, after in zip(words, ["missing", *words], [*words[1:], "missing"], strict=False):
+        if word == _AND and (before or after):
+            raise Invalid(f"{_AND!r} without conditions on both sides", remedy="write CONDITION and CONDITION")
+    return [condition for condition, word in zip(joined, words, strict=True) if word != _AND]
 
 
 def _is_whole(condition: str) -> bool:

@@ -33,7 +33,7 @@ from hyperslab.cli.commands.db_collections import (
 )
 from hyperslab.cli.commands.get import check_ending, give_out, write
 from hyperslab.cli.commands.info import cut_text
-from hyperslab.cli.database_objects import DatabaseObjects, is_server, open_objects
+from hyperslab.cli.database_objects import DatabaseObjects, is_server, open_objects, refuse_collection
 from hyperslab.cli.database_options import attribute_option, dimension_option, is_confirmed, parse_age, verb
 from hyperslab.cli.database_rows import (
     collection_rows,
@@ -247,8 +247,7 @@ def delete(url: str, wanted: tuple[str, ...], yes: bool, storage_option: dict[st
     if not is_server(url):
         delete_collection(url, wanted, storage_option, yes=yes, as_json=as_json)
         return
-    if wanted:
-        raise Invalid("a server has objects, and no collections of arrays", remedy="name the object behind #")
+    refuse_collection(wanted, "name the object behind #")
     with _objects(url, storage_option) as objects:
         objects.needed("delete")
         about = objects.describe()
@@ -317,8 +316,7 @@ def expire(
             raise Invalid(what, url=url, remedy=remedy)
         expire_versions(url, collection, storage_option, as_json=as_json)
         return
-    if collection is not None:
-        raise Invalid("a server has objects, and no collections of arrays", remedy="leave the collection out")
+    refuse_collection(collection, "leave the collection out")
     with _objects(url, storage_option) as objects:
         objects.refuse_object("expire")
         infos = objects.expire(dry_run=dry_run, **wanted)
@@ -419,8 +417,7 @@ def index(
             found.make_index()
             print_index_states("db-index", url, [found.index_state()], as_json=as_json)
         return
-    if collection is not None:
-        raise Invalid("db index of one collection of a server", remedy="leave it out")
+    refuse_collection(collection, "leave the collection out")
     with _objects(url, storage_option) as objects:
         objects.refuse_object("index")
         objects.make_indexes(attrs, positional=positional)

@@ -13,10 +13,10 @@ from hyperslab.cli.database_options import is_confirmed, verb
 from hyperslab.cli.database_rows import array_rows, describe_array, schema_rows
 from hyperslab.cli.open_collections import find_collection, find_database_array, open_client, tell_unreadable
 from hyperslab.cli.output import echo_rows, format_columns, print_json, print_remark
-from hyperslab.database import AttributeSchema
+from hyperslab.database import AttributeSchema, Collection
 from hyperslab.database.typed_conditions import parse_conditions, parse_value
 from hyperslab.errors import Invalid
-from hyperslab.formats.conditions import is_condition
+from hyperslab.formats.conditions import is_condition, join_conditions
 from hyperslab.model.schemas.attributes import type_of
 
 
@@ -36,7 +36,7 @@ def _show_arrays(
     refuse_server(url, name_of_verb)
     with open_client(url, storage) as client:
         collection = find_collection(client, name, at)
-        wanted = parse_conditions(collection, conditions)
+        wanted = parse_conditions(collection, join_conditions(conditions))
         found = (describe_array(array) for array in collection.query(wanted, order=order, limit=limit))
         if as_json:
             print_json("db-query", url=url, collection=name, arrays=list(found))
@@ -102,7 +102,7 @@ def query(
     """The arrays of COLLECTION whose attributes meet all CONDITIONs, one a line.
 
     ATTR=VALUE (given several times: any of them), ATTR!=VALUE, ATTR>=VALUE, ATTR<=VALUE, ATTR^=BEGINNING of a text,
-    ATTR~=PATTERN, ATTR:=JSON (null: not set); or between two of them.
+    ATTR~=PATTERN, ATTR:=JSON (null: not set); or between two of them. In one text, too: 'A=1 and B>=2 or A=3'.
     """
     _show_arrays(
         url, collection, conditions, storage_option, as_json, name_of_verb="query", at=at, order=order, limit=limit
@@ -136,6 +136,14 @@ def relink(
         print_remark(f"no collection of {url} has links: they are those of DEKER's layout")
 
 
+def _tell_schema_change(schema: str, url: str, changed: Collection, remark: str, *, as_json: bool) -> None:
+    """Print the document of a collection with its new schema, or a remark."""
+    if as_json:
+        print_json(schema, url=url, collection=changed.as_dict)
+    else:
+        print_remark(remark)
+
+
 @verb("add-attribute", "weather.db temperature quality int --default 0")
 @click.argument("url")
 @click.argument("collection")
@@ -162,11 +170,8 @@ def add_attribute(
         if default is not None:
             attribute = replace(attribute, default=parse_value(attribute, default))
         found.add_attribute(attribute)
-        document = found.as_dict
-    if as_json:
-        print_json("db-add-attribute", url=url, collection=document)
-    else:
-        print_remark(f"the arrays of {collection} have {name}: {default if default is not None else 'unset'}")
+        remark = f"the arrays of {collection} have {name}: {default if default is not None else 'unset'}"
+        _tell_schema_change("db-add-attribute", url, found, remark, as_json=as_json)
 
 
 @verb("rename-attribute", "weather.db temperature quality flag")
@@ -182,11 +187,8 @@ def rename_attribute(
     with open_client(url, storage_option, writable=True) as client:
         found = find_collection(client, collection)
         found.rename_attribute(name, new_name)
-        document = found.as_dict
-    if as_json:
-        print_json("db-rename-attribute", url=url, collection=document)
-    else:
-        print_remark(f"the attribute {name} of {collection} is {new_name} now")
+        remark = f"the attribute {name} of {collection} is {new_name} now"
+        _tell_schema_change("db-rename-attribute", url, found, remark, as_json=as_json)
 
 
 @verb("remove-attribute", "weather.db temperature quality --yes")
@@ -209,11 +211,8 @@ def remove_attribute(
             print_remark("nothing was removed")
             return
         found.remove_attribute(name)
-        document = found.as_dict
-    if as_json:
-        print_json("db-remove-attribute", url=url, collection=document)
-    else:
-        print_remark(f"the arrays of {collection} have no {name} any more")
+        remark = f"the arrays of {collection} have no {name} any more"
+        _tell_schema_change("db-remove-attribute", url, found, remark, as_json=as_json)
 
 
 def show_changes(url: str, wanted: tuple[str, ...], storage: dict[str, Any] | None, *, as_json: bool) -> None:
@@ -253,7 +252,7 @@ def delete_collection(
         if len(rest) == 1 and not is_condition(rest[0]):
             found = [collection[rest[0]]]
         else:
-            found = list(collection.query(parse_conditions(collection, rest))) if rest else []
+            found = list(collection.query(parse_conditions(collection, join_conditions(rest)))) if rest else []
         count = len(found) if rest else len(collection)
         arrays = "1 array" if count == 1 else f"{count} arrays"
         what = f"{arrays} of the collection {name}" if rest else f"the collection {name} with {arrays}"

@@ -45,7 +45,8 @@ def expire_objects(
         raise Invalid(f"keep_newest={keep_newest!r}", remedy="give a whole number of at least 1")
     is_by_age = seconds is not None or criteria.get("until") is not None
     if keep_newest is None and not is_by_age:
-        raise Invalid("nothing says which objects are old", remedy="give older_than, keep_newest or until")
+        remedy = "give older_than, keep_newest or until (--older-than, --keep-newest, --until)"
+        raise Invalid("nothing says which objects are old", remedy=remedy)
     # By name and from the newest on, in which order one index has them: nothing has to be remembered of other names.
     found = find_objects(meta, attrs, versions=True, order="created" if keep_newest is None else "-name", **criteria)
 
