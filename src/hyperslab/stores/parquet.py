@@ -367,7 +367,9 @@ def _decompress(data: bytes, codec: int, size: int) -> bytes:
             out = np.empty(size, np.uint8)
             found = bytes(Zstd().decode(data, out)) if size else b""
         case _:
-            raise Unsupported(f"references in Parquet with the compression {codec}", remedy="write them with zstd or gzip")
+            raise Unsupported(
+                f"references in Parquet with the compression {codec}", remedy="write them with zstd or gzip"
+            )
     if len(found) != size:
         raise ValueError("a page of another length than it says")
     return found
