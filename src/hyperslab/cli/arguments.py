@@ -213,7 +213,7 @@ def choice_options(*, companions: bool = False) -> Callable[[Any], Any]:
             alone: bool = False,
             **options: object,
         ) -> object:
-            choice = Choice.of(_split_names(variables), _split_names(exclude), where, alone=alone)
+            choice = Choice.of(split_commas(variables), split_commas(exclude), where, alone=alone)
             return command(*arguments, choice=choice, **options)
 
         with_companions = click.option("--alone", is_flag=True, help="Leave out what the variables belong to by CF.")
@@ -238,7 +238,7 @@ def choice_options(*, companions: bool = False) -> Callable[[Any], Any]:
     return decorate
 
 
-def _split_names(texts: Iterable[str]) -> list[str]:
+def split_commas(texts: Iterable[str]) -> list[str]:
     """Return the names in texts that have commas between them."""
     return [name.strip() for text in texts for name in text.split(",") if name.strip()]
 
@@ -457,6 +457,19 @@ def parse_options(texts: Iterable[str], what: str = "a storage option") -> dict[
             before = options[name]
             options[name] = [*(before if isinstance(before, list) else [before]), found]
     return options or None
+
+
+def parse_names(texts: Iterable[str], option: str) -> dict[str, str]:
+    """Parse several ``OLD=NEW`` of an option as a mapping; Invalid."""
+    found: dict[str, str] = {}
+    for text in texts:
+        old, mark, new = text.partition("=")
+        if not mark or not old.strip() or not new.strip():
+            raise Invalid(f"{option} {text!r}", remedy=f"write {option} OLD=NEW")
+        if old.strip() in found:
+            raise Invalid(f"{old.strip()!r} is named twice", remedy="name each once")
+        found[old.strip()] = new.strip()
+    return found
 
 
 def allow_option(whose: str = "the dataset") -> Callable[[Any], Any]:

@@ -15,6 +15,7 @@ virtual_dataset  references to chunks where they lie, in place of copies; refere
 labelled_part    a selected part with its labels: CSV, JSON, .npy, a dataset of its own
 statistics       numbers about an array in one pass
 transfer         ``copy`` and ``sync``: bytes as they are, in the same format
+packing          other numbers of cells: packed, quantized, in other units; recoding: a source that has them
 edit             names and attributes changed by one step; edit_plan: what becomes of each node
 append, memory_objects, blaze_shards: appending, ``save``, ``shard`` and ``gather``; frames: data frames of pandas
 """
@@ -23,6 +24,7 @@ from hyperslab.chunks.progress import Progress
 from hyperslab.conversion.blaze_shards import gather, shard
 from hyperslab.conversion.losses import Loss
 from hyperslab.conversion.memory_objects import save
+from hyperslab.conversion.packing import Pack, Round, Units, Unpack
 from hyperslab.conversion.pipeline import convert
 from hyperslab.conversion.report import ConversionReport, Verification
 from hyperslab.conversion.selection import Select
@@ -31,8 +33,12 @@ from hyperslab.conversion.virtual_dataset import VirtualReport, virtual
 __all__ = [
     "ConversionReport",
     "Loss",
+    "Pack",
     "Progress",
+    "Round",
     "Select",
+    "Units",
+    "Unpack",
     "Verification",
     "VirtualReport",
     "convert",

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import product
 from math import prod
 from typing import Any
@@ -33,6 +33,7 @@ from hyperslab.codecs.blosc import config_of, may_move, same_settings
 from hyperslab.conversion.adapt import TargetNode
 from hyperslab.conversion.columns import ColumnChunks, Columns, add_columns
 from hyperslab.conversion.journal import Boxes, ConversionJournal
+from hyperslab.conversion.recoding import Recoding, add_recoding
 from hyperslab.conversion.references import ReferenceMap
 from hyperslab.conversion.selection import ArraySelection, ShiftedSelection
 from hyperslab.errors import CorruptChunk, FormatError, MissingChunks
@@ -377,7 +378,7 @@ class ConversionJob:
     """A conversion's nodes, from an open source into a target of ``format``, within ``memory`` bytes.
 
     ``options``: of the target's format. ``references``: what becomes of links and references. ``columns``: arrays that
-    are fields of rows.
+    are fields of rows. ``recodings``: other cells of arrays, one after the other.
     """
 
     format: Format
@@ -387,10 +388,15 @@ class ConversionJob:
     options: Mapping[str, Any] = field(default_factory=dict)
     references: ReferenceMap | None = None
     columns: Columns = field(default_factory=dict)
+    recodings: Sequence[Recoding] = ()
 
     def copies(self, target: OpenDataset, source: OpenDataset | None = None) -> list[ArrayCopy]:
         """Return the copy of every array. ``source``: the same source, opened anew."""
-        copies, reader = [], add_columns(source or self.source, self.columns).reader
+        copies = []
+        if source is None:  # else it was opened anew
+            reader = self.source.reader
+        else:
+            reader = reduce(add_recoding, self.recodings, add_columns(source, self.columns)).reader
         for plan in self.nodes:
             path, spec, picked = plan.source.path, plan.source.node, plan.source.picked
             if spec.is_array and picked is not None:

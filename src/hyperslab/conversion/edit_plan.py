@@ -7,7 +7,7 @@ Worked out on specs alone, before anything is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 
 from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, NotFound
 from hyperslab.formats.base import Node
+from hyperslab.group.cf_variables import names_in_attribute
 from hyperslab.group.choice import is_match
 from hyperslab.model.attrs import FILL_VALUE, Attrs, equal
 from hyperslab.model.guessing import meant
@@ -274,17 +275,6 @@ def _plan_variables(plan: EditPlan, specs: Mapping[str, Spec], taken: set[str], 
 
 # -- what names them ---------------------------------------------------------------------------------------------------
 
-_VARIABLES = frozenset(
-    {
-        *("ancillary_variables", "bounds", "cell_measures", "climatology", "coordinates", "formula_terms", "geometry"),
-        *("grid_mapping", "interior_ring", "node_coordinates", "node_count", "part_node_count", "cell_methods"),
-        *("mesh", "location_index_set", "coordinate_interpolation", "interpolation_parameters", "quantization"),
-        *("tie_point_mapping", "face_node_connectivity", "edge_node_connectivity", "face_edge_connectivity"),
-        *("face_face_connectivity", "edge_face_connectivity", "boundary_node_connectivity", "face_coordinates"),
-        *("edge_coordinates", "volume_node_connectivity"),
-    }
-)
-"""Attributes whose words name variables."""
 _KEYS_NAME = frozenset({"grid_mapping", "cell_methods", "coordinate_interpolation"})
 """Those of which words with a colon name variables too: in ``cell_measures`` and ``formula_terms`` they are keys."""
 _DIMENSIONS = frozenset(
@@ -302,8 +292,9 @@ def _follow(plan: EditPlan, specs: Mapping[str, Spec]) -> None:
     for path in specs:
         attrs = dict(_attrs_of(plan, specs, path))
         for name, value in attrs.items():
-            if isinstance(value, str) and name in _VARIABLES | _DIMENSIONS:
-                new = _renamed_words(plan, specs, path, name, value)
+            named = names_in_attribute(name, value, attrs)
+            if isinstance(value, str) and (named or name in _DIMENSIONS):
+                new = _renamed_words(plan, specs, path, name, value, named)
                 if new != value:
                     attrs[name] = new
                     plan.lines.append(f"{_shown(path, name)} follows: {_text(new)}, it was {_text(value)}")
@@ -316,7 +307,11 @@ def _follow(plan: EditPlan, specs: Mapping[str, Spec]) -> None:
                 plan.lines.append(f"note: {called} is the coordinate of {dims[0]} no more; {remedy}")
 
 
-def _renamed_words(plan: EditPlan, specs: Mapping[str, Spec], path: str, name: str, text: str) -> str:
+def _renamed_words(
+    plan: EditPlan, specs: Mapping[str, Spec], path: str, name: str, text: str, named: Collection[str]
+) -> str:
+    """Return the text of an attribute with the new names of the variables in it, which are among those ``named``, and
+    of dimensions."""
     folder = path if specs[path].is_group else split(path)[0]
     dims = {rename.old: rename for rename in plan.dims if is_within(folder, rename.group)}
     spec = specs[path]
@@ -325,7 +320,8 @@ def _renamed_words(plan: EditPlan, specs: Mapping[str, Spec], path: str, name: s
     def renamed(match: re.Match[str]) -> str:
         word, colon = match[1], match[2]
         # a method is of a dimension where there is one of the name, else of a coordinate without one
-        if name in _VARIABLES and word not in axes and not (colon and name not in _KEYS_NAME):
+        is_name = word in named or name == "cell_methods"
+        if is_name and word not in axes and not (colon and name not in _KEYS_NAME):
             for group in [""] if word.startswith("/") else outward(folder):
                 place = child(group, word.strip("/"))
                 if place in specs:

@@ -22,8 +22,11 @@ from hyperslab.conversion.copy import SETTINGS, ArrayCopy, ConversionJob, CopyPr
 from hyperslab.conversion.distributed import copy_distributed, require_reachable
 from hyperslab.conversion.journal import make_head
 from hyperslab.conversion.opening import dataset_session, place_of_group, tree_session
+from hyperslab.conversion.packing import Recoder
+from hyperslab.conversion.packing import recode as recode_cells
 from hyperslab.conversion.plan import MEMORY, DryRun, collect_nodes, dry_run, write_documents
 from hyperslab.conversion.rechunk import Encoding
+from hyperslab.conversion.recoding import Recoding
 from hyperslab.conversion.references import build_reference_map
 from hyperslab.conversion.report import ConversionReport, describe_recut
 from hyperslab.conversion.selection import Select
@@ -81,6 +84,7 @@ def convert(
     at: Moment | None = None,
     along: str | Sequence[str] | None = None,
     packing: str = "same",
+    recode: Sequence[Recoder] = (),
     message: str | None = None,
     **layout: Any,
 ) -> ConversionReport:
@@ -97,17 +101,16 @@ def convert(
     read. ``memory``: bytes for cells in flight, or ``"1GB"``. ``scheduler``: a Client of dask.distributed (or address)
     whose workers copy. ``progress``: True for a bar, or a function of ``Progress``. ``storage_options``: for sides in
     the network, or a pair. ``allow_external``, ``at``: of the source, as for ``open``; ``along``, ``packing`` as for
-    ``join``. ``message``: of a commit. ``layout``: options.
+    ``join``. ``recode``: :class:`.Pack` … ``message``: of a commit. ``layout``: options.
 
-    Unsupported with all losses before anything is touched, unless ``allow_loss`` (then they are logged); NotFound for
-    what is not there to be chosen; AlreadyExists unless ``overwrite``, which replaces the target once the new one is
-    complete. Interrupted it leaves the target as it was (a store without renames: empty).
+    Unsupported with all losses before anything is touched, unless ``allow_loss``; AlreadyExists unless ``overwrite``,
+    which replaces the target once the new one is complete. Interrupted it leaves what was (without renames: nothing).
     """
     source, target = _two_sides(place_of_group(src), dst, storage_options, along, packing, at)
     more = _only_set({"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged})
     given: dict[str, Any] = {"source": source, "target": target, "message": message, "path": path}
     given |= {"resume": resume, "overwrite": overwrite, "verify": verify, "allow_loss": allow_loss}
-    given |= {"skip_damaged": skip_damaged, "memory": parse_size(memory, "memory")}
+    given |= {"recoders": tuple(recode), "skip_damaged": skip_damaged, "memory": parse_size(memory, "memory")}
     given |= {"select": Select.of(select), "choice": Choice.of(variables, exclude, where, alone=alone)}
     given |= {"format": format or format_for_new(target.url), "layout": api.add_consolidated(target, format, layout)}
     options = {"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more}
@@ -129,6 +132,7 @@ class _Request:
     encoding: Encoding
     select: Select
     choice: Choice
+    recoders: tuple[Recoder, ...]
     memory: int
     format: str
     path: str
@@ -160,10 +164,11 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
             items = [replace(item, node=references.map_node(item.node)) for item in items]
         source = add_columns(source, columns)
         with report_all_damage(source, items):
+            source, items, recodings = _recode(source, items, request, scheduler)
             plan = dry_run(
                 source,
                 items,
-                request.encoding,
+                _encoding_of(request, recodings),
                 format,
                 request.target,
                 allow_loss=request.allow_loss,
@@ -190,7 +195,7 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
         staged = stack.enter_context(
             stage_target(request.target, overwrite=request.overwrite, head=head, message=message)
         )
-        job = ConversionJob(format, source, plan.nodes, request.memory, request.layout, references, columns)
+        job = ConversionJob(format, source, plan.nodes, request.memory, request.layout, references, columns, recodings)
         with reporting(progress, "converting") as report, report_all_damage(source, items):
             done, copies = _write_target(job, staged, plan, request, report, client)
         verified = None
@@ -198,9 +203,25 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
             with bar(progress is True, "verifying") as report:
                 verified = verify_target(job, request.source, staged, report, keyed=plan.keyed)
     format.placed(request.target)
-    summary = _summary(job, request, done, copies)
-    seconds = time.perf_counter() - started
-    return replace(summary, losses=plan.losses, damaged=damage.problems, verified=verified, seconds=seconds)
+    summary = replace(_summary(job, request, done, copies), seconds=time.perf_counter() - started)
+    return replace(summary, losses=plan.losses, damaged=damage.problems, verified=verified)
+
+
+def _recode(
+    source: OpenDataset, items: list[SourceNode], request: _Request, scheduler: object
+) -> tuple[OpenDataset, list[SourceNode], list[Recoding]]:
+    """Return the source and the nodes with the cells that they are to have; Unsupported on a cluster, which does not
+    know them."""
+    if request.recoders and scheduler is not None:
+        raise Unsupported("workers of a cluster copy cells as they are", remedy="leave scheduler= (--scheduler) out")
+    return recode_cells(source, items, request.recoders, request.memory)
+
+
+def _encoding_of(request: _Request, recodings: Sequence[Recoding]) -> Encoding:
+    """Return how arrays are cut and encoded: by the usual codec, unless one is asked for, where some have cells of
+    another type than those that the source's codec is for."""
+    is_same = all(change.keeps_type for recoding in recodings for change in recoding.values())
+    return request.encoding if is_same or request.encoding.codec else replace(request.encoding, codec="default")
 
 
 def _summary(job: ConversionJob, request: _Request, done: Progress, copies: Sequence[ArrayCopy]) -> ConversionReport:
@@ -218,6 +239,7 @@ def _summary(job: ConversionJob, request: _Request, done: Progress, copies: Sequ
         nbytes=done.done_bytes,
         resumed_nbytes=done.resumed_bytes,
         recut=tuple(describe_recut(copies, request.encoding)),
+        recoded=tuple(change.line for recoding in job.recodings for change in recoding.values()),
         companions=tuple(plan.source.path for plan in job.nodes if plan.source.is_companion),
     )
 

@@ -37,7 +37,7 @@ class ConversionReport:
     ``resumed_nbytes``: how many of ``nbytes`` an
     interrupted conversion had copied. ``damaged``: what of the source could not be read and was left out. ``recut``:
     each array that is not cut into the chunks that were asked for, or the source's where none were, and how it is.
-    ``companions``: the variables that came along with those that were chosen.
+    ``companions``: the variables that came along with those that were chosen. ``recoded``: what became of cells.
     """
 
     source: str
@@ -56,6 +56,7 @@ class ConversionReport:
     recut: tuple[str, ...] = ()
     shards: int = 0
     companions: tuple[str, ...] = ()
+    recoded: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         chunks = [counted(self.chunks - self.shards, "chunk")] if self.chunks > self.shards or not self.shards else []
@@ -66,6 +67,7 @@ class ConversionReport:
             f"{size_text(self.nbytes)} of cells in {self.seconds:.2f} s"
         ]
         lines += [name_companions(self.companions)] if self.companions else []
+        lines += self.recoded
         if self.resumed_nbytes:
             lines.append(f"resumed: {size_text(self.resumed_nbytes)} of cells were there already")
         lines += [f"cut otherwise: {note}" for note in self.recut[:_FEW]]

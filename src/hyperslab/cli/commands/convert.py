@@ -21,6 +21,7 @@ from hyperslab.cli.arguments import (
     name_option,
     nearness_options,
     open_dataset,
+    parse_names,
     parse_options,
     parse_selections,
     selection_option,
@@ -28,7 +29,7 @@ from hyperslab.cli.arguments import (
     suggest_path_on_error,
 )
 from hyperslab.cli.output import is_quiet, json_option, print_json, print_remark
-from hyperslab.conversion import ConversionReport, Select, convert
+from hyperslab.conversion import ConversionReport, Select, Units, convert
 from hyperslab.conversion.append import append_cells, append_dataset
 from hyperslab.errors import FormatError, Invalid, LabelError, NotFound
 from hyperslab.group.choice import Choice
@@ -54,6 +55,12 @@ from hyperslab.model.cells import Values
 @selection_option
 @nearness_options
 @choice_options(companions=True)
+@click.option(
+    "--units",
+    multiple=True,
+    metavar="NAME=UNIT",
+    help="Variables in other units: t2m=degC, or by a pattern; packed cells get another scale. Repeatable.",
+)
 @click.option("--along", multiple=True, metavar="DIM", help="Join the datasets that SRC matches ('*.nc') along DIM.")
 @click.option(
     "--packing",
@@ -89,6 +96,7 @@ def convert_command(
     selections: tuple[str, ...],
     nearness: Nearness,
     choice: Choice,
+    units: tuple[str, ...],
     at: str | None,
     along: tuple[str, ...],
     src_option: dict[str, object] | None,
@@ -115,6 +123,7 @@ def convert_command(
             exclude=choice.exclude,
             where=choice.where,
             alone=choice.alone,
+            recode=[Units(parse_names(units, "--units"))] if units else (),
             chunks=lengths(chunks, "--chunks", ("auto",)),
             shards=lengths(shards, "--shards", SHARD_WORDS),
             progress=not as_json and not is_quiet(),

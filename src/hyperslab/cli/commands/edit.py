@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import asdict
 
 import click
 import numpy as np
 
-from hyperslab.cli.arguments import storage_option, url_argument
+from hyperslab.cli.arguments import parse_names, storage_option, url_argument
 from hyperslab.cli.output import json_option, print_json, print_remark
 from hyperslab.conversion.edit import edit
 from hyperslab.errors import Invalid
@@ -69,9 +68,9 @@ def edit_command(
         raise Invalid("there is nothing to change", url=url, remedy="hyperslab edit --help lists what can be")
     report = edit(
         url,
-        rename_variables=_names(variables, "--rename-variable"),
-        rename_dimensions=_names(dimensions, "--rename-dimension"),
-        rename_attributes=_names(attributes, "--rename-attribute"),
+        rename_variables=parse_names(variables, "--rename-variable"),
+        rename_dimensions=parse_names(dimensions, "--rename-dimension"),
+        rename_attributes=parse_names(attributes, "--rename-attribute"),
         set=dict(parse_assignment(text) for text in values),
         delete=delete,
         append=dict(parse_assignment(text) for text in behind),
@@ -87,19 +86,6 @@ def edit_command(
         print_remark("nothing to change: it is so already")
     elif dry_run:
         print_remark("nothing was changed")
-
-
-def _names(texts: Iterable[str], option: str) -> dict[str, str]:
-    """Parse several ``OLD=NEW``."""
-    found: dict[str, str] = {}
-    for text in texts:
-        old, mark, new = text.partition("=")
-        if not mark or not old.strip() or not new.strip():
-            raise Invalid(f"{option} {text!r}", remedy=f"write {option} OLD=NEW")
-        if old.strip() in found:
-            raise Invalid(f"{old.strip()!r} is renamed twice", remedy="name each once")
-        found[old.strip()] = new.strip()
-    return found
 
 
 def parse_assignment(text: str) -> tuple[str, object]:

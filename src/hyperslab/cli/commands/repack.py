@@ -1,0 +1,112 @@
+"""``hyperslab repack`` and ``unpack``: cells as packed whole numbers, as what these mean, or with fewer bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from hyperslab.cli.arguments import split_commas, storage_option
+from hyperslab.cli.commands.convert import lengths
+from hyperslab.cli.output import is_quiet, json_option, print_json, print_remark
+from hyperslab.conversion import convert
+from hyperslab.conversion.packing import Pack, Recoder, Round, Unpack, plan_recoding
+from hyperslab.errors import Invalid
+from hyperslab.model.amounts import parse_size
+
+_SHARED: tuple[Callable[[Any], Any], ...] = (
+    click.argument("src"),
+    click.argument("dst"),
+    click.option("-v", "--variables", multiple=True, metavar="NAME,…", help="These alone are changed; repeatable."),
+    click.option("--format", help="The target's format, where its name does not say it."),
+    click.option("--chunks", metavar="DIM=N,…", help="Chunk lengths by dimension, or auto."),
+    click.option("--codec", help="As of convert; where the type of cells changes default, else as in the source."),
+    click.option("--overwrite", is_flag=True, help="Replace the target, once the new one is complete."),
+    click.option("--verify", is_flag=True, help="Read the target anew and compare every cell with what was made."),
+    click.option("--memory", default="256MiB", show_default=True, metavar="SIZE", help="Memory for cells in flight."),
+    click.option("--dry-run", is_flag=True, help="Say what would become of each array, and write nothing."),
+    storage_option("--src-option", "SRC"),
+    storage_option("--dst-option", "DST"),
+    json_option,
+)
+
+
+def _shared(command: Any) -> Any:
+    for option in reversed(_SHARED):
+        command = option(command)
+    return command
+
+
+@click.command(
+    "repack", epilog="Example: hyperslab repack air.nc small.nc --type i2; hyperslab repack a.nc b.nc --digits 4"
+)
+@_shared
+@click.option(
+    "--type",
+    "dtype",
+    type=click.Choice(["i1", "u1", "i2", "u2", "i4", "u4"]),
+    help="Whole numbers with scale and offset, chosen from the data; i2 without --digits and --bits.",
+)
+@click.option("--digits", type=int, metavar="N", help="Floats of N significant digits, which compress better.")
+@click.option("--bits", type=int, metavar="N", help="Floats of N bits of the mantissa, rounded.")
+def repack_command(
+    dtype: Any, digits: int | None, bits: int | None, variables: tuple[str, ...], **options: Any
+) -> None:
+    """Copy SRC to DST with cells that take less: packed whole numbers, or floats that compress better.
+
+    Coordinates, and what variables name as bounds, areas or mappings, stay as they are unless -v names them.
+    """
+    if dtype is not None and (digits is not None or bits is not None):
+        raise Invalid("--type and --digits or --bits", remedy="pack, or quantize: one of the two")
+    names = tuple(split_commas(variables))
+    packs = digits is None and bits is None
+    _run("repack", Pack(dtype or "i2", names) if packs else Round(digits, bits, names), **options)
+
+
+@click.command("unpack", epilog="Example: hyperslab unpack small.nc air.nc")
+@_shared
+def unpack_command(variables: tuple[str, ...], **options: Any) -> None:
+    """Copy SRC to DST with packed cells as the floats that they mean, NaN where they are missing."""
+    _run("unpack", Unpack(tuple(split_commas(variables))), **options)
+
+
+def _run(
+    name: str,
+    recoder: Recoder,
+    *,
+    src: str,
+    dst: str,
+    chunks: str | None,
+    memory: str,
+    dry_run: bool,
+    src_option: dict[str, object] | None,
+    dst_option: dict[str, object] | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    most = parse_size(memory, "--memory")
+    if dry_run:
+        lines: Sequence[str] = plan_recoding(src, [recoder], memory=most, storage_options=src_option)
+        if as_json:
+            print_json(name, source=src, target=dst, dry_run=True, recoded=lines)
+            return
+        for line in lines:
+            click.echo(line)
+        print_remark("nothing was written" if lines else "no array suits: all would be copied as they are")
+        return
+    report = convert(
+        src,
+        dst,
+        chunks=lengths(chunks, "--chunks", ("auto",)),
+        progress=not as_json and not is_quiet(),
+        memory=most,
+        recode=[recoder],
+        storage_options=(src_option, dst_option),
+        **options,
+    )
+    if as_json:
+        print_json(name, **asdict(report))
+    else:
+        print_remark(str(report))

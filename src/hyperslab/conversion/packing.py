@@ -1,0 +1,529 @@
+"""Other numbers for the cells of a conversion: packed into whole numbers and unpacked (CF 1.11, 8.1), quantized as
+netCDF-C does it, in other units.
+
+A recoder says of each array what it becomes (:class:`CellChange`), before anything is written; what a conversion then
+reads of the source are the changed cells, chunk by chunk.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from hyperslab.api import Target
+from hyperslab.array import cf
+from hyperslab.array.session import OpenDataset
+from hyperslab.bridges import pint
+from hyperslab.chunks.boxes import Box
+from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.conversion.copy import SETTINGS, ArrayCopy, Check
+from hyperslab.conversion.opening import dataset_session
+from hyperslab.conversion.rechunk import Encoding, refit_chunks
+from hyperslab.conversion.recoding import CellChange, Recoding, add_recoding
+from hyperslab.conversion.selection import Select
+from hyperslab.conversion.source_nodes import SourceNode, select_nodes, walk_nodes
+from hyperslab.errors import Invalid, NodeNotFound, ReadOnly
+from hyperslab.group.cf_variables import names_in_attribute
+from hyperslab.group.choice import is_match
+from hyperslab.model.attrs import FILL_VALUE, Attrs
+from hyperslab.model.cells import Values
+from hyperslab.model.guessing import meant
+from hyperslab.model.paths import split
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.endpoints import Options
+
+# Bytes of cells in flight while extremes are looked for, as of a conversion.
+MEMORY = 256 << 20
+SCALE, OFFSET, UNSIGNED = "scale_factor", "add_offset", "_Unsigned"
+_PACKING = (SCALE, OFFSET, UNSIGNED)
+_MISSING = (FILL_VALUE, "missing_value")
+_LIMITS = ("valid_min", "valid_max", "valid_range", "actual_range")
+
+
+class Recoder(ABC):
+    """What makes other numbers of cells."""
+
+    @property
+    @abstractmethod
+    def patterns(self) -> tuple[str, ...]:
+        """Return patterns of the arrays concerned; none: all that suit."""
+
+    @abstractmethod
+    def change(self, item: SourceNode, spec: ArraySpec, source: OpenDataset, memory: int) -> CellChange | None:
+        """Return what becomes of an array; None where it is let be."""
+
+    def plan(self, source: OpenDataset, items: Sequence[SourceNode], memory: int) -> dict[str, CellChange]:
+        """Return what becomes of the arrays; NodeNotFound for a pattern that stands for none."""
+        arrays = {item.path: item for item in items if item.node.is_array}
+        for pattern in self.patterns:
+            if not any(is_match(path, pattern) for path in arrays):
+                raise NodeNotFound(f"no variable is named {pattern!r}", remedy=meant(pattern, arrays))
+        helpers = set() if self.patterns else _helpers(arrays.values())
+        found = {}
+        for path, item in arrays.items():
+            spec = item.node
+            is_meant = any(is_match(path, pattern) for pattern in self.patterns) or not self.patterns
+            if is_meant and spec.is_array and split(path)[1] not in helpers:
+                with source.add_place_to_errors(item.origin):
+                    change = self.change(item, spec, source, memory)
+                if change is not None:
+                    found[item.origin] = change
+        return found
+
+
+def _helpers(items: Iterable[SourceNode]) -> set[str]:
+    """Return the names of variables that stand for dimensions or that others name: coordinates, bounds, areas."""
+    found: set[str] = set()
+    for item in items:
+        if item.node.is_array:
+            found |= {dim for dim in item.node.dims if dim is not None}
+            for name, value in item.node.attrs.items():
+                words = names_in_attribute(name, value, item.node.attrs)
+                found |= {word.rpartition("/")[2] for word in words if name != "ancillary_variables"}
+    return found
+
+
+def physical(spec: ArraySpec) -> cf.Decoding:
+    """Return how cells become the numbers that they mean, NaN where they are missing; times stay numbers."""
+    kept = {name: value for name, value in spec.attrs.items() if name in (*_PACKING, *_MISSING)}
+    return cf.decoding(spec.numpy_dtype, kept)
+
+
+# -- packing -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pack(Recoder):
+    """Floats, and whole numbers that are too wide, as whole numbers of ``dtype`` with scale and offset, chosen from the
+    data: the whole range of the type but for one number, which marks missing cells (as ncpdq does)."""
+
+    dtype: Literal["i1", "u1", "i2", "u2", "i4", "u4"] = "i2"
+    variables: tuple[str, ...] = ()
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The ``variables``."""
+        return self.variables
+
+    def change(self, item: SourceNode, spec: ArraySpec, source: OpenDataset, memory: int) -> CellChange | None:
+        """Return the packed array; None for cells that are no numbers, or as narrow already."""
+        target = np.dtype(self.dtype)
+        if spec.numpy_dtype.kind not in "iuf" or spec.sparse is not None:
+            return None
+        if spec.numpy_dtype.kind in "iu" and spec.numpy_dtype.itemsize <= target.itemsize:
+            return None
+        how = physical(spec)
+        limits = _limits(spec, how)
+        found = find_extremes(item, spec, source, lambda cells: _within(cf.apply(how, cells), limits), memory)
+        if found.infinite:
+            remedy = "mend them, or leave the array out (-v)"
+            raise Invalid(f"{found.infinite} cells are infinite: nothing packs them", node=item.path, remedy=remedy)
+        packed = choose_packing(found, target, how.scaled or how.masked or spec.numpy_dtype)
+        if packed is None:
+            remedy = "take a wider type, or leave the array out (-v)"
+            raise Invalid(f"the span from {found.low} to {found.high} has no scale", node=item.path, remedy=remedy)
+        attrs = {name: value for name, value in spec.attrs.items() if name not in (*_PACKING, *_MISSING, *_LIMITS)}
+        attrs |= {FILL_VALUE: packed.fill, **packed.attrs}
+        for name in _LIMITS:
+            if name in spec.attrs and name != "actual_range":
+                attrs[name] = packed.encode(_decoded_limit(spec, how, name), clip=True)
+            elif name in spec.attrs:  # of unpacked numbers (CF 1.11, 2.5.1)
+                attrs[name] = spec.attrs[name]
+
+        def apply(cells: Values) -> Values:
+            return np.asarray(packed.encode(_within(cf.apply(how, cells), limits)))
+
+        lost = f", {found.invalid} cells outside their valid range are missing now" if found.invalid else ""
+        line = f"/{item.path}: {spec.numpy_dtype} as {target}, {packed.said}{lost}"
+        return CellChange(_recoded(spec, target, attrs, apply), apply, line, keeps_type=False)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaleAndOffset:
+    """Scale and offset, None where numbers stay as they are; ``fill`` marks missing cells. ``bound``: the largest error
+    of a cell."""
+
+    dtype: np.dtype[Any]
+    scale: Any
+    offset: Any
+    fill: Any
+    bound: float
+
+    @property
+    def attrs(self) -> Attrs:
+        """The attributes by which readers unpack."""
+        return {} if self.scale is None else {SCALE: self.scale, OFFSET: self.offset}
+
+    @property
+    def said(self) -> str:
+        """What is to be known of it."""
+        if self.scale is None:
+            return "exact"
+        return f"scale {self.scale:.6g}, offset {self.offset:.6g}, error at most {self.bound:.3g}"
+
+    def encode(self, values: Values, *, clip: bool = False) -> Any:
+        """Return the packed numbers, the fill value where cells are NaN."""
+        cells = np.asarray(values)
+        if self.scale is None and cells.dtype.kind in "iu":
+            return cells.astype(self.dtype)
+        cells = cells.astype("f8")
+        missing = np.isnan(cells)
+        scale, offset = (1.0, 0.0) if self.scale is None else (float(self.scale), float(self.offset))
+        with np.errstate(over="ignore", invalid="ignore"):
+            # halves first: the difference of two numbers of a float's whole range is none
+            codes = np.rint((np.where(missing, offset, cells) / 2 - offset / 2) / scale * 2)
+        low, high = code_range(self.dtype)
+        return np.where(missing, self.fill, np.clip(codes, low, high).astype(self.dtype)).astype(self.dtype)[()]
+
+
+def code_range(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Return the least and the greatest number that stand for cells: all of a type but the one that marks missing ones,
+    the least of signed types and the greatest of others."""
+    info = np.iinfo(dtype)
+    return (int(info.min) + 1, int(info.max)) if dtype.kind == "i" else (0, int(info.max) - 1)
+
+
+def choose_packing(found: Extremes, dtype: np.dtype[Any], unpacked: np.dtype[Any]) -> ScaleAndOffset | None:
+    """Return scale and offset for cells from the least to the greatest, which ``unpacked`` numbers they mean; None
+    where they have no scale."""
+    least, most = code_range(dtype)
+    fill = dtype.type(least - 1 if dtype.kind == "i" else most + 1)
+    kind = np.float32 if unpacked == np.dtype("f4") else np.float64
+    if found.low is None or found.high is None:
+        return ScaleAndOffset(dtype, kind(1), kind(0), fill, 0.0)
+    low, high = float(found.low), float(found.high)
+    if unpacked.kind in "iu" and least <= found.low and found.high <= most:
+        return ScaleAndOffset(dtype, None, None, fill, 0.0)
+    eps = float(np.finfo(kind).eps)
+    magnitude = max(abs(low), abs(high))
+    if low == high:
+        return ScaleAndOffset(dtype, kind(1), kind(low), fill, 0.0 if float(kind(low)) == low else eps * magnitude)
+    steps = most - least
+    with np.errstate(over="ignore", under="ignore"):
+        scale = kind(high / steps - low / steps)
+        offset = kind(low / 2 + high / 2) if dtype.kind == "i" else kind(low)
+    if not np.isfinite(scale) or not np.isfinite(offset) or scale < np.finfo(kind).tiny:
+        return None
+    # half a step, what scale and offset are rounded by over all steps, and what unpacking rounds
+    return ScaleAndOffset(
+        dtype, scale, offset, fill, float(scale) / 2 + 4 * eps * magnitude + steps * eps * float(scale)
+    )
+
+
+@dataclass(eq=False)
+class Extremes:
+    """The least and the greatest cell that is there, None without any; how many are infinite, or not valid."""
+
+    low: Any = None
+    high: Any = None
+    infinite: int = 0
+    invalid: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, cells: Values, invalid: int) -> None:
+        """Take cells into account, NaN where they are missing."""
+        infinite = 0
+        if cells.dtype.kind == "f":
+            infinite = int(np.isinf(cells).sum())
+            cells = cells[np.isfinite(cells)]
+        with self.lock:
+            self.infinite += infinite
+            self.invalid += invalid
+            if cells.size:
+                low, high = cells.min(), cells.max()
+                self.low = low if self.low is None else min(self.low, low)
+                self.high = high if self.high is None else max(self.high, high)
+
+
+def find_extremes(
+    item: SourceNode, spec: ArraySpec, source: OpenDataset, meaning: Callable[[Values], Values], memory: int
+) -> Extremes:
+    """Read the selected cells of an array once, box by box within ``memory``; ``meaning`` makes the numbers of them
+    that are compared."""
+    found = Extremes()
+    picked = item.picked
+    if picked is None:
+        return found
+    lengths = refit_chunks(spec, picked)
+    chunks = tuple(lengths[axis] for axis in picked.kept)
+    target = spec.evolve(shape=picked.shape, chunks=chunks, dims=tuple(spec.dims[axis] for axis in picked.kept))
+    how = physical(spec)
+    boxes = _OnlyGrid(Grid.of(picked.shape, chunks))
+    copy = ArrayCopy(item.path, picked, source.reader.chunks(item.origin), spec, boxes, target, memory, item.origin)
+
+    def work(number: int, box: Box, check: Check) -> None:
+        cells = copy.read_source(box, SETTINGS, check)
+        values = meaning(cells)
+        invalid = 0
+        if values.dtype.kind == "f":
+            invalid = int(np.isnan(values).sum() - np.isnan(cf.apply(how, cells)).sum())
+        found.add(values, invalid)
+
+    copy.run(work, SETTINGS)
+    return found
+
+
+class _OnlyGrid(ChunkSource):
+    """Chunks that are never read or written: how a scan is cut."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+
+    def read(self, coords: Coords) -> Block | None:
+        """Return nothing."""
+        return None
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Raise ReadOnly."""
+        raise ReadOnly("a scan writes nothing")
+
+    def erase(self, coords: Coords) -> None:
+        """Raise ReadOnly."""
+        raise ReadOnly("a scan writes nothing")
+
+
+def _limits(spec: ArraySpec, how: cf.Decoding) -> tuple[float, float]:
+    """Return the least and the greatest valid number: what lies outside is missing (NUG, "valid_range")."""
+    low, high = -np.inf, np.inf
+    if "valid_range" in spec.attrs:
+        low, high = np.asarray(_decoded_limit(spec, how, "valid_range"), "f8").reshape(-1)[:2]
+    if "valid_min" in spec.attrs:
+        low = float(np.asarray(_decoded_limit(spec, how, "valid_min")).reshape(-1)[0])
+    if "valid_max" in spec.attrs:
+        high = float(np.asarray(_decoded_limit(spec, how, "valid_max")).reshape(-1)[0])
+    return float(low), float(high)
+
+
+def _decoded_limit(spec: ArraySpec, how: cf.Decoding, name: str) -> Values:
+    """Return a limit as the number that it means: those of packed cells are packed (NUG)."""
+    value = np.asarray(spec.attrs[name])
+    if how.scaled is None or value.dtype.kind not in "iu" or spec.numpy_dtype.kind not in "iu":
+        return value
+    return cf.apply(replace(how, fills=()), value.astype(spec.numpy_dtype))
+
+
+def _within(values: Values, limits: tuple[float, float]) -> Values:
+    """Return numbers with NaN where they are not valid."""
+    low, high = limits
+    if (low, high) == (-np.inf, np.inf):
+        return values
+    outside = (values < low) | (values > high)
+    if not outside.any():
+        return values
+    return np.where(outside, np.nan, values.astype("f8") if values.dtype.kind in "iu" else values)
+
+
+def _recoded(spec: ArraySpec, dtype: np.dtype[Any], attrs: Attrs, apply: Callable[[Values], Values]) -> ArraySpec:
+    """Return an array of other cells: unwritten ones read as what becomes of its fill value."""
+    fill = apply(np.asarray(spec.fill_cell()).reshape(1))[0]
+    return spec.evolve(dtype=dtype, attrs=attrs, fill_value=fill)
+
+
+# -- unpacking ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Unpack(Recoder):
+    """Packed cells as the floats that they mean."""
+
+    variables: tuple[str, ...] = ()
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The ``variables``."""
+        return self.variables
+
+    def change(self, item: SourceNode, spec: ArraySpec, source: OpenDataset, memory: int) -> CellChange | None:
+        """Return the unpacked array; None for one that is not packed."""
+        if not any(name in spec.attrs for name in _PACKING) or spec.numpy_dtype.kind not in "iuf":
+            return None
+        how = physical(spec)
+        dtype = how.scaled or how.masked or how.viewed or spec.numpy_dtype
+        attrs = {name: value for name, value in spec.attrs.items() if name not in (*_PACKING, *_MISSING)}
+        for name in _LIMITS:
+            if name in attrs and name != "actual_range":
+                attrs[name] = np.asarray(_decoded_limit(spec, how, name)).astype(dtype)[()]
+        if how.fills and dtype.kind == "f":
+            attrs[FILL_VALUE] = dtype.type(np.nan)
+
+        def apply(cells: Values) -> Values:
+            return cf.apply(how, cells).astype(dtype, copy=False)
+
+        line = f"/{item.path}: {spec.numpy_dtype} unpacked as {dtype}"
+        return CellChange(_recoded(spec, dtype, attrs, apply), apply, line, keeps_type=dtype == spec.dtype)
+
+
+# -- quantizing --------------------------------------------------------------------------------------------------------
+
+# Bits that a decimal digit takes, and digits that a bit does: as quotients, which round as those of netCDF-C do. With
+# the nearest floats powers of ten get other bits than there.
+_BITS_PER_DIGIT = math.log(10) / math.log(2)
+_DIGITS_PER_BIT = math.log(2) / math.log(10)
+
+
+@dataclass(frozen=True)
+class Round(Recoder):
+    """Floats of which only so much stays that they compress better: ``digits`` significant ones (as GranularBitRound of
+    netCDF-C chooses bits), or ``bits`` of the mantissa (as its BitRound)."""
+
+    digits: int | None = None
+    bits: int | None = None
+    variables: tuple[str, ...] = ()
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The ``variables``."""
+        return self.variables
+
+    def change(self, item: SourceNode, spec: ArraySpec, source: OpenDataset, memory: int) -> CellChange | None:
+        """Return the quantized array; None for cells that are no floats of 4 or 8 bytes. Invalid for more digits, or
+        bits, than they have."""
+        dtype = spec.numpy_dtype
+        if dtype.kind != "f" or dtype.itemsize not in (4, 8):
+            return None
+        most_digits, most_bits = (6, 23) if dtype.itemsize == 4 else (15, 52)
+        wanted, most = (self.digits, most_digits) if self.digits is not None else (self.bits, most_bits)
+        if wanted is None or (self.digits is not None and self.bits is not None):
+            raise Invalid("digits or bits: one of the two", remedy="write --digits N or --bits N")
+        if not 1 <= wanted <= most:
+            what = "digits" if self.digits is not None else "bits"
+            raise Invalid(f"{dtype} has 1 to {most} {what}", node=item.path, remedy=f"take fewer than {wanted}")
+        name, said = (
+            ("_QuantizeGranularBitRoundNumberOfSignificantDigits", f"{wanted} significant digits")
+            if self.digits is not None
+            else ("_QuantizeBitRoundNumberOfSignificantBits", f"{wanted} bits of {most}, error at most 2^-{wanted + 1}")
+        )
+        missing = [np.asarray(spec.attrs[each], dtype).reshape(-1) for each in _MISSING if each in spec.attrs]
+        kept = np.concatenate(missing) if missing else np.empty(0, dtype)
+
+        def apply(cells: Values) -> Values:
+            native = cells.astype(dtype.newbyteorder("="))
+            rounded = round_digits(native, wanted) if self.digits is not None else round_bits(native, wanted)
+            stays = ~np.isfinite(native) | np.isin(native, kept)
+            return np.where(stays, native, rounded).astype(dtype)
+
+        attrs = {**spec.attrs, name: np.int32(wanted)}
+        return CellChange(spec.evolve(attrs=attrs), apply, f"/{item.path}: {said}")
+
+
+def round_bits(cells: Values, bits: int) -> Values:
+    """Return floats with so many bits of their mantissa, rounded to the nearest, halves away from zero."""
+    return _round_mantissa(cells, np.full(cells.shape, bits, np.int64))
+
+
+def round_digits(cells: Values, digits: int) -> Values:
+    """Return floats of which so many decimal digits are significant: as many bits as each number needs for them."""
+    finite = np.where(np.isfinite(cells), cells, 0).astype("f8")
+    mantissa, exponent = np.frexp(np.abs(finite))
+    with np.errstate(divide="ignore"):
+        logarithm = np.where(mantissa > 0, np.log10(mantissa, where=mantissa > 0, out=np.zeros(cells.shape)), 0)
+    number = np.floor(exponent * _DIGITS_PER_BIT + logarithm) + 1
+    power = np.floor(_BITS_PER_DIGIT * (number - digits))
+    bits = np.abs(np.floor(exponent - _BITS_PER_DIGIT * logarithm) - power)
+    bits = np.where(mantissa > 0, bits, 0).astype(np.int64) - 1
+    return np.where(finite == 0, cells, _round_mantissa(cells, bits))
+
+
+def _round_mantissa(cells: Values, bits: Values) -> Values:
+    """Return floats with so many bits of their mantissa each."""
+    whole, unsigned = (23, np.uint32) if cells.dtype.itemsize == 4 else (52, np.uint64)
+    zeros = np.clip(whole - bits, 0, whole).astype(unsigned)
+    one = unsigned(1)
+    words: Any = np.ascontiguousarray(cells).view(unsigned).reshape(cells.shape)
+    half = np.where(zeros > 0, one << np.maximum(zeros, one).astype(unsigned) - one, unsigned(0)).astype(unsigned)
+    mask = (~((one << zeros) - one)).astype(unsigned)
+    rounded: Values = np.asarray((words + half) & mask, unsigned).view(cells.dtype)
+    return rounded
+
+
+# -- units -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Units(Recoder):
+    """Arrays in other units, by ``units`` for each path or pattern: packed cells stay and get another scale and offset,
+    unpacked whole numbers get such; floats are computed anew."""
+
+    units: Mapping[str, str]
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns that have units."""
+        return tuple(self.units)
+
+    def change(self, item: SourceNode, spec: ArraySpec, source: OpenDataset, memory: int) -> CellChange | None:
+        """Return the array in its new units. Invalid without units, Unsupported for units without a factor."""
+        wanted = next(unit for pattern, unit in self.units.items() if is_match(item.path, pattern))
+        if spec.units is None or spec.numpy_dtype.kind not in "iuf":
+            raise Invalid("the array has no units", node=item.path, remedy="set them first: hyperslab edit --set")
+        if spec.units == wanted:
+            return None
+        factor, shift = pint.affine(spec.units, wanted, is_difference=_is_difference(spec.attrs))
+        attrs = {**spec.attrs, "units": wanted}
+        line = f"/{item.path}: {spec.units} -> {wanted}"
+        if any(name in attrs for name in (SCALE, OFFSET)) or spec.numpy_dtype.kind in "iu":
+            scale, offset = attrs.get(SCALE, np.float64(1)), attrs.get(OFFSET, np.float64(0))
+            kind = np.float32 if np.asarray(scale).dtype == np.dtype("f4") else np.float64
+            attrs |= {SCALE: kind(float(scale) * factor), OFFSET: kind(float(offset) * factor + shift)}
+            return CellChange(spec.evolve(attrs=attrs), lambda cells: cells, f"{line}; cells stay, their scale changes")
+        dtype = spec.numpy_dtype
+        fills = [np.asarray(attrs[name], dtype).reshape(-1) for name in _MISSING if name in attrs]
+        missing = np.concatenate(fills) if fills else np.empty(0, dtype)
+
+        def apply(cells: Values) -> Values:
+            with np.errstate(over="ignore", invalid="ignore"):
+                computed = (cells.astype("f8") * factor + shift).astype(dtype)
+            return np.where(np.isin(cells, missing), cells, computed).astype(dtype, copy=False)
+
+        attrs |= {name: apply(np.atleast_1d(np.asarray(attrs[name], dtype))) for name in _LIMITS if name in attrs}
+        attrs |= {name: attrs[name][0] for name in _LIMITS if name in attrs and attrs[name].size == 1}
+        return CellChange(_recoded(spec, dtype, attrs, apply), apply, line)
+
+
+def _is_difference(attrs: Attrs) -> bool:
+    """Return True for differences of temperatures, which have no zero of a scale (CF 1.11, 3.1.2)."""
+    methods = str(attrs.get("cell_methods", ""))
+    return (
+        str(attrs.get("units_metadata", "")).startswith("temperature: difference")
+        or str(attrs.get("standard_name", "")).endswith("_anomaly")
+        or "standard_deviation" in methods
+        or "range" in methods
+    )
+
+
+def recode(
+    source: OpenDataset, items: Sequence[SourceNode], recoders: Iterable[Recoder], memory: int
+) -> tuple[OpenDataset, list[SourceNode], list[Recoding]]:
+    """Return the source and the nodes of a conversion as recoders make them, one after the other, and what each does.
+
+    The cells of arrays that are packed are read once for it.
+    """
+    done: list[Recoding] = []
+    changed = list(items)
+    for recoder in recoders:
+        recoding = recoder.plan(source, changed, memory)
+        source = add_recoding(source, recoding)
+        changed = [
+            replace(item, node=recoding[item.origin].spec) if item.origin in recoding else item for item in changed
+        ]
+        done.append(recoding)
+    return source, changed, done
+
+
+def plan_recoding(
+    src: Target, recoders: Sequence[Recoder], *, memory: int = MEMORY, storage_options: Options = None
+) -> tuple[str, ...]:
+    """Return what recoders would make of the arrays of a dataset, a line each; cells are read, and nothing is
+    written."""
+    with dataset_session(src, storage_options=storage_options) as session:
+        nodes = [SourceNode(path, path, node) for path, node in walk_nodes(session, "")]
+        items = select_nodes(session, nodes, Select.of(None), Encoding())
+        _, _, done = recode(session, items, recoders, memory)
+        return tuple(change.line for recoding in done for change in recoding.values())

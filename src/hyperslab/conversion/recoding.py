@@ -1,0 +1,95 @@
+"""A source in which arrays have other cells: what becomes of each, and what reads it so, chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hyperslab.array.session import OpenDataset
+from hyperslab.chunks.grid import Coords
+from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.errors import Problem, ReadOnly
+from hyperslab.formats.base import Node, Reader
+from hyperslab.model.cells import Values
+from hyperslab.model.refs import Pointer
+from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.location import Location
+
+
+@dataclass(frozen=True, eq=False)
+class CellChange:
+    """What becomes of one array: its ``spec``, its cells by ``apply``, and what is to be said of it."""
+
+    spec: ArraySpec
+    apply: Callable[[Values], Values]
+    line: str
+    keeps_type: bool = True
+
+
+Recoding = Mapping[str, CellChange]
+"""Changed arrays, by their paths in the source."""
+
+
+class RecodedChunks(ChunkSource):
+    """The chunks of an array with other cells."""
+
+    def __init__(self, source: ChunkSource, change: CellChange) -> None:
+        self._source = source
+        self._change = change
+        self.grid = source.grid
+
+    def read(self, coords: Coords) -> Block | None:
+        """Return the changed cells of a chunk; None where none was written."""
+        block = self._source.read(coords)
+        return None if block is None else np.ascontiguousarray(self._change.apply(np.asarray(block)))
+
+    def write(self, coords: Coords, block: Block) -> None:
+        """Raise ReadOnly."""
+        raise ReadOnly("a source that is recoded")
+
+    def erase(self, coords: Coords) -> None:
+        """Raise ReadOnly."""
+        raise ReadOnly("a source that is recoded")
+
+
+class _RecodedReader(Reader):
+    """A source's reader in which some arrays have other cells."""
+
+    def __init__(self, reader: Reader, recoding: Recoding) -> None:
+        self._reader = reader
+        self._recoding = recoding
+        self.has_omissions = reader.has_omissions
+
+    def children(self, path: str) -> Iterable[str]:
+        """Return the names that the source has below a group."""
+        return self._reader.children(path)
+
+    def node(self, path: str) -> Node:
+        """Return a changed array, or what the source has there."""
+        return self._recoding[path].spec if path in self._recoding else self._reader.node(path)
+
+    def chunks(self, path: str) -> ChunkSource:
+        """Return the chunks of an array, changed where it is."""
+        chunks = self._reader.chunks(path)
+        if path not in self._recoding:
+            return chunks
+        return RecodedChunks(chunks, self._recoding[path])
+
+    def omitted(self, path: str) -> Iterable[Problem]:
+        """Return what the source's format does not show."""
+        return self._reader.omitted(path)
+
+    def place_of(self, pointer: Pointer) -> Location | None:
+        """Return where a pointer of the source leads."""
+        return self._reader.place_of(pointer)
+
+    def close(self) -> None:
+        """Close the source."""
+        self._reader.close()
+
+
+def add_recoding(source: OpenDataset, recoding: Recoding) -> OpenDataset:
+    """Return the source, in which arrays have the cells that become of them."""
+    return replace(source, reader=_RecodedReader(source.reader, recoding)) if recoding else source

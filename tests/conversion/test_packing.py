@@ -1,0 +1,248 @@
+"""Packed, unpacked and quantized cells, and other units: against xarray, netCDF4 and NumPy."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import numpy as np
+import pytest
+import xarray as xr
+from click.testing import CliRunner, Result
+from hypothesis import example, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays_of
+
+import hyperslab as hs
+from hyperslab.cli import main
+from hyperslab.conversion import Pack, Round, Units, Unpack
+from hyperslab.conversion.packing import round_bits, round_digits
+from hyperslab.errors import Invalid, NotFound, Unsupported
+from hyperslab.stores.memory import MemoryStore
+
+TYPES = ["i1", "u1", "i2", "u2", "i4", "u4"]
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def recoded(cells: np.ndarray[Any, Any], *recode: Any, attrs: dict[str, Any] | None = None) -> tuple[Any, str]:
+    """An array after a conversion, in memory, and what is said of it."""
+    source, target = MemoryStore(), MemoryStore()
+    with hs.create(source, "zarr3") as root:
+        root.create_array("v", data=cells, dims=["x"], chunks=(3,), attrs=attrs or {})
+    report = hs.convert(source, target, "zarr3", recode=recode, verify=True)
+    return hs.open_group(target)["v"], "\n".join(report.recoded)
+
+
+def bound_of(said: str) -> float:
+    return 0.0 if "exact" in said else float(said.rpartition("at most ")[2].split(",")[0]) * 1.01  # of three digits
+
+
+FLOATS = st.one_of(
+    arrays_of.arrays("f8", st.integers(0, 9), elements=st.floats(allow_infinity=False)),
+    arrays_of.arrays("f4", st.integers(1, 9), elements=st.floats(width=32, allow_infinity=False)),
+    arrays_of.arrays("f8", st.integers(1, 9), elements=st.floats(200, 320)),
+    arrays_of.arrays("i8", st.integers(1, 9), elements=st.integers(-(2**53), 2**53)),
+)
+
+
+@given(FLOATS, st.sampled_from(TYPES))
+@example(np.array([-1.7e308, 1.7e308, np.nan]), "i2")
+@example(np.array([5.0, 5.0]), "u1")
+@example(np.array([np.nan, np.nan], "f4"), "i2")
+def test_no_cell_is_farther_off_than_is_said(cells: np.ndarray[Any, Any], dtype: Any) -> None:
+    try:
+        array, said = recoded(cells, Pack(dtype))
+    except Invalid as error:
+        assert "has no scale" in str(error)
+        assert np.nanmax(cells) - np.nanmin(cells) < 1e-37  # denormal
+        return
+    assert array.dtype == np.dtype(dtype)
+    attrs = {name: np.asarray(value).astype("f8") for name, value in array.attrs.items() if name != "_FillValue"}
+    stored = array[...]
+    missing = stored == array.attrs["_FillValue"]
+    assert np.array_equal(missing, np.isnan(cells.astype("f8")))
+    with np.errstate(over="ignore"):
+        found = stored.astype("f8") * attrs.get("scale_factor", 1) + attrs.get("add_offset", 0)
+        off = np.abs(found[~missing] - cells.astype("f8")[~missing])
+    assert (off <= bound_of(said)).all(), (said, found, cells)
+    again, _ = recoded(stored, Unpack(), attrs=dict(array.attrs))
+    if "scale_factor" in attrs and again.size:
+        assert np.array_equal(np.isnan(again[...]), missing)
+
+
+def test_xarray_reads_what_is_packed(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    cells = rng.normal(280, 15, (20, 30)).astype("f4")
+    cells[3, 4:9] = np.nan
+    whole = xr.Dataset({"t": (("time", "lat"), cells, {"units": "K", "valid_range": np.array([200, 330], "f4")})})
+    whole = whole.assign_coords(lat=("lat", np.arange(30.0)))
+    whole.to_netcdf(tmp_path / "a.nc")
+    report = hs.convert(tmp_path / "a.nc", tmp_path / "b.nc", recode=[Pack("i2")], verify=True)
+    assert [line.partition(":")[0] for line in report.recoded] == ["/t"]  # not the coordinate
+    with xr.open_dataset(tmp_path / "b.nc") as packed, netCDF4.Dataset(tmp_path / "b.nc") as file:
+        assert file["t"].dtype == "i2" and file["lat"].dtype == "f8"
+        assert np.array_equal(np.isnan(packed.t), np.isnan(cells))
+        span = np.nanmax(cells) - np.nanmin(cells)
+        assert float(abs(packed.t - cells).max()) <= bound_of(report.recoded[0]) < span / 65534
+        assert file["t"].valid_range.dtype == "i2" and not file["t"][:].mask[0].any()
+        wanted = packed.t.load()
+    hs.convert(tmp_path / "b.nc", tmp_path / "c.nc", recode=[Unpack()], verify=True)
+    with xr.open_dataset(tmp_path / "c.nc", mask_and_scale=False) as unpacked:
+        assert unpacked.t.dtype == wanted.dtype and "scale_factor" not in unpacked.t.attrs
+        assert np.array_equal(unpacked.t, wanted, equal_nan=True)
+        low, high = unpacked.t.attrs["valid_range"]  # as far as packed numbers reach
+        assert 200 < low <= wanted.min() and wanted.max() <= high < 330
+
+
+def test_cells_that_are_not_valid_are_missing_and_told() -> None:
+    array, said = recoded(np.array([1.0, 2.0, 9e9]), Pack("i2"), attrs={"valid_max": 100.0})
+    assert "1 cells outside their valid range are missing now" in said
+    assert (array[...] == array.attrs["_FillValue"]).tolist() == [False, False, True]
+    for cells in (np.array([1.0, np.inf]), np.array([0.0, 5e-324])):
+        with pytest.raises(Invalid):
+            recoded(cells, Pack("i2"))
+
+
+def test_whole_numbers_that_fit_stay_as_they_are() -> None:
+    array, said = recoded(np.array([-5, 7, 120], "i8"), Pack("i1"))
+    assert "exact" in said and array[...].tolist() == [-5, 7, 120] and "scale_factor" not in array.attrs
+    array, _ = recoded(np.array([0, 10**6], "i4"), Pack("i2"))
+    assert "scale_factor" in array.attrs
+
+
+def test_only_what_is_named_is_packed(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        for name in ("t", "u", "lat"):
+            root.create_array(name, data=np.linspace(0, 1, 4), dims=["lat"])
+    result = run("repack", tmp_path / "a.zarr", tmp_path / "b.zarr", "-v", "u", "--type", "u1", "--verify")
+    assert result.exit_code == 0 and "/u: float64 as uint8, scale" in result.stderr, result.stderr
+    with hs.open(tmp_path / "b.zarr") as root:
+        assert {name: array.dtype.str for name, array in root.arrays()} == {"t": "<f8", "u": "|u1", "lat": "<f8"}
+    dry = run("repack", tmp_path / "a.zarr", tmp_path / "c.zarr", "--dry-run")
+    assert [line[:2] for line in dry.stdout.splitlines()] == ["/t", "/u"] and not (tmp_path / "c.zarr").exists()
+    back = run("unpack", tmp_path / "b.zarr", tmp_path / "d.nc")
+    assert back.exit_code == 0 and "/u: uint8 unpacked as float" in back.stderr
+    with pytest.raises(NotFound, match="no variable is named 'w'"):
+        hs.convert(tmp_path / "a.zarr", tmp_path / "e.zarr", recode=[Pack("i2", ("w",))])
+    assert run("repack", tmp_path / "a.zarr", tmp_path / "e.zarr", "--type", "i2", "--bits", "3").exit_code == 2
+
+
+# -- quantizing --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize(("mode", "most"), [("BitRound", 23), ("GranularBitRound", 6)])
+def test_the_same_bits_as_netcdf_c(tmp_path: Path, dtype: str, mode: str, most: int) -> None:
+    rng = np.random.default_rng(2)
+    cells = np.concatenate([rng.normal(0, 10.0**power, 200) for power in range(-20, 21, 4)]).astype(dtype)
+    cells = np.concatenate([cells, np.array([0, 1, -1, 10, 99.5, 0.001], dtype)])
+    for number in range(1, most + 1, 2):
+        path = tmp_path / f"{mode}{number}.nc"
+        with netCDF4.Dataset(path, "w") as file:
+            file.createDimension("x", len(cells))
+            theirs = file.createVariable("v", dtype, ("x",), zlib=True, significant_digits=number, quantize_mode=mode)
+            theirs[:] = cells
+        with netCDF4.Dataset(path) as file:
+            wanted, attrs = np.asarray(file["v"][:]), file["v"].__dict__
+        ours = round_bits(cells, number) if mode == "BitRound" else round_digits(cells, number)
+        assert np.array_equal(ours, wanted), (number, cells[ours != wanted][:5], ours[ours != wanted][:5])
+        array, _ = recoded(cells, Round(bits=number) if mode == "BitRound" else Round(digits=number))
+        assert np.array_equal(array[...], wanted)
+        name = next(name for name in attrs if name.startswith("_Quantize"))
+        assert array.attrs[name] == attrs[name] and array.attrs[name].dtype == attrs[name].dtype
+
+
+@given(arrays_of.arrays("f8", st.integers(1, 9), elements=st.floats(1e-300, 1e300)), st.integers(1, 52))
+def test_bits_are_within_half_a_unit(cells: np.ndarray[Any, Any], bits: int) -> None:
+    assert (abs(round_bits(cells, bits) - cells) <= cells * 2.0 ** -(bits + 1)).all()
+
+
+@given(arrays_of.arrays("f8", st.integers(1, 9), elements=st.floats(1e-300, 1e300)), st.integers(1, 12))
+def test_digits_are_significant(cells: np.ndarray[Any, Any], digits: int) -> None:
+    power = np.floor(np.log10(cells)) + 1
+    assert (abs(round_digits(cells, digits) - cells) <= 0.5000001 * 10.0 ** (power - digits)).all()
+
+
+def test_what_is_missing_or_no_number_stays(tmp_path: Path) -> None:
+    cells = np.array([1.23456789, np.nan, np.inf, -np.inf, 9.96921e36, 0.0], "f4")
+    array, _ = recoded(cells, Round(bits=2), attrs={"_FillValue": np.float32(9.96921e36)})
+    assert np.array_equal(array[...][1:], cells[1:], equal_nan=True) and array[0] == 1.25
+    for wrong in (Round(bits=24), Round(digits=0), Round(digits=3, bits=3)):
+        with pytest.raises(Invalid):
+            recoded(cells, wrong)
+
+
+# -- units -------------------------------------------------------------------------------------------------------------
+
+
+def test_units_of_floats_and_of_packed_cells() -> None:
+    pytest.importorskip("pint")
+    array, said = recoded(
+        np.array([273.15, 300.0, -1e9]),
+        Units({"v": "degC"}),
+        attrs={"units": "K", "_FillValue": -1e9, "valid_min": 0.0},
+    )
+    assert np.allclose(array[...], [0, 26.85, -1e9]) and array.units == "degC" and said == "/v: K -> degC"
+    assert array.attrs["valid_min"] == -273.15 and array.attrs["_FillValue"] == -1e9
+    packed = {"units": "K", "scale_factor": 0.5, "add_offset": 250.0, "_FillValue": np.int16(-1)}
+    cells = np.array([0, 100, -1], "i2")
+    array, said = recoded(cells, Units({"*": "degF"}), attrs=packed)
+    assert np.array_equal(array[...], cells) and "cells stay" in said
+    assert np.allclose(array.decoded()[:2], (np.array([250.0, 300.0]) - 273.15) * 1.8 + 32)
+    array, _ = recoded(np.array([36, 72], "i4"), Units({"v": "m s-1"}), attrs={"units": "km/h"})
+    assert np.allclose(array.decoded()[...], [10, 20]) and array.dtype == "i4"
+    array, _ = recoded(
+        np.array([1.0]), Units({"v": "degF"}), attrs={"units": "K", "units_metadata": "temperature: difference"}
+    )
+    assert np.allclose(array[...], [1.8])
+    for units, wanted, kind in (("K", "m", Invalid), ("K", "furlongs of gold", Invalid), (None, "m", Invalid)):
+        with pytest.raises(kind):
+            recoded(np.array([1.0]), Units({"v": wanted}), attrs={"units": units} if units else {})
+    assert issubclass(Unsupported, Exception)
+
+
+def test_units_on_the_command_line(tmp_path: Path) -> None:
+    pytest.importorskip("pint")
+    with hs.create(tmp_path / "a.nc") as root:
+        root.create_array("t", data=np.array([273.15, 300.0]), dims=["x"], units="K")
+    result = run("convert", tmp_path / "a.nc", tmp_path / "b.zarr", "--units", "t=degC", "--verify")
+    assert result.exit_code == 0 and "/t: K -> degC" in result.stderr, result.stderr
+    with hs.open(tmp_path / "b.zarr") as root:
+        assert np.allclose(root["t"][...], [0, 26.85])
+    assert run("convert", tmp_path / "a.nc", tmp_path / "c.zarr", "--units", "t=m").exit_code == 2
+
+
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("t", shape=(64, 1 << 16), dtype="f4", chunks=(1, 1 << 16), dims=["y", "x"])
+        root["t"][...] = np.random.default_rng(3).normal(size=(64, 1 << 16)).astype("f4")  # 16 MiB
+    hs.convert(tmp_path / "a.zarr", tmp_path / "warm.zarr", recode=[Pack("i2")], memory=4 << 20)
+    tracemalloc.start()
+    hs.convert(tmp_path / "a.zarr", tmp_path / "b.zarr", recode=[Pack("i2")], memory=4 << 20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 << 20, peak
+
+
+@pytest.mark.interop
+def test_ncpdq_unpacks_what_is_packed_and_the_other_way(tmp_path: Path) -> None:
+    cells = np.random.default_rng(4).normal(280, 15, 500).astype("f4")
+    xr.Dataset({"t": ("x", cells)}).to_netcdf(tmp_path / "a.nc")
+    report = hs.convert(tmp_path / "a.nc", tmp_path / "b.nc", recode=[Pack("i2")])
+    subprocess.run(["ncpdq", "-U", tmp_path / "b.nc", tmp_path / "c.nc"], check=True)
+    with xr.open_dataset(tmp_path / "c.nc") as theirs:
+        assert float(abs(theirs.t - cells).max()) <= bound_of(report.recoded[0])
+    subprocess.run(["ncpdq", "-P", "all_new", "-M", "flt_sht", tmp_path / "a.nc", tmp_path / "d.nc"], check=True)
+    hs.convert(tmp_path / "d.nc", tmp_path / "e.nc", recode=[Unpack()])
+    with xr.open_dataset(tmp_path / "e.nc") as ours, netCDF4.Dataset(tmp_path / "d.nc") as file:
+        file.set_auto_maskandscale(False)
+        wanted = file["t"][:] * float(file["t"].scale_factor) + float(file["t"].add_offset)
+        assert np.allclose(ours.t, wanted, atol=1e-4)
+    assert shutil.which("ncpdq")
