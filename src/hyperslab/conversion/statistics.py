@@ -35,10 +35,9 @@ from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import NumpyDType
 from hyperslab.selection.region import Axis, PositionList, Range, Region
 
-# Cells that are summed together, as float64 in 512 KiB: with 1 << 14 calls take as long as the sums, with 1 << 18 the
-# cells leave the second cache between the passes over them (1 GB of float32: 0.61, 0.52, 0.74 s of processor).
+# Cells that are summed together: as float64 they take 512 KiB, so that the passes over them find them in the cache.
 _ROW_CELLS = 1 << 16
-# Decoded bytes of small chunks that one thread reads together: one chunk alone costs 0.1 ms of Python.
+# Decoded bytes of small chunks that one thread reads together, so that the Python around a block is little beside it.
 _BLOCK_BYTES = 4 << 20
 _IN_ONE_THREAD = Settings(workers=1, cache_bytes=0)
 
@@ -167,7 +166,7 @@ class ArrayMeasurement:
     most: int
     edges: Values | None = None
     spare: deque[Values] = field(default_factory=deque)
-    """Memory of blocks that are done, for the next: fresh pages cost 0.2 s of the processor per GB."""
+    """Memory of blocks that are done, for the next: the system clears fresh pages."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return ArrayMeasurement, (self.cells, self.how, self.axes, self.groups, self.most, self.edges)

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from hyperslab.array import Array
 from hyperslab.array.periods import BY, EVERY
 from hyperslab.bridges.cluster import client_of
 from hyperslab.bridges.extras import library
+from hyperslab.chunks.memory import largest_chunk
 from hyperslab.cli.arguments import (
     TypedSelection,
     allow_option,
@@ -42,7 +42,7 @@ _HOW = ("mean", "sum", "min", "max", "std", "count")
 # Of the memory that is given, a thread works on this part at a time: beside a block of cells there are its copy as
 # double, where it is missing, and the sums that wait for one another.
 _SHARE = 8
-# Bytes of a stored chunk from which it is a task of its own: dask takes a millisecond for each.
+# Bytes of a stored chunk from which it is a task of its own: dask has its own work with each.
 _LEAST = 1 << 20
 # Bytes of the blocks that are cut otherwise.
 _USUAL = 4 << 20
@@ -165,18 +165,18 @@ def _blocks(group: Group, most: int) -> dict[str, Any]:
     largest = max(arrays, key=lambda array: prod(array.shape), default=None)
     if largest is None or not prod(largest.shape):
         return {}
-    stored, itemsize = largest.shards or largest.chunks, largest.dtype.itemsize
-    if _LEAST <= prod(stored) * itemsize <= most or prod(largest.shape) * itemsize <= _LEAST:
+    itemsize, grid = largest.dtype.itemsize, largest.grid.outer or largest.grid
+    nbytes = largest_chunk(grid) * itemsize
+    if _LEAST <= nbytes <= most or prod(largest.shape) * itemsize <= _LEAST:
         return {}
-    previous = [tuple(min(size, left) for left in range(length, 0, -size)) for size, length in _pairs(stored, largest)]
-    limit = min(most, _USUAL)
+    previous = tuple(
+        tuple(min(axis.size_of(index), axis.length - axis.start(index)) for index in range(axis.count))
+        for axis in grid.axes
+    )
+    limit = most if nbytes > most else min(most, _USUAL)
     normalize = library("dask.array.core").normalize_chunks
-    cut = normalize("auto", largest.shape, limit=limit, dtype=largest.dtype, previous_chunks=tuple(previous))
+    cut = normalize("auto", largest.shape, limit=limit, dtype=largest.dtype, previous_chunks=previous)
     return dict(zip(map(str, largest.dims), cut, strict=True))
-
-
-def _pairs(stored: tuple[int, ...], array: Array) -> Iterator[tuple[int, int]]:
-    return zip(stored, array.shape, strict=True)
 
 
 def _open(group: Group, choice: Choice, selection: TypedSelection, most: int) -> Any:
