@@ -10,7 +10,7 @@ plan             what is written and lost: nodes as features allow, tried on an 
 adapt            chunks, codecs, labels, names and attributes in the target's own words
 staging          where the target is built; journal: what a resumed conversion knows
 copy             cells, box by box; distributed: by the workers of a cluster; verify: both sides compared
-report           what was done
+report           what was done; cost: what it would cost
 virtual_dataset  references to chunks where they lie, in place of copies; reference_files: how they are stored
 labelled_part    a selected part with its labels: CSV, JSON, .npy, a dataset of its own
 statistics       numbers about an array in one pass

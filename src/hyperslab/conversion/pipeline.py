@@ -19,12 +19,14 @@ from hyperslab.chunks.auto import MANY
 from hyperslab.chunks.progress import Progress, ProgressCallback, bar, reporting
 from hyperslab.conversion.columns import Columns, add_columns
 from hyperslab.conversion.copy import SETTINGS, ArrayCopy, ConversionJob, CopyProgress, copy_arrays
+from hyperslab.conversion.cost import estimate_cost
 from hyperslab.conversion.distributed import copy_distributed, require_reachable
 from hyperslab.conversion.journal import make_head
 from hyperslab.conversion.opening import dataset_session, place_of_group, tree_session
 from hyperslab.conversion.packing import Recoder
 from hyperslab.conversion.packing import recode as recode_cells
-from hyperslab.conversion.plan import MEMORY, DryRun, collect_nodes, dry_run, write_documents
+from hyperslab.conversion.plan import MEMORY, DryRun, collect_nodes, write_documents
+from hyperslab.conversion.plan import dry_run as plan_conversion
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.recoding import Recoding
 from hyperslab.conversion.references import build_reference_map
@@ -48,6 +50,7 @@ from hyperslab.model.amounts import counted, parse_size
 from hyperslab.model.paths import split
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.building import already_exists
 from hyperslab.stores.credentials import redact
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.endpoints import Options, two_sides
@@ -86,6 +89,7 @@ def convert(
     packing: str = "same",
     recode: Sequence[Recoder] = (),
     message: str | None = None,
+    dry_run: bool = False,
     **layout: Any,
 ) -> ConversionReport:
     """Copy the dataset ``src``, or what ``join`` gave, to ``dst`` in another format, or cut and encoded anew.
@@ -102,20 +106,19 @@ def convert(
     whose workers copy. ``progress``: True for a bar, or a function of ``Progress``. ``storage_options``: for sides in
     the network, or a pair. ``allow_external``, ``at``: of the source, as for ``open``; ``along``, ``packing`` as for
     ``join``. ``recode``: :class:`.Pack` … ``message``: of a commit. ``layout``: options.
-
+    ``dry_run``: write nothing, report what it would cost.
     Unsupported with all losses before anything is touched, unless ``allow_loss``; AlreadyExists unless ``overwrite``,
     which replaces the target once the new one is complete. Interrupted it leaves what was (without renames: nothing).
     """
     source, target = _two_sides(place_of_group(src), dst, storage_options, along, packing, at)
     more = _only_set({"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged})
     given: dict[str, Any] = {"source": source, "target": target, "message": message, "path": path}
-    given |= {"resume": resume, "overwrite": overwrite, "verify": verify, "allow_loss": allow_loss}
+    given |= {"resume": resume, "overwrite": overwrite, "verify": verify, "allow_loss": allow_loss, "dry_run": dry_run}
     given |= {"recoders": tuple(recode), "skip_damaged": skip_damaged, "memory": parse_size(memory, "memory")}
     given |= {"select": Select.of(select), "choice": Choice.of(variables, exclude, where, alone=alone)}
     given |= {"format": format or format_for_new(target.url), "layout": api.add_consolidated(target, format, layout)}
-    options = {"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more}
-    request = _Request(**given, encoding=Encoding(chunks, shards, codec), options=options)
-    report = _run(request, progress, scheduler)
+    given["options"] = {"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more}
+    report = _run(_Request(**given, encoding=Encoding(chunks, shards, codec)), progress, scheduler)
     return replace(report, source=_display_place(src, source, at), target=_display_place(dst, target))
 
 
@@ -143,6 +146,7 @@ class _Request:
     allow_loss: bool
     skip_damaged: bool
     verify: bool
+    dry_run: bool
 
 
 def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler: object) -> ConversionReport:
@@ -165,7 +169,7 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
         source = add_columns(source, columns)
         with report_all_damage(source, items):
             source, items, recodings = _recode(source, items, request, scheduler)
-            plan = dry_run(
+            plan = plan_conversion(
                 source,
                 items,
                 _encoding_of(request, recodings),
@@ -176,8 +180,10 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
                 options=request.layout,
                 references=references,
             )
-        for loss in plan.losses:
-            _log.warning("lost in %s: %s", format.name, loss)
+        _log_losses(plan, format)
+        job = ConversionJob(format, source, plan.nodes, request.memory, request.layout, references, columns, recodings)
+        if request.dry_run:
+            return replace(_estimate(job, request), losses=plan.losses, damaged=damage.problems)
         head: Head | None = None
         # What is one file in the end is written anew: only keys in a store can be kept one by one.
         if request.resume and plan.keyed:
@@ -188,14 +194,12 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
             client = stack.enter_context(client_of(scheduler))
         can_resume = plan.keyed and request.target.scheme != "zip" and not request.target.keeps_versions
         stack.enter_context(_log_resume_hint(request, resumable=can_resume))
-        if request.overwrite and is_occupied(request.target):
-            check_replaceable(request.target)
+        _check_overwrite(request)
         # Staging closes before the source does: the target is verified, put in its place, then all is let go.
         message = request.message or f"convert {_source_name(request.source)}"
         staged = stack.enter_context(
             stage_target(request.target, overwrite=request.overwrite, head=head, message=message)
         )
-        job = ConversionJob(format, source, plan.nodes, request.memory, request.layout, references, columns, recodings)
         with reporting(progress, "converting") as report, report_all_damage(source, items):
             done, copies = _write_target(job, staged, plan, request, report, client)
         verified = None
@@ -222,6 +226,27 @@ def _encoding_of(request: _Request, recodings: Sequence[Recoding]) -> Encoding:
     another type than those that the source's codec is for."""
     is_same = all(change.keeps_type for recoding in recodings for change in recoding.values())
     return request.encoding if is_same or request.encoding.codec else replace(request.encoding, codec="default")
+
+
+def _log_losses(plan: DryRun, format: Format) -> None:
+    for loss in plan.losses:
+        _log.warning("lost in %s: %s", format.name, loss)
+
+
+def _check_overwrite(request: _Request) -> None:
+    """Raise FormatError for a target that an overwrite would replace, and that is no dataset."""
+    if request.overwrite and is_occupied(request.target):
+        check_replaceable(request.target)
+
+
+def _estimate(job: ConversionJob, request: _Request) -> ConversionReport:
+    """Return the report of a conversion that is not done, with its cost; AlreadyExists where a target is in the way."""
+    if not request.overwrite and is_occupied(request.target):
+        raise already_exists(request.target.url)
+    _check_overwrite(request)
+    cost = estimate_cost(job, SETTINGS)
+    summary = _summary(job, request, Progress(0, 0, 0, 0), ())
+    return replace(summary, cost=cost, nbytes=cost.nbytes, chunks=sum(each.written for each in cost.arrays))
 
 
 def _summary(job: ConversionJob, request: _Request, done: Progress, copies: Sequence[ArrayCopy]) -> ConversionReport:

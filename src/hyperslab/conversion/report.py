@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hyperslab.conversion.copy import ArrayCopy
+from hyperslab.conversion.cost import ConversionCost
 from hyperslab.conversion.losses import Loss
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.errors import Problem
@@ -38,6 +39,7 @@ class ConversionReport:
     interrupted conversion had copied. ``damaged``: what of the source could not be read and was left out. ``recut``:
     each array that is not cut into the chunks that were asked for, or the source's where none were, and how it is.
     ``companions``: the variables that came along with those that were chosen. ``recoded``: what became of cells.
+    ``cost``: of a dry run.
     """
 
     source: str
@@ -57,15 +59,17 @@ class ConversionReport:
     shards: int = 0
     companions: tuple[str, ...] = ()
     recoded: tuple[str, ...] = ()
+    cost: ConversionCost | None = None
 
     def __str__(self) -> str:
         chunks = [counted(self.chunks - self.shards, "chunk")] if self.chunks > self.shards or not self.shards else []
         chunks += [counted(self.shards, "shard")] if self.shards else []
+        took = f" in {self.seconds:.2f} s" if self.cost is None else ", by a dry run: nothing is written"
         lines = [
             f"{self.source} -> {self.target} ({self.format}): {counted(self.arrays, 'array')}, "
-            f"{counted(self.groups, 'group')}, {' and '.join(chunks)}, "
-            f"{size_text(self.nbytes)} of cells in {self.seconds:.2f} s"
+            f"{counted(self.groups, 'group')}, {' and '.join(chunks)}, {size_text(self.nbytes)} of cells{took}"
         ]
+        lines += [] if self.cost is None else [str(self.cost)]
         lines += [name_companions(self.companions)] if self.companions else []
         lines += self.recoded
         if self.resumed_nbytes:

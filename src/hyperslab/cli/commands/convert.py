@@ -73,6 +73,7 @@ from hyperslab.model.cells import Values
 @click.option("--allow-loss", is_flag=True, help="Convert what the target can hold, leave out the rest.")
 @click.option("--skip-damaged", is_flag=True, help="Copy what can be read, and list the rest; exit code 1 then.")
 @click.option("--resume", is_flag=True, help="Keep what is done when interrupted, and go on from there.")
+@click.option("--dry-run", is_flag=True, help="Write nothing; say what is read how often, written, lost, and how long.")
 @click.option("--memory", default="256MiB", show_default=True, metavar="SIZE", help="Memory for cells in flight.")
 @click.option("--scheduler", metavar="ADDRESS", help="Have the workers of this dask.distributed cluster copy.")
 @click.option(
