@@ -50,11 +50,11 @@ def test_a_dry_run_refuses_what_the_conversion_would(field, tmp_path):
     with pytest.raises(AlreadyExists):
         hs.convert(field, make(tmp_path / "there.nc"), dry_run=True)
     with hs.open(field, "r+") as root:
-        root.create_group("below")
+        root["t"].attrs["nested"] = {"deep": [1, {"a": None}]}
     with pytest.raises(Unsupported) as told:
-        hs.convert(field, tmp_path / "copy.b2nd", dry_run=True)
+        hs.convert(field, tmp_path / "copy.nc", dry_run=True)
     with pytest.raises(Unsupported) as done:
-        hs.convert(field, tmp_path / "copy.b2nd")
+        hs.convert(field, tmp_path / "copy.nc")
     assert str(told.value) == str(done.value)
 
 
