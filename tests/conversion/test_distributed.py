@@ -19,7 +19,7 @@ from conversion.hdmf_trees import make as make_hdmf
 from forked import cluster
 from hyperslab.conversion import Progress, convert, distributed
 from hyperslab.conversion.distributed import CopyTask, require_reachable
-from hyperslab.conversion.selection import Select, pick
+from hyperslab.conversion.selection import Select, Selector
 from hyperslab.errors import CorruptChunk, FormatError, Invalid, Unsupported
 from hyperslab.formats.netcdf import open_file
 from hyperslab.stores.location import Location
@@ -101,7 +101,8 @@ def test_a_worker_keeps_few_arrays_open(tmp_path: Path) -> None:
         return sum(len(file.users) for file in open_file._OPEN_FILES.values() if file.url == str(place))
 
     def errand(name: str) -> CopyTask:
-        picked = pick(session, name, session.reader.node(name), Select({}, {}))
+        array = hs.Array(session, name, session.array(name))
+        picked = Selector([array], Select({}, {})).pick(array)
         return CopyTask(
             f"one/{name}", Location.of(place), Location.of(target), False, "zarr3", name, name, picked, 1 << 20
         )
@@ -226,7 +227,8 @@ def test_a_task_holds_no_handles_and_no_secrets(source: Path, s3: S3) -> None:
         session = root._session
         spec = session.array("b")
         there = Location.of("s3://bucket/target.zarr", s3.options)
-        picked = pick(session, "b", spec, Select({}, {}))
+        array = hs.Array(session, "b", spec)
+        picked = Selector([array], Select({}, {})).pick(array)
         task = pickle.dumps(CopyTask("n", Location.of(source), there, True, "zarr3", "b", "b", picked, 1 << 20))
     assert SECRET.encode() not in task
     assert len(task) < 2000

@@ -43,7 +43,8 @@ def test_the_closing_line(source: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(
         main, ["convert", str(source), str(tmp_path / "b.blp"), "--path", "v", "--chunks", "x=10"]
     )
-    first, second = done.output.splitlines()
+    first, companions, second = done.output.splitlines()
+    assert companions == "with them: t"
     assert "(bloscpack): 2 arrays, 1 group, " in first
     assert "112.7 KiB of cells in" in first
     assert second.startswith("cut otherwise: /v has chunks of ")

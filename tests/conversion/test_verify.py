@@ -10,7 +10,7 @@ import pytest
 import hyperslab as hs
 from hyperslab.chunks.settings import Settings
 from hyperslab.conversion.copy import ArrayCopy, CopyProgress
-from hyperslab.conversion.selection import Select, pick
+from hyperslab.conversion.selection import Select, Selector
 from hyperslab.conversion.verify import compare_cells, compare_specs
 from hyperslab.errors import CorruptChunk, FormatError
 from hyperslab.model.dims import Dimension
@@ -29,7 +29,8 @@ def _copy(cells: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> ArrayCopy
         assert isinstance(spec, ArraySpec)
         sides.append((session, session.reader.chunks("a"), spec))
     session, source, spec = sides[0]
-    picked = pick(session, "a", spec, Select({}, {}))
+    array = hs.Array(session, "a", spec)
+    picked = Selector([array], Select({}, {})).pick(array)
     return ArrayCopy("a", picked, source, spec, sides[1][1], sides[1][2], 1 << 20, "a")
 
 
