@@ -66,6 +66,58 @@ TASKS = [
     ),
     Task("mean of each month, Zarr", ("aggregate", "{zarr}", "{out}.zarr", "--how", "mean", "--every", "month")),
 ]
+_BOX = ("-s", "time=2001-03..2001-05", "-s", "lat=60.0..30.0")
+TASKS += [
+    Task(
+        "three months of a zone",
+        ("convert", "{nc}", "{out}.nc", *_BOX),
+        nco=("ncks", "-O", "-d", "time,2001-03-01,2001-05-31T18", "-d", "lat,30.,60.", "{nc}", "{out}.nc"),
+        cdo=("-sellonlatbox,0,360,30,60", "-seldate,2001-03-01,2001-05-31", "{nc}", "{out}.nc"),
+    ),
+    Task("three months of a zone, Zarr", ("convert", "{zarr}", "{out}.zarr", *_BOX)),
+    Task(
+        "one place over time",
+        ("convert", "{nc}", "{out}.nc", "-s", "lat=45.0", "-s", "lon=90.0"),
+        nco=("ncks", "-O", "-d", "lat,45.", "-d", "lon,90.", "{nc}", "{out}.nc"),
+        cdo=("remapnn,lon=90_lat=45", "-selname,t", "{nc}", "{out}.nc"),
+    ),
+    Task(
+        "every tenth time",
+        ("convert", "{nc}", "{out}.nc", "-s", "time=0..1460..10"),
+        nco=("ncks", "-O", "-d", "time,0,,10", "{nc}", "{out}.nc"),
+        cdo=("seltimestep,1/1460/10", "{nc}", "{out}.nc"),
+    ),
+    Task(
+        "a copy",
+        ("convert", "{nc}", "{out}.nc"),
+        nco=("ncks", "-O", "{nc}", "{out}.nc"),
+        cdo=("-z", "zip_1", "copy", "{nc}", "{out}.nc"),
+    ),
+    Task(
+        "a copy in other chunks",
+        ("convert", "{nc}", "{out}.nc", "--chunks", "time=100,lat=100,lon=100"),
+        nco=(
+            "ncks",
+            "-O",
+            *(word for dim in ("time", "lat", "lon") for word in ("--cnk_dmn", f"{dim},100")),
+            "{nc}",
+            "{out}.nc",
+        ),
+    ),
+    Task(
+        "an attribute",
+        ("edit", "{nc}", "--set", "t:note=seen"),
+        nco=("ncatted", "-O", "-h", "-a", "note,t,o,c,seen", "{nc}", "{out}.nc"),
+        cdo=("-z", "zip_1", "setattribute,t@note=seen", "{nc}", "{out}.nc"),
+    ),
+    Task(
+        "packed into 16 bits",
+        ("repack", "{nc}", "{out}.nc"),
+        nco=("ncpdq", "-O", "-P", "all_new", "{nc}", "{out}.nc"),
+        cdo=("-z", "zip_1", "pack", "{nc}", "{out}.nc"),
+    ),
+    Task("packed into 16 bits, Zarr", ("repack", "{zarr}", "{out}.zarr")),
+]
 _PROGRAMS = {"cdo": ("cdo", "-s", "-O")}
 
 
