@@ -24,6 +24,7 @@ import numpy as np
 
 from hyperslab import api
 from hyperslab.array import Array
+from hyperslab.conversion.bounding_box import BoundingBox
 from hyperslab.conversion.selection import Select, Selector
 from hyperslab.errors import HyperslabError, Invalid, LabelError, NodeNotFound, SelectionError
 from hyperslab.formats.enclosing import find_above, find_tree_above
@@ -307,21 +308,28 @@ def suggest_path_on_error(
 
 
 @dataclass(frozen=True, slots=True)
-class Nearness:
+class SelectionOptions:
     """How labels that no cell has are taken: ``nearest`` for their neighbour, none farther than the ``tolerance`` that
-    fits the labels."""
+    fits the labels; and the ``box`` that cells lie in."""
 
     nearest: bool = False
     tolerance: tuple[object, ...] = ()
+    box: BoundingBox | None = None
+
+    def select(self, isel: Mapping[str, object], sel: Mapping[str, object]) -> Select:
+        """Return the selection of these positions and labels."""
+        return Select(isel, sel, self.nearest, self.tolerance, self.box)
 
 
-def nearness_options(command: Callable[..., object]) -> Callable[..., object]:
-    """Give a command the options of labels that no cell has, as one argument ``nearness``."""
+def selection_options(command: Callable[..., object]) -> Callable[..., object]:
+    """Give a command the options of a selection beside ``-s``, as one argument ``manner``."""
 
     @wraps(command)
-    def run(*arguments: object, nearest: bool, tolerance: tuple[str, ...], **options: object) -> object:
+    def run(
+        *arguments: object, nearest: bool, tolerance: tuple[str, ...], bbox: str | None, **options: object
+    ) -> object:
         limits = tuple(parse_tolerance(text) for text in tolerance)
-        return command(*arguments, nearness=Nearness(nearest or bool(limits), limits), **options)
+        return command(*arguments, manner=SelectionOptions(nearest or bool(limits), limits, parse_box(bbox)), **options)
 
     near = click.option(
         "--nearest", is_flag=True, help="Take the neighbour of a label that no cell has; longitudes go around."
@@ -332,7 +340,25 @@ def nearness_options(command: Callable[..., object]) -> Callable[..., object]:
         metavar="N[UNIT]",
         help="None farther than this: 0.5 for numbers, 3h (also D, m, s) for times; repeatable, takes the nearest.",
     )
-    return near(limit(run))
+    box = click.option(
+        "--bbox",
+        metavar="W,S,E,N",
+        help="The cells in this box of degrees; on a curved grid the smallest rectangle that holds all of them.",
+    )
+    return near(limit(box(run)))
+
+
+def parse_box(text: str | None) -> BoundingBox | None:
+    """Return the box of four numbers with commas between them. Invalid for anything else."""
+    if text is None:
+        return None
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != 4:
+        raise Invalid(f"--bbox {text!r}", remedy="write west,south,east,north in degrees: --bbox 5,47,16,55")
+    return BoundingBox.of(numbers)
 
 
 def parse_tolerance(text: str) -> object:
@@ -355,7 +381,7 @@ def selection_key(array: Array, selection: TypedSelection, nearest: bool = False
 
     A dimension without a name has positions alone.
     """
-    return select_cells(array, selection, Nearness(nearest)).key
+    return select_cells(array, selection, SelectionOptions(nearest)).key
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,13 +394,13 @@ class SelectedCells:
     notes: tuple[str, ...] = ()
 
 
-def select_cells(array: Array, selection: TypedSelection, nearness: Nearness) -> SelectedCells:
+def select_cells(array: Array, selection: TypedSelection, manner: SelectionOptions) -> SelectedCells:
     """Return the cells that the selection means for an array; a dimension without a name has positions alone."""
     with array._session.add_place_to_errors(array.path):
-        return _select_cells(array, selection, nearness)
+        return _select_cells(array, selection, manner)
 
 
-def _select_cells(array: Array, selection: TypedSelection, nearness: Nearness) -> SelectedCells:
+def _select_cells(array: Array, selection: TypedSelection, manner: SelectionOptions) -> SelectedCells:
     # A dimension whose name another one has too goes by its place as well: `pair=3` means both, `dim_0=3` the first.
     names, places = name_dimensions(array.dims), axis_names(array.dims)
     pairs = list(zip(places, names, strict=True))
@@ -383,14 +409,14 @@ def _select_cells(array: Array, selection: TypedSelection, nearness: Nearness) -
     for dim in selection.sel:
         if dim in sizes and dim not in array.dims:
             raise Invalid(f"{dim} has no labels", node=array.path, remedy=f"give positions, such as {dim}=0..10")
-    by_place = {dim: item for dim, item in selection.isel.items() if dim in sizes}
-    for dim, item in by_place.items():
+    for dim, item in selection.isel.items():
         for pair, size in zip(pairs, array.shape, strict=True):
             if dim in pair:
                 _refuse_beyond(dim, item, size)
-    others = {word: item for word, item in selection.isel.items() if word not in sizes}
+    by_place = {dim: item for dim, item in selection.isel.items() if dim in sizes and dim not in array.dims}
+    others = {word: item for word, item in selection.isel.items() if word not in by_place}
     try:
-        selector = Selector([array], Select(others, selection.sel, nearness.nearest, nearness.tolerance))
+        selector = Selector([array], manner.select(others, selection.sel))
     except LabelError as error:
         raise name_option(error) from error.__cause__
     key = tuple(

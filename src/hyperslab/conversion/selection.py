@@ -15,6 +15,7 @@ from hyperslab.array import Array
 from hyperslab.array.axis_roles import RADIANS, role_of
 from hyperslab.array.indexes import read_index
 from hyperslab.chunks.boxes import Box
+from hyperslab.conversion.bounding_box import BoundingBox, find_box_cells
 from hyperslab.errors import HyperslabError, Invalid, LabelError
 from hyperslab.group.cf_variables import NamedAxis, companions_of, find_axis, names_in_attribute, words_of_axes
 from hyperslab.group.coordinates import find_coordinate
@@ -43,24 +44,26 @@ class Select:
     """A selection by dimension, or by a word of CF that means one: ``isel`` by position, ``sel`` by label (slices of
     labels include their stop).
 
-    ``nearest``: a label that no cell has means its neighbour, none farther than the ``tolerance`` that fits the labels:
-    a number, or a timedelta for times.
+    ``box``: the cells that lie in it, in degrees. ``nearest``: a label that no cell has means its neighbour, none
+    farther than the ``tolerance`` that fits the labels: a number, or a timedelta for times.
     """
 
     isel: Mapping[str, object]
     sel: Mapping[str, object]
     nearest: bool = False
     tolerance: tuple[object, ...] = ()
+    box: BoundingBox | None = None
 
     @classmethod
     def of(cls, select: Mapping[str, Any] | Select | None) -> Select:
         """Sort ``select`` by the kind of value: ints, slices of ints, arrays of ints and masks are positions, others
-        labels."""
+        labels; ``bbox`` is a box of four numbers: west, south, east, north."""
         if isinstance(select, Select):
             return select
         chosen = dict(select or {})
+        box = BoundingBox.of(chosen.pop("bbox")) if "bbox" in chosen and np.shape(chosen["bbox"]) == (4,) else None
         isel = {dim: value for dim, value in chosen.items() if _is_position(value)}
-        return cls(isel, {dim: value for dim, value in chosen.items() if dim not in isel})
+        return cls(isel, {dim: value for dim, value in chosen.items() if dim not in isel}, box=box)
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -143,6 +146,8 @@ class Selector:
                 unmet -= self._look_up(array)
         if unmet:
             raise self._unknown(min(unmet))
+        if select.box is not None:
+            self._look_up_box(select.box)
 
     def key(self, array: Array) -> tuple[Any, ...]:
         """Return the positional key of an array, one entry per dimension, each to be taken for itself."""
@@ -195,6 +200,27 @@ class Selector:
                     self._share(array, dim, found[dim])
         return known
 
+    def _look_up_box(self, box: BoundingBox) -> None:
+        """Find the cells in a box along all dimensions."""
+        for (dim, size), cells in find_box_cells(self._arrays, box).items():
+            for array in self._arrays:
+                if dim in self._own.get(array.path, {}) and (dim, size) in zip(array.dims, array.shape, strict=True):
+                    raise Invalid(f"{dim!r} is selected twice, by a box too", node=array.path, remedy="leave one out")
+            item = _as_slice(cells.positions)
+            self._shared[dim, size] = [("", DimensionCells(item, cells.shifted))]
+            if cells.longitude is not None and cells.shifted is not None:
+                self._shift(cells.longitude, cells.shifted)
+                labels = np.asarray(cells.longitude[...])[cells.positions] + cells.shifted
+                self._note_seam("the box", cells.longitude, labels)
+
+    def _shift(self, coordinate: Array, shifts: Values) -> None:
+        for path in (coordinate.path, *_bounds_of(coordinate)):
+            self._shifts[path] = shifts
+
+    def _note_seam(self, word: str, coordinate: Array, labels: Values) -> None:
+        note = f"{word} goes across the seam of /{coordinate.path}: {labels[0]:g} to {labels[-1]:g}"
+        self.notes += [note] if note not in self.notes else []
+
     def _share(self, array: Array, dim: str, cells: DimensionCells) -> None:
         size = array.shape[array.dims.index(dim)]
         self._shared.setdefault((dim, size), []).append((array.path, cells))
@@ -216,12 +242,9 @@ class Selector:
                 return DimensionCells(lookup.positions(item if circle is None else _turn(circle, item)))
             return DimensionCells(lookup.positions(item))
         shifts = shifts if shifts.any() else None
-        if coordinate is not None and shifts is not None:
-            for path in (coordinate.path, *_bounds_of(coordinate)):
-                self._shifts[path] = shifts
-            labels = (circle.labels[item] + shifts) if circle is not None else shifts
-            note = f"{word} goes across the seam of /{coordinate.path}: {labels[0]:g} to {labels[-1]:g}"
-            self.notes += [note] if note not in self.notes else []
+        if coordinate is not None and circle is not None and shifts is not None:
+            self._shift(coordinate, shifts)
+            self._note_seam(word, coordinate, circle.labels[item] + shifts)
         return DimensionCells(_as_slice(item), shifts)
 
     def _unknown(self, word: str) -> Invalid:

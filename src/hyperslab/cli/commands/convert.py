@@ -13,18 +13,18 @@ import numpy as np
 from hyperslab.array.repeated_labels import CHOICES, Repeated
 from hyperslab.chunks.auto import SHARD_WORDS
 from hyperslab.cli.arguments import (
-    Nearness,
+    SelectionOptions,
     allow_option,
     at_option,
     check_selection,
     choice_options,
     name_option,
-    nearness_options,
     open_dataset,
     parse_names,
     parse_options,
     parse_selections,
     selection_option,
+    selection_options,
     storage_option,
     suggest_path_on_error,
 )
@@ -53,7 +53,7 @@ from hyperslab.model.cells import Values
 )
 @click.option("--codec", help="For instance zstd:5, blosc:lz4:5, gzip, default or none; else as the source has it.")
 @selection_option
-@nearness_options
+@selection_options
 @choice_options(companions=True)
 @click.option(
     "--units",
@@ -95,7 +95,7 @@ def convert_command(
     chunks: str | None,
     shards: str | None,
     selections: tuple[str, ...],
-    nearness: Nearness,
+    manner: SelectionOptions,
     choice: Choice,
     units: tuple[str, ...],
     at: str | None,
@@ -119,7 +119,7 @@ def convert_command(
         report = _convert(
             src,
             dst,
-            Select(chosen.isel, chosen.sel, nearness.nearest, nearness.tolerance),
+            manner.select(chosen.isel, chosen.sel),
             variables=choice.variables,
             exclude=choice.exclude,
             where=choice.where,

@@ -15,18 +15,18 @@ from hyperslab.array import Array
 from hyperslab.array.decoded import is_packed
 from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
-    Nearness,
+    SelectionOptions,
     TypedSelection,
     allow_option,
     at_option,
     choice_options,
     find_array,
-    nearness_options,
     open_dataset,
     parse_selections,
     path_argument,
     select_cells,
     selection_option,
+    selection_options,
     storage_option,
     url_argument,
 )
@@ -53,7 +53,7 @@ _FILES = (".npy", ".csv", ".json", ".nc", ".zarr")
 @path_argument
 @selection_option
 @choice_options()
-@nearness_options
+@selection_options
 @click.option("--decoded", is_flag=True, help="Apply CF scale, offset, missing values and time.")
 @click.option("-o", "--output", help="A new file: .npy, .csv, .json, .nc or .zarr.")
 @at_option()
@@ -65,7 +65,7 @@ def get_command(
     path: str,
     selections: tuple[str, ...],
     choice: Choice,
-    nearness: Nearness,
+    manner: SelectionOptions,
     decoded: bool,
     output: str | None,
     at: str | None,
@@ -84,32 +84,32 @@ def get_command(
     if choice:
         arrays = choose_measured(root, path, choice)
         parts = [
-            _read(root, array, _selections_of(array, selections, arrays), nearness, decoded, output) for array in arrays
+            _read(root, array, _selections_of(array, selections, arrays), manner, decoded, output) for array in arrays
         ]
-        give_out_several(parts, url, nearest=nearness.nearest, output=output, as_json=as_json)
+        give_out_several(parts, url, nearest=manner.nearest, output=output, as_json=as_json)
         return
     if (table := find_table(root, path)) is not None:
-        if decoded or nearness.nearest or as_json:
+        if decoded or manner.nearest or as_json:
             raise Invalid(
                 "rows of a table are decoded text", node=path, remedy="leave --decoded, --nearest, --json out"
             )
         give_rows(table, path, parse_selections(selections), output)
         return
-    part = _read(root, find_array(root, path), selections, nearness, decoded, output)
-    give_out("get", part, part.array.path, url, nearest=nearness.nearest, output=output, as_json=as_json)
+    part = _read(root, find_array(root, path), selections, manner, decoded, output)
+    give_out("get", part, part.array.path, url, nearest=manner.nearest, output=output, as_json=as_json)
 
 
 def _read(
     root: Group | Array,
     array: Array,
     selections: tuple[str, ...],
-    nearness: Nearness,
+    manner: SelectionOptions,
     decoded: bool,
     output: str | None,
 ) -> labelled_part.LabelledPart:
     """Read the part of an array that is typed; say what is to be known of it on stderr."""
     chosen = parse_selections(selections)
-    cells = select_cells(array, chosen, nearness)
+    cells = select_cells(array, chosen, manner)
     for note in cells.notes:
         print_remark(note)
     part = labelled_part.read_part(root, array, cells.key, decoded=decoded, shifted=cells.shifted)

@@ -22,16 +22,16 @@ from hyperslab.array.attributes import with_missing
 from hyperslab.array.decoded import is_packed, value_units
 from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
-    Nearness,
+    SelectionOptions,
     allow_option,
     find_array,
     name_dimensions,
-    nearness_options,
     open_dataset,
     parse_selections,
     path_argument,
     select_cells,
     selection_option,
+    selection_options,
     storage_option,
     url_argument,
 )
@@ -290,7 +290,7 @@ MOST = {1: 20_000, 2: 1_500}
     default=None,
     help="Draw physical values (the default where scale or offset ask for them) or the stored numbers.",
 )
-@nearness_options
+@selection_options
 @click.option("--overwrite", is_flag=True, help="Replace the picture.")
 @storage_option()
 @allow_option()
@@ -302,7 +302,7 @@ def plot_command(
     output: str,
     cmap: str,
     decoded: bool | None,
-    nearness: Nearness,
+    manner: SelectionOptions,
     overwrite: bool,
     storage_option: dict[str, object] | None,
     allow_external: tuple[str, ...] | bool,
@@ -323,7 +323,7 @@ def plot_command(
     root = open_dataset(url, storage_option, allow=allow_external)
     array = find_array(root, path)
     _refuse_undrawable(array, array.dtype)
-    cells = select_cells(array, parse_selections(selections), nearness)
+    cells = select_cells(array, parse_selections(selections), manner)
     key, steps = thin_key(array, cells.key)
     shifted = {dim: shifts[:: steps.get(dim, 1)] for dim, shifts in cells.shifted.items()}
     picture = compose(root, array, key, decoded=decoded, shifted=shifted)

@@ -1,0 +1,255 @@
+"""Boxes of longitude and latitude: the cells of arrays whose places lie in one, on grids of one or two dimensions and
+of discrete samples (CF 1.11, 5 and 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from hyperslab.array import Array, cf
+from hyperslab.array.attributes import with_missing
+from hyperslab.array.axis_roles import RADIANS, role_of
+from hyperslab.errors import Invalid, SelectionError, Unsupported
+from hyperslab.group.cf_variables import find_auxiliary_coordinates, find_axis, find_places
+from hyperslab.model.cells import Values
+from hyperslab.model.paths import split
+from hyperslab.selection.circle import Circle
+
+# Degrees by which a place may lie outside: floats of 32 bits are about 1e-5 off at 180.
+_SLACK = 1e-5
+# Cells of a curved grid that are read at a time, beside their mask.
+_CELLS_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class BoundingBox:
+    """Degrees from ``west`` eastwards to ``east``, which may be less across the date line, and ``south`` to ``north``;
+    the edges belong to it."""
+
+    west: float
+    south: float
+    east: float
+    north: float
+
+    @classmethod
+    def of(cls, degrees: Sequence[float]) -> BoundingBox:
+        """Return the box of four numbers, in the order of the fields. Invalid for what is none."""
+        numbers = [float(each) for each in degrees]
+        if len(numbers) != 4 or not np.isfinite(numbers).all():
+            raise Invalid(f"a box of {numbers}", remedy="give west, south, east and north in degrees")
+        if not -90 - _SLACK <= numbers[1] <= numbers[3] <= 90 + _SLACK:
+            message = f"a box from latitude {numbers[1]:g} to {numbers[3]:g}"
+            raise Invalid(message, remedy="give south before north, in degrees from -90 to 90")
+        return cls(*numbers)
+
+    def __str__(self) -> str:
+        return f"{self.west:g},{self.south:g},{self.east:g},{self.north:g}"
+
+    @property
+    def width(self) -> float:
+        """Return the degrees from west to east, 360 at the most."""
+        turn = 360.0 if self.east < self.west else 0.0
+        return min(self.east + turn * ceil((self.west - self.east) / 360.0) - self.west, 360.0)
+
+    def holds_longitude(self, degrees: Values) -> Values:
+        """Return where longitudes lie in it, by whole turns; missing ones (NaN) nowhere."""
+        away = (degrees - self.west) % 360.0
+        return np.asarray((away <= self.width + _SLACK) | (away >= 360.0 - _SLACK))
+
+    def holds_latitude(self, degrees: Values) -> Values:
+        """Return where latitudes lie in it; missing ones (NaN) nowhere."""
+        return np.asarray((degrees >= self.south - _SLACK) & (degrees <= self.north + _SLACK))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoxCells:
+    """The cells along a dimension that lie in a box: positions (int64), and whole turns that are added to longitudes,
+    those of the array at the path ``longitude``."""
+
+    positions: Values
+    shifted: Values | None = None
+    longitude: Array | None = None
+
+
+def as_degrees(coordinate: Array, cells: Values) -> Values:
+    """Return stored longitudes or latitudes in degrees; missing ones are NaN."""
+    attrs = dict(with_missing(coordinate._session, coordinate.spec))
+    units = attrs.pop("units", None)
+    degrees = np.asarray(cf.decode(cells, attrs), "f8")
+    return np.asarray(np.degrees(degrees) if units in RADIANS else degrees)
+
+
+def find_box_cells(arrays: Sequence[Array], box: BoundingBox) -> dict[tuple[str, int], BoxCells]:
+    """Return the cells in a box along the dimensions of arrays of one dataset, by name and length of the dimension.
+
+    Of a grid of two dimensions the smallest rectangle that holds all, across the seam where the grid goes around; of
+    grids along the same dimensions one that holds those of all. Invalid without any longitudes and latitudes,
+    SelectionError where nothing lies in the box.
+    """
+    found: dict[tuple[str, int], BoxCells] = {}
+    grids: dict[tuple[tuple[str, int], ...], list[Values]] = {}
+    goes_around: dict[tuple[str, int], bool] = {}
+    seen: set[tuple[str, str]] = set()
+    extents: list[tuple[Values, Values]] = []
+    for array in arrays:
+        with array._session.add_place_to_errors(array.path):
+            pair = _find_pair(array)
+            if pair is None or (pair[0].path, pair[1].path) in seen:
+                continue
+            longitude, latitude = pair
+            seen.add((longitude.path, latitude.path))
+            if longitude.dims != latitude.dims and longitude.ndim == latitude.ndim == 1:
+                found |= _rectangle(longitude, latitude, box, extents)
+                continue
+            names = [(str(dim), size) for dim, size in zip(longitude.dims, longitude.shape, strict=True)]
+            masks, around = _masks_in(longitude, latitude, box, extents)
+            before = grids.setdefault(tuple(names), [np.zeros(mask.size, bool) for mask in masks])
+            grids[tuple(names)] = [old | new for old, new in zip(before, masks, strict=True)]
+            goes_around |= {
+                name: whole and goes_around.get(name, True) for name, whole in zip(names, around, strict=True)
+            }
+    if not seen:
+        raise Invalid("no array has longitudes and latitudes", remedy="select by dimensions, with -s")
+    for along, inside in grids.items():
+        if len(along) == 1:
+            found[along[0]] = BoxCells(np.flatnonzero(inside[0]))
+            _add_samples(found, arrays, along[0], inside[0])
+        else:
+            found |= {name: BoxCells(_arc(mask, goes_around[name])) for name, mask in zip(along, inside, strict=True)}
+    if any(not cells.positions.size for cells in found.values()) or not found:
+        raise _empty(box, extents)
+    return found
+
+
+def _find_pair(array: Array) -> tuple[Array, Array] | None:
+    """Return longitude and latitude of the cells of an array: those of its dimensions, of both together, or of the
+    instances that its samples are of."""
+    axes = [find_axis(array, word) for word in ("longitude", "latitude")]
+    places = find_places(array, beside=True)
+    if places is not None:
+        return places.longitude, places.latitude
+    if axes[0] is not None and axes[1] is not None and axes[0].dim != axes[1].dim:
+        return axes[0].coordinate, axes[1].coordinate
+    named = {role_of(split(each.path)[1], each.spec.attrs): each for each in find_auxiliary_coordinates(array)}
+    longitude, latitude = named.get("longitude"), named.get("latitude")
+    if longitude is None or latitude is None or longitude.ndim != 1 or longitude.dims != latitude.dims:
+        return None
+    return longitude, latitude
+
+
+def _rectangle(
+    longitude: Array, latitude: Array, box: BoundingBox, extents: list[tuple[Values, Values]]
+) -> dict[tuple[str, int], BoxCells]:
+    """Return the cells of coordinates of one dimension each; longitudes in the order of the axis, from west on where it
+    rises."""
+    east, north = (as_degrees(each, np.asarray(each[...])) for each in (longitude, latitude))
+    extents.append((east, north))
+    is_packed = bool({"scale_factor", "add_offset"} & set(longitude.spec.attrs)) or longitude.units in RADIANS
+    circle = Circle.of(east)
+    first, last = box.west, box.west + box.width
+    shifted: Values | None = None
+    if circle is not None:
+        positions, shifted = circle.between(*((first, last) if circle.direction > 0 else (last, first)))
+    else:
+        positions = np.flatnonzero(box.holds_longitude(east))
+        away = (east[positions] - box.west + _SLACK) % 360.0
+        course = np.diff(east[np.isfinite(east)])
+        if course.size and ((course > 0).all() or (course < 0).all()):
+            order = np.argsort(away * np.sign(course[0]), kind="stable")
+            positions, away = positions[order], away[order]
+            shifted = 360.0 * np.round((box.west + away - east[positions]) / 360.0)
+    if shifted is not None and (is_packed or not shifted.any()):
+        shifted = None
+    rows = np.flatnonzero(box.holds_latitude(north))
+    return {
+        (str(longitude.dims[0]), east.size): BoxCells(positions, shifted, longitude),
+        (str(latitude.dims[0]), north.size): BoxCells(rows),
+    }
+
+
+def _masks_in(
+    longitude: Array, latitude: Array, box: BoundingBox, extents: list[tuple[Values, Values]]
+) -> tuple[list[Values], list[bool]]:
+    """Return where along each dimension of two coordinates some cell lies in the box, and along which of them the grid
+    goes around."""
+    turned = latitude.dims != longitude.dims
+    masks = [np.zeros(size, bool) for size in longitude.shape]
+    for rows in _row_strips(longitude.shape):
+        east = as_degrees(longitude, np.asarray(longitude[rows]))
+        cells = latitude[:, rows].T if turned else latitude[rows]
+        north = as_degrees(latitude, np.asarray(cells))
+        extents.append((_limits(east), _limits(north)))
+        inside = box.holds_longitude(east) & box.holds_latitude(north)
+        if inside.ndim == 1:
+            masks[0][rows] |= inside
+        else:
+            masks[0][rows] |= inside.any(axis=1)
+            masks[1] |= inside.any(axis=0)
+    return masks, [longitude.ndim == 2 and _goes_around(longitude, axis) for axis in range(longitude.ndim)]
+
+
+def _row_strips(shape: tuple[int, ...]) -> Iterator[slice]:
+    """Yield slices of rows that hold no more cells than are read at a time."""
+    rows = max(_CELLS_AT_ONCE // max(int(np.prod(shape[1:])), 1), 1)
+    yield from (slice(start, min(start + rows, shape[0])) for start in range(0, shape[0], rows))
+
+
+def _limits(degrees: Values) -> Values:
+    known = degrees[np.isfinite(degrees)]
+    return np.array([known.min(), known.max()]) if known.size else known
+
+
+def _goes_around(longitude: Array, axis: int) -> bool:
+    """Return True if the cells behind the last ones along an axis of a curved grid are the first ones: the way back is
+    as short as a few steps, and all of them together go once around."""
+    other = longitude.shape[1 - axis] // 2
+    line = np.asarray(longitude[:, other] if axis == 0 else longitude[other])
+    return Circle.of(as_degrees(longitude, line)) is not None
+
+
+def _arc(mask: Values, goes_around: bool) -> Values:
+    """Return the positions from the first to the last that is meant; of an axis that goes around the shortest way."""
+    inside = np.flatnonzero(mask)
+    if inside.size == 0:
+        return inside
+    gaps = np.diff(np.append(inside, inside[0] + mask.size))
+    widest = int(gaps.argmax())
+    if goes_around and widest < inside.size - 1:
+        count = mask.size - gaps[widest] + 1
+        return np.asarray((inside[widest + 1] + np.arange(count)) % mask.size)
+    return np.arange(inside[0], inside[-1] + 1)
+
+
+def _add_samples(
+    found: dict[tuple[str, int], BoxCells], arrays: Iterable[Array], instances: tuple[str, int], mask: Values
+) -> None:
+    """Add the samples of the instances that lie in a box (CF 1.11, 9.3). Instances that an array numbers stay all, so
+    that its numbers stay right; Unsupported where samples are chosen one by one that an array counts."""
+    for array in arrays:
+        attrs, dims = array.spec.attrs, array.dims
+        counted, numbered = attrs.get("sample_dimension"), attrs.get("instance_dimension")
+        if counted == instances[0] and dims:
+            message = f"the samples along {counted!r} are counted by /{array.path}"
+            raise Unsupported(message, remedy="choose whole instances, by -s, or the samples alone: --path … --alone")
+        if dims != (instances[0],) and numbered != instances[0]:
+            continue
+        if isinstance(counted, str) and array.shape == (instances[1],):
+            samples = np.repeat(mask, np.maximum(np.asarray(array[...]).astype("i8"), 0))
+            found[counted, samples.size] = BoxCells(np.flatnonzero(samples))
+        elif numbered == instances[0] and array.ndim == 1:
+            numbers = np.asarray(array[...]).astype("i8")
+            within = (numbers >= 0) & (numbers < mask.size)
+            samples = np.where(within, mask[np.clip(numbers, 0, mask.size - 1)], False)
+            found[str(dims[0]), samples.size] = BoxCells(np.flatnonzero(samples))
+            found.pop(instances, None)
+
+
+def _empty(box: BoundingBox, extents: Sequence[tuple[Values, Values]]) -> SelectionError:
+    texts = []
+    for name, number in (("longitudes", 0), ("latitudes", 1)):
+        known = np.concatenate([_limits(pair[number]) for pair in extents] or [np.zeros(0)])
+        texts.append(f"{name} from {known.min():g} to {known.max():g}" if known.size else f"no {name}")
+    return SelectionError(f"no cell lies in the box {box}", remedy=f"there are {' and '.join(texts)}")
