@@ -1,0 +1,301 @@
+"""Read HDMF on Zarr v2, from docs/formats/hdmf.md and the mark of zarr.md alone: nothing of hyperslab is used."""
+
+from __future__ import annotations
+
+import base64
+import io
+import itertools
+import json
+import math
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+
+from second_readers.bloscpack import decode_attribute
+
+_HIDDEN = ("zarr_link", "zarr_dtype", ".specloc", "_hyperslab", "_ARRAY_DIMENSIONS")
+_REFERENCES = ("object", "ref", "reference", "region")
+_TEXTS = ("str", "str_", "text", "utf8", "utf-8", "utf", "isodatetime")
+_BYTES = ("bytes", "bytes_", "string_", "ascii")
+_NUMBERS = {"int": "int64", "float": "float64", "bool_": "bool", "uint": "uint64", "long": "int64", "double": "float64"}
+
+
+def _load(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+@dataclass
+class Reference:
+    """What a reference or a link says; ``region`` of a reference to a part."""
+
+    source: str | None
+    path: str
+    object_id: str | None = None
+    source_object_id: str | None = None
+    region: dict[str, Any] | None = None
+
+
+def _make_reference(said: Any) -> Reference | None:
+    if not isinstance(said, dict):
+        return None
+    keys = ("source", "path", "object_id", "source_object_id", "region")
+    return Reference(**{"source": "."} | {key: said[key] for key in keys if key in said})
+
+
+class _Inert(dict[str, Any]):
+    """A pickled reference of hdmf-zarr: what it says, and no behaviour."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.update({key.lstrip("_"): value for key, value in state.items()})
+
+
+class _Unpickler(pickle.Unpickler):
+    """Knows NumPy's arrays and hdmf-zarr's references, and refuses all else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        numpys = ("numpy.core.multiarray", "numpy._core.multiarray", "numpy")
+        if module in numpys and name in ("_reconstruct", "scalar"):
+            return getattr(np._core.multiarray, name)  # type: ignore[attr-defined]
+        if module == "numpy" and name in ("ndarray", "dtype"):
+            return getattr(np, name)
+        if module.startswith("hdmf_zarr") and name == "ZarrReference":
+            return _Inert
+        raise pickle.UnpicklingError(f"{module}.{name} is not read")
+
+
+def decode_dtype(spelled: Any) -> np.dtype[Any]:
+    """Return the type of cells that a document of Zarr v2 says."""
+    if isinstance(spelled, str):
+        return np.dtype(spelled)
+    return np.dtype([(name, decode_dtype(kind), *map(tuple, shape)) for name, kind, *shape in spelled])
+
+
+def _choose_kind(word: Any) -> str:
+    return "O" if not isinstance(word, str) or word in _REFERENCES + _TEXTS + _BYTES else _NUMBERS.get(word, word)
+
+
+class Array:
+    """One array: ``shape``, ``dtype``, ``dims``, ``attrs``, ``read()``."""
+
+    def __init__(self, folder: Path, dataset: Dataset) -> None:
+        """Read the documents."""
+        self.folder, self.dataset, self.said = folder, dataset, _load(folder / ".zarray")
+        self.plain = _load(folder / ".zattrs")
+        self.mark, self.word = self.plain.get("_hyperslab", {}), self.plain.get("zarr_dtype")
+        scalar = self.word == "scalar" or self.mark.get("scalar", False)
+        self.shape = () if scalar else tuple(self.said["shape"])
+        self.dims = tuple(self.plain.get("_ARRAY_DIMENSIONS") or [None] * len(self.shape))
+        self.attrs = read_attributes(self.plain)
+        self.filters = [each["id"] for each in self.said.get("filters") or []]
+        self.dtype = decode_dtype(self.said["dtype"])
+        if isinstance(self.word, list) and self.dtype.kind == "O":
+            self.dtype = np.dtype([(each["name"], _choose_kind(each["dtype"])) for each in self.word])
+        self.rows = self.dtype.names is not None and self.dtype.hasobject
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """Return all cells; text and references as objects."""
+        shape, chunks = self.said["shape"], self.said["chunks"]
+        made = np.empty(shape, self.dtype)
+        made[...] = self._find_fill()
+        for place in itertools.product(*(range(-(-size // step)) for size, step in zip(shape, chunks, strict=True))):
+            path = self.folder / (self.said.get("dimension_separator", ".").join(map(str, place)) or "0")
+            if path.exists():
+                cells = self._decode(path.read_bytes(), tuple(chunks))
+                starts = [at * step for at, step in zip(place, chunks, strict=True)]
+                sizes = [min(step, size - at) for at, step, size in zip(starts, chunks, shape, strict=True)]
+                here = tuple(slice(at, at + size) for at, size in zip(starts, sizes, strict=True))
+                made[here] = cells[tuple(map(slice, sizes))]
+        return self._find_references(made).reshape(self.shape)
+
+    def _find_fill(self) -> Any:
+        value = self.said["fill_value"]
+        if self.dtype.kind == "O":
+            return b"" if "vlen-bytes" in self.filters else "" if "vlen-utf8" in self.filters else None
+        if self.rows:
+            return tuple(self._empty(name) for name in self.dtype.names or ())
+        if self.dtype.kind in "SV" and value is not None:
+            return np.frombuffer(base64.b64decode(value).ljust(self.dtype.itemsize, b"\0"), self.dtype)[0]
+        if self.dtype.kind == "c":
+            return complex(float(value[0]), float(value[1]))
+        if self.dtype.kind in "mM":
+            return np.array(value, "i8").view(self.dtype.newbyteorder("="))[()]
+        if value is None:
+            return np.zeros((), self.dtype)[()]
+        return float(value) if self.dtype.kind == "f" else value
+
+    def _empty(self, name: str) -> Any:
+        if self.dtype[name].kind != "O":
+            return np.zeros((), self.dtype[name])[()]
+        word = next((each["dtype"] for each in self.word or () if each["name"] == name), "str")
+        return b"" if word in _BYTES else "" if word in _TEXTS else None
+
+    def _decode(self, data: Any, chunks: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        if self.said.get("compressor"):
+            data = numcodecs.get_codec(dict(self.said["compressor"])).decode(data)
+        for filter_ in reversed(self.said.get("filters") or []):
+            if filter_["id"] == "json2":
+                data = self._fill_rows(json.loads(bytes(data))[:-2], chunks)
+            elif filter_["id"] == "pickle":
+                data = _Unpickler(io.BytesIO(bytes(data))).load()
+                data = data if self.dtype.kind == "O" else self._fill_rows(data.tolist(), chunks)
+            else:
+                data = numcodecs.get_codec(dict(filter_)).decode(data)
+        if not self.dtype.hasobject:
+            data = np.frombuffer(bytes(data), self.dtype)
+        return data.reshape(chunks, order=self.said.get("order", "C"))
+
+    def _fill_rows(self, cells: list[Any], chunks: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        for _ in chunks[1:]:
+            cells = list(itertools.chain.from_iterable(cells))
+        made = np.empty(math.prod(chunks), self.dtype)
+        for index, cell in enumerate(cells):
+            made[index] = tuple(map(self._field, self.dtype.names, cell)) if self.dtype.names else cell
+        return made
+
+    def _field(self, name: str, value: Any) -> Any:
+        if self.dtype[name].kind == "O":
+            return self._empty(name) if value in (0, None) else value
+        return tuple(value) if self.dtype[name].names else value
+
+    def _find_references(self, cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        parts = [cells[name] for name in self.dtype.names or () if self.dtype[name].kind == "O"]
+        for part in [cells] if self.dtype.kind == "O" else parts:
+            for place in np.ndindex(part.shape):
+                cell = part[place]
+                if isinstance(cell, dict) or (isinstance(cell, int) and cell == 0):
+                    part[place] = _make_reference(cell)
+        return cells
+
+    def read_region(self, region: dict[str, Any]) -> np.ndarray[Any, Any]:
+        """Return the cells that a region says."""
+        cells, kind = self.read(), region["type"]
+        if kind in ("all", "none"):
+            cells = cells[tuple(map(slice, region.get("shape", cells.shape)))] if kind == "all" else cells
+            return cells if kind == "all" else cells.ravel()[:0]
+        if kind == "points":
+            return np.array([cells[tuple(point)] for point in region["points"]], cells.dtype)
+        if kind == "blocks":
+            chosen = np.zeros(cells.shape, bool)
+            for start, stop in region["blocks"]:
+                chosen[tuple(map(slice, start, stop))] = True
+            return cells[chosen]
+        for axis, part in enumerate(region["axes"]):
+            index = part["index"] if "index" in part else range(part["start"], part["stop"], part["step"])
+            cells = np.take(cells, list(index), axis)
+        return cells
+
+
+def read_attributes(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of users: references, and values of the types that the mark says."""
+    codes, made = plain.get("_hyperslab", {}).get("attrs", {}), {}
+    for name, value in plain.items():
+        if name in _HIDDEN:
+            continue
+        if isinstance(value, dict) and value.get("zarr_dtype") in _REFERENCES and "value" in value:
+            made[name] = _make_reference(value["value"])
+        else:
+            made[name] = decode_attribute(value, codes.get(name))
+    return made
+
+
+class Group:
+    """A group: ``attrs``, ``links`` by name, ``names`` of the nodes in it."""
+
+    def __init__(self, folder: Path, dataset: Dataset) -> None:
+        """Read the documents."""
+        self.folder, self.dataset = folder, dataset
+        self.plain = _load(folder / ".zattrs")
+        self.attrs, self.links = read_attributes(self.plain), {}
+        there = [
+            path for path in sorted(folder.iterdir()) if (path / ".zarray").exists() or (path / ".zgroup").exists()
+        ]
+        self.names = [path.name for path in there]
+        for said in self.plain.get("zarr_link", ()):
+            if said["name"] not in self.names:
+                self.links.setdefault(said["name"], _make_reference(said))
+        sizes = self.plain.get("_hyperslab", {}).get("dims", {})
+        self.unlimited = [name for name, size in sizes.items() if size.get("unlimited")]
+
+    def __getitem__(self, path: str) -> Group | Array:
+        """Return a node by its path, through links."""
+        return self.dataset.find(path, self)
+
+
+class Dataset:
+    """A dataset, at its root; ``allowed``: folders that links may lead to."""
+
+    def __init__(self, root: str | Path, allowed: tuple[Path, ...] = ()) -> None:
+        """Open the place."""
+        self.folder = Path(root).resolve()
+        self.allowed = allowed
+        self.root = Group(self.folder, self)
+
+    def __getitem__(self, path: str) -> Group | Array:
+        """Return a node by its path, through links."""
+        return self.find(path)
+
+    def find(self, path: str, group: Group | None = None, hops: int = 0) -> Group | Array:
+        """Return a node; more than 64 links in a row are a circle."""
+        node: Group | Array = group or self.root
+        for name in filter(None, path.split("/")):
+            if not isinstance(node, Group):
+                raise KeyError(path)
+            if name in node.names:
+                folder = node.folder / name
+                node = (Array if (folder / ".zarray").exists() else Group)(folder, node.dataset)
+            elif name in node.links and hops < 64:
+                node = node.dataset.resolve(node.links[name], hops + 1)
+            else:
+                raise KeyError(path)
+        return node
+
+    def resolve(self, reference: Reference, hops: int = 0) -> Group | Array:
+        """Return what a link or reference leads to."""
+        dataset = self._find_dataset(reference)
+        try:
+            return dataset.find(reference.path, None, hops)
+        except KeyError:
+            found = [node for node in dataset.walk() if node.attrs.get("object_id") == reference.object_id]
+            if len(found) != 1 or not reference.object_id:
+                raise
+            return found[0]
+
+    def _find_dataset(self, reference: Reference) -> Dataset:
+        source, around = reference.source, self.folder.parent
+        if source in (".", "", None):
+            return self
+        for place in ((self.folder / source).resolve(), (around / source).resolve()):
+            inside = any(place.is_relative_to(allowed) for allowed in (around, *self.allowed))
+            if "://" in source or (place.exists() and not inside):
+                raise PermissionError(f"{source} leads out of the folder")
+            if (place / ".zgroup").exists():
+                return self if place == self.folder else Dataset(place, self.allowed)
+        for folder in (self.folder, *sorted(around.iterdir())):
+            ids = _load(folder / ".zattrs").get("object_id")
+            wanted = reference.source_object_id
+            if ids == wanted if wanted else folder.name == Path(source).name:
+                return Dataset(folder, self.allowed)
+        raise KeyError(source)
+
+    def walk(self, group: Group | None = None) -> list[Group | Array]:
+        """Return all nodes below a group, links left out."""
+        found: list[Group | Array] = []
+        for name in (group := group or self.root).names:
+            node = self.find(name, group)
+            found += [node, *(self.walk(node) if isinstance(node, Group) else ())]
+        return found
+
+    def read_specifications(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """Return the schemas by namespace, version and source."""
+        where = self.root.plain.get(".specloc", "specifications")
+        where = where["value"]["path"] if isinstance(where, dict) else where
+        found: dict[str, dict[str, dict[str, Any]]] = {}
+        for node in self.walk(self.find(where)):  # type: ignore[arg-type]
+            if isinstance(node, Array):
+                namespace, version, source = node.folder.parts[-3:]
+                found.setdefault(namespace, {}).setdefault(version, {})[source] = json.loads(node.read().ravel()[0])
+        return found
