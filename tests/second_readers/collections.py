@@ -1,0 +1,232 @@
+"""Read databases of collections, from docs/formats/collections.md alone: nothing of hyperslab is used."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import itertools
+import json
+import struct
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numcodecs.blosc
+import numpy as np
+
+from second_readers.bloscpack import decode_attribute, decode_coordinate
+
+
+def _load(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+class Codecs:
+    """The codecs of an array of Zarr v3, from a chunk's bytes to its cells."""
+
+    def __init__(self, codecs: list[dict[str, Any]], dtype: np.dtype[Any], shape: tuple[int, ...], fill: Any) -> None:
+        """Take the documents of the codecs, and what a chunk is."""
+        self.codecs, self.dtype, self.shape, self.fill = codecs, dtype, shape, fill
+
+    def decode(self, data: Any) -> np.ndarray[Any, Any]:
+        """Return the cells of a chunk."""
+        for codec in reversed(self.codecs):
+            name, said = codec["name"], codec.get("configuration", {})
+            if name == "crc32c":
+                data = data[:-4]
+            elif name == "blosc":
+                data = numcodecs.blosc.decompress(data)
+            elif name == "gzip":
+                data = gzip.decompress(data)
+            elif name == "zstd":
+                data = numcodecs.Zstd().decode(data)
+            elif name == "bytes":
+                order = ">" if said.get("endian") == "big" else "<"
+                data = np.frombuffer(bytes(data), self.dtype.newbyteorder(order)).astype(self.dtype).reshape(self.shape)
+            elif name == "sharding_indexed":
+                data = self._decode_shard(data, said)
+            else:
+                raise ValueError(f"codec {name} is not known")
+        return np.asarray(data)
+
+    def _decode_shard(self, data: bytes, said: dict[str, Any]) -> np.ndarray[Any, Any]:
+        """Return the cells of a shard: its index, of places and sizes, ends with 4 bytes of crc32c."""
+        inner = tuple(said["chunk_shape"])
+        grid = [size // step for size, step in zip(self.shape, inner, strict=True)]
+        count = int(np.prod(grid))
+        end = said.get("index_location", "end") == "end"
+        checked = 4 * any(codec["name"] == "crc32c" for codec in said["index_codecs"])
+        index = data[len(data) - 16 * count - checked :] if end else data
+        codecs, made = Codecs(said["codecs"], self.dtype, inner, self.fill), np.full(self.shape, self.fill, self.dtype)
+        for number, place in enumerate(itertools.product(*map(range, grid))):
+            offset, size = struct.unpack_from("<2Q", index, 16 * number)
+            if offset != 2**64 - 1:
+                here = tuple(slice(at * step, (at + 1) * step) for at, step in zip(place, inner, strict=True))
+                made[here] = codecs.decode(data[offset : offset + size])
+        return made
+
+
+class Array:
+    """An array of a collection: ``id``, ``shape``, ``dtype``, ``dims``, ``primary``, ``custom``, ``labels``."""
+
+    def __init__(self, folder: Path, collection: Collection) -> None:
+        """Read the document."""
+        self.folder, self.collection, self.said = folder, collection, _load(folder / "zarr.json")
+        attributes = self.said["attributes"]
+        self.id, mark = attributes["id"], attributes.get("_hyperslab", {})
+        self.shape, self.dims = tuple(self.said["shape"]), tuple(self.said["dimension_names"])
+        wide = isinstance(self.said["data_type"], dict) or mark.get("dtype")
+        self.dtype = np.dtype(mark["dtype"] if wide else self.said["data_type"])
+        fill = self.said["fill_value"]
+        if self.dtype.kind == "c":
+            self.fill_value = np.array(complex(*map(float, fill)), self.dtype)[()]
+        else:
+            self.fill_value = np.array(float(fill) if self.dtype.kind == "f" else fill).astype(self.dtype)[()]
+        stored = {**attributes["primary_attributes"], **attributes["custom_attributes"]}
+        self.primary = {name: value for name, value, primary in collection.decode(stored) if primary}
+        self.custom = {name: value for name, value, primary in collection.decode(stored) if not primary}
+        self.labels = {dim: self._make_labels(dim, said) for dim, said in mark.get("indexes", {}).items()}
+
+    def _make_labels(self, dim: str, said: dict[str, Any]) -> Any:
+        size = self.shape[self.dims.index(dim)]
+        if "labels" in said:
+            return said["labels"]
+        if "scale" in said:
+            return said["scale"]["start"] + np.arange(size) * said["scale"]["step"]
+        times = said["times"]
+        return np.datetime64(times["start"], times["unit"]) + np.arange(size) * np.timedelta64(
+            times["step"], times["unit"]
+        )
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """Return all cells, as the last whole write made them."""
+        steps = tuple(self.said["chunk_grid"]["configuration"]["chunk_shape"])
+        codecs = Codecs(self.said["codecs"], self.dtype, steps, self.fill_value)
+        made = np.full(self.shape, self.fill_value, self.dtype)
+        for place in itertools.product(*(range(-(-n // step)) for n, step in zip(self.shape, steps, strict=True))):
+            data = self._read_tile("/".join(["c", *map(str, place)]))
+            if data is not None:
+                edges = [
+                    (at * step, min((at + 1) * step, n)) for at, step, n in zip(place, steps, self.shape, strict=True)
+                ]
+                part = codecs.decode(data)[tuple(slice(stop - start) for start, stop in edges)]
+                made[tuple(slice(*edge) for edge in edges)] = part
+        return made
+
+    def _read_tile(self, key: str) -> bytes | None:
+        """Return a tile: while the journal is pending what is staged, and none of those that go."""
+        journal = _load(self.collection.folder / "journal" / self.id)
+        if journal.get("state") == "pending":
+            staged = self.collection.folder / "staged" / self.id / f"{journal['txn']}.{key.replace('/', '.')}"
+            if key in journal["gone"].split():
+                return None
+            if key in journal["tiles"].split() and staged.exists():
+                return staged.read_bytes()
+        path = self.folder / key
+        return path.read_bytes() if path.exists() else None
+
+    def read_at(self, moment: datetime) -> np.ndarray[Any, Any]:
+        """Return all cells as of a moment (UTC), of an array of one tile with versions."""
+        key = "c." + ".".join("0" for _ in self.shape)
+        versions = self.collection.folder / "versions" / self.id[:2] / self.id / key
+        stamps = {path.name.rstrip("-"): path for path in versions.glob("*")}
+        later = sorted(stamp for stamp in stamps if stamp > moment.strftime("%Y%m%dT%H%M%S%f"))
+        if not later:
+            return self.read()
+        if stamps[later[0]].name.endswith("-"):
+            return np.full(self.shape, self.fill_value, self.dtype)
+        codecs = Codecs(self.said["codecs"], self.dtype, self.shape, self.fill_value)
+        return codecs.decode(stamps[later[0]].read_bytes())
+
+
+def _decode_value(value: Any, word: str) -> Any:
+    """Return a value of an attribute as its type in the schema says."""
+    if value is None or word == "string":
+        return value
+    if word == "datetime":
+        return datetime.fromisoformat(value)
+    if word == "tuple":
+        return tuple(value)
+    if word.startswith("numpy."):
+        kind = {"cfloat": "complex128", "uint": "uint64"}.get(word[6:], word[6:])
+        return np.dtype(kind).type(complex(value) if "complex" in kind else value)
+    return {"int": int, "float": float, "complex": complex}[word](value)
+
+
+class Collection:
+    """A collection: its ``schema`` and ``arrays`` by id."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the document, and the keys."""
+        self.folder, self.said = folder, _load(folder / "collection.json")
+        self.name, self.schema = self.said["name"], self.said["schema"]
+        self.arrays = {id_: Array(folder / "arrays" / id_[:2] / id_, self) for id_ in self._find_ids()}
+
+    def _find_ids(self) -> list[str]:
+        if not any(each["primary"] for each in self.schema["attributes"]):
+            return sorted(path.parent.name for path in self.folder.glob("arrays/*/*/zarr.json"))
+        found = []
+        for path in self.folder.glob("keys/[!.]*"):
+            id_, _, batch = path.read_text().partition(" ")
+            committed = self.folder / "batches" / batch
+            if not batch or (committed.exists() and committed.read_text() == "committed"):
+                found.append(id_)
+        return sorted(id_ for id_ in found if (self.folder / "arrays" / id_[:2] / id_ / "zarr.json").exists())
+
+    def decode(self, stored: dict[str, Any]) -> list[tuple[str, Any, bool]]:
+        """Return name, value and True if primary of each attribute of the schema."""
+        at = {each["now"]: each["name"] for each in self.said.get("stored_attributes", ()) if each["now"]}
+        found = []
+        for each in self.schema["attributes"]:
+            value = stored.get(at.get(each["name"], each["name"]), each.get("default"))
+            found.append((each["name"], _decode_value(value, each["dtype"]), each["primary"]))
+        return found
+
+    def find(self, **primary: Any) -> Array:
+        """Return the array of a key: the values as stored, in the order of the schema."""
+        names = [each["name"] for each in self.schema["attributes"] if each["primary"]]
+        values = [primary[name].isoformat() if isinstance(primary[name], datetime) else primary[name] for name in names]
+        text = json.dumps(values, separators=(",", ":")).encode()
+        entry = self.folder / "keys" / hashlib.blake2b(text, digest_size=16).hexdigest()
+        return self.arrays[entry.read_text().split()[0]]
+
+    def find_times(self, array: Array, dim: str) -> list[datetime]:
+        """Return the times of a dimension, as the schema says them."""
+        (said,) = [each for each in self.schema["dimensions"] if each["name"] == dim]
+        start = said["start_value"]
+        begin = (array.primary | array.custom)[start[1:]] if start[0] == "$" else datetime.fromisoformat(start)
+        return [
+            begin.astimezone(UTC) + at * timedelta(**said["step"]) for at in range(array.shape[array.dims.index(dim)])
+        ]
+
+
+class Database:
+    """A database: ``collections`` by name; of one that was a dataset ``groups`` and ``arrays`` by path, too."""
+
+    def __init__(self, root: str | Path) -> None:
+        """Read the documents."""
+        root = Path(root)
+        own = [path for path in root.glob("collections/*/collection.json") if _load(path).get("layout") == "hyperslab"]
+        self.collections = {path.parent.name: Collection(path.parent) for path in sorted(own)}
+        said = _load(root / "collections.json")
+        self.groups = {path: _decode_all(each) for path, each in said.get("groups", {}).items()}
+        self.dims = {path: each.get("dims", {}) for path, each in said.get("groups", {}).items()}
+        self.attrs = {path: _decode_all(each) for path, each in said.get("arrays", {}).items()}
+        self._arrays = said.get("arrays", {})
+        self.paths = sorted(self._arrays)
+
+    def read(self, path: str) -> np.ndarray[Any, Any]:
+        """Return the cells of an array of the dataset that the database was made of."""
+        said = self._arrays[path]
+        if "collection" in said:
+            return self.collections[said["collection"]].arrays[said["id"]].read()
+        if "cells" in said or "base64" in said:
+            return decode_coordinate(path, said).read()
+        cell = decode_coordinate(path, {**said, "shape": [], "cells": [said["fill_value"]]}).read()
+        return np.full(said["shape"], cell, cell.dtype)
+
+
+def _decode_all(said: dict[str, Any]) -> dict[str, Any]:
+    types = said.get("types", {})
+    return {name: decode_attribute(value, types.get(name)) for name, value in said.get("attrs", {}).items()}
