@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import itertools
@@ -79,7 +80,9 @@ class Array:
         wide = isinstance(self.said["data_type"], dict) or mark.get("dtype")
         self.dtype = np.dtype(mark["dtype"] if wide else self.said["data_type"])
         fill = self.said["fill_value"]
-        if self.dtype.kind == "c":
+        if wide:
+            self.fill_value = np.frombuffer(base64.b64decode(fill), self.dtype)[0]
+        elif self.dtype.kind == "c":
             self.fill_value = np.array(complex(*map(float, fill)), self.dtype)[()]
         else:
             self.fill_value = np.array(float(fill) if self.dtype.kind == "f" else fill).astype(self.dtype)[()]

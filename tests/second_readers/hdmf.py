@@ -174,8 +174,7 @@ class Array:
         """Return the cells that a region says."""
         cells, kind = self.read(), region["type"]
         if kind in ("all", "none"):
-            cells = cells[tuple(map(slice, region.get("shape", cells.shape)))] if kind == "all" else cells
-            return cells if kind == "all" else cells.ravel()[:0]
+            return cells[tuple(map(slice, region.get("shape", cells.shape)))] if kind == "all" else cells.ravel()[:0]
         if kind == "points":
             return np.array([cells[tuple(point)] for point in region["points"]], cells.dtype)
         if kind == "blocks":
@@ -189,6 +188,13 @@ class Array:
         return cells
 
 
+def _decode_attribute(value: Any, code: Any) -> Any:
+    if isinstance(code, str) and code.startswith("utf-8:"):
+        words = [base64.b64encode(each.encode()) for each in (value if isinstance(value, list) else [value])]
+        return decode_attribute(words if isinstance(value, list) else words[0], code[6:])
+    return decode_attribute(value, code)
+
+
 def read_attributes(plain: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes of users: references, and values of the types that the mark says."""
     codes, made = plain.get("_hyperslab", {}).get("attrs", {}), {}
@@ -198,7 +204,7 @@ def read_attributes(plain: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, dict) and value.get("zarr_dtype") in _REFERENCES and "value" in value:
             made[name] = _make_reference(value["value"])
         else:
-            made[name] = decode_attribute(value, codes.get(name))
+            made[name] = _decode_attribute(value, codes.get(name))
     return made
 
 
@@ -210,19 +216,13 @@ class Group:
         self.folder, self.dataset = folder, dataset
         self.plain = _load(folder / ".zattrs")
         self.attrs, self.links = read_attributes(self.plain), {}
-        there = [
-            path for path in sorted(folder.iterdir()) if (path / ".zarray").exists() or (path / ".zgroup").exists()
-        ]
-        self.names = [path.name for path in there]
+        there = {path.parent.name for kind in (".zarray", ".zgroup") for path in folder.glob(f"*/{kind}")}
+        self.names = sorted(there)
         for said in self.plain.get("zarr_link", ()):
             if said["name"] not in self.names:
                 self.links.setdefault(said["name"], _make_reference(said))
         sizes = self.plain.get("_hyperslab", {}).get("dims", {})
         self.unlimited = [name for name, size in sizes.items() if size.get("unlimited")]
-
-    def __getitem__(self, path: str) -> Group | Array:
-        """Return a node by its path, through links."""
-        return self.dataset.find(path, self)
 
 
 class Dataset:
@@ -292,7 +292,6 @@ class Dataset:
     def read_specifications(self) -> dict[str, dict[str, dict[str, Any]]]:
         """Return the schemas by namespace, version and source."""
         where = self.root.plain.get(".specloc", "specifications")
-        where = where["value"]["path"] if isinstance(where, dict) else where
         found: dict[str, dict[str, dict[str, Any]]] = {}
         for node in self.walk(self.find(where)):  # type: ignore[arg-type]
             if isinstance(node, Array):

@@ -110,7 +110,8 @@ class Array:
             made[here] = self.fill_value
             if cells is not None:
                 sizes = [min(part.stop - part.start, size) for part, size in zip(here, cells.shape, strict=True)]
-                made[here][tuple(map(slice, sizes))] = cells[tuple(map(slice, sizes))]
+                inside = tuple(slice(part.start, part.start + size) for part, size in zip(here, sizes, strict=True))
+                made[inside] = cells[tuple(map(slice, sizes))]
         return made
 
     def _read_chunk(self, place: list[int] | None) -> np.ndarray[Any, Any] | None:

@@ -49,7 +49,7 @@ def decode_fill(value: Any, dtype: np.dtype[Any], *, is_char: bool = False) -> A
     """Return what a cell is that nobody wrote: null is zero, text and structures are base64 of their bytes."""
     if value is None:
         return np.zeros((), dtype)[()]
-    if is_char and dtype.kind == "S":
+    if is_char and dtype.kind == "S" and len(value) < 2:
         return np.array(value.encode("latin-1"), dtype)[()]
     if dtype.kind in "SV":
         return np.frombuffer(base64.b64decode(value).ljust(dtype.itemsize, b"\0"), dtype)[0]
