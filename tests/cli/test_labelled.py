@@ -29,10 +29,18 @@ def test_attributes_that_name_other_variables(tmp_path: Path, ending: str) -> No
     assert result.exit_code == 0, result.stderr
     with hs.open(out) as root:
         assert {name: value for name, value in root["t"].attrs.items() if name != "_FillValue"} == {
-            "coordinates": "lat",
+            "coordinates": "height lat",
             "units": "K",
         }
-        assert {name: value for name, value in root["lat"].attrs.items() if name != "_FillValue"} == {"units": "m"}
+        about = {name: value for name, value in root["lat"].attrs.items() if name != "_FillValue"}
+        assert about == {"bounds": "lat_bnds", "units": "m"}
+        assert root["lat_bnds"].shape == (2, 2)
+    assert "with them: lat, height, lat_bnds" in result.stderr
+    alone = tmp_path / f"alone{ending}"
+    result = CliRunner().invoke(main, ["get", str(tmp_path / "air.zarr"), "t", "-o", str(alone), "--alone"])
+    assert result.exit_code == 0, result.stderr
+    with hs.open(alone) as root:
+        assert sorted(root) == ["lat", "t"]
 
 
 def test_dimensions_without_names_are_called_by_their_place(tmp_path: Path) -> None:

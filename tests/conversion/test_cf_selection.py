@@ -142,6 +142,7 @@ def test_a_range_goes_across_the_seam(
     part = reading(tmp_path / "b.zarr")
     assert part["lon"].values.tolist() == labels
     assert np.array_equal(part["orog"], expected["orog"])
+    assert np.array_equal(part["lon_bnds"], np.stack([np.array(labels) - 5, np.array(labels) + 5], 1))
     assert run("plot", str(source), "orog", "-s", f"lon={first}..{last}", "-o", str(tmp_path / "a.png")).exit_code == 0
 
 

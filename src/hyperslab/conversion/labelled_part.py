@@ -25,10 +25,17 @@ from hyperslab.array.plain_values import cell_text, to_json_value
 from hyperslab.conversion.csv_text import render_csv
 from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError, Invalid
 from hyperslab.group import Group
-from hyperslab.group.cf_variables import find_auxiliary_coordinates, keep_references
+from hyperslab.group.cf_variables import (
+    companions_of,
+    find_auxiliary_coordinates,
+    global_attributes,
+    keep_references,
+    names_in_attribute,
+)
 from hyperslab.group.coordinates import SampleClock, find_labels
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names, index_cells
+from hyperslab.model.paths import split
 from hyperslab.stores.memory import MemoryStore
 
 
@@ -316,8 +323,9 @@ def as_npy(part: LabelledPart) -> bytes:
     return file.getvalue()
 
 
-def save_dataset(parts: Sequence[LabelledPart], url: str) -> None:
-    """Write parts and their coordinates as one dataset of the format that the name says; the target must be new.
+def save_dataset(parts: Sequence[LabelledPart], url: str, *, alone: bool = False) -> list[str]:
+    """Write parts and their coordinates as one dataset of the format that the name says; the target must be new. What
+    belongs to them by CF, and the global attributes, come along unless ``alone``; return the names of what did.
 
     Invalid for cells that are not written so, and for parts that would take each other's names or labels.
     """
@@ -335,8 +343,12 @@ def save_dataset(parts: Sequence[LabelledPart], url: str) -> None:
                 raise Invalid(message, node=part.array.path, remedy="write each to a file of its own")
         others |= {name: found for name, found in part.auxiliary_parts.items() if name not in own}
     others = {name: found for name, found in others.items() if name not in axes}
+    companions = {} if alone else _read_companions(parts, {*own, *axes, *others})
+    others |= companions
     written = {*own, *axes, *others}
     with api.create(url) as root:
+        if not alone:
+            root.attrs.update(_global_attributes(parts[0].array))
         for dim, axis in axes.items():
             if dim in own:  # a coordinate is its own labels
                 continue
@@ -348,6 +360,50 @@ def save_dataset(parts: Sequence[LabelledPart], url: str) -> None:
                 cells, attrs = _as_netcdf_cells(cells, attrs)
                 attrs = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in attrs.items()}
             root.create_array(each, data=cells, dims=found.dims, attrs=attrs)
+    return [name for name in (*axes, *others) if name not in own]
+
+
+def _read_companions(parts: Sequence[LabelledPart], taken: Collection[str]) -> dict[str, LabelledPart]:
+    """Return by name the same cells of what belongs to parts by CF, as stored, but for names that are taken; what
+    cannot be read, or would give a dimension another length, is left out."""
+    keys: dict[tuple[str | None, int], Any] = {}
+    lengths: dict[str, int] = {}
+    bounds: dict[str, Values] = {}
+    for part in parts:
+        keys |= dict(zip(zip(part.array.dims, part.array.shape, strict=True), part.key, strict=False))
+        lengths |= dict(zip(part.dims, part.values.shape, strict=False))
+        for dim, shifts in part.shifted.items():
+            if dim in part.coordinates:
+                attrs = part.coordinates[dim].array.spec.attrs
+                bounds |= dict.fromkeys(names_in_attribute("bounds", attrs.get("bounds"), attrs), shifts)
+    found: dict[str, LabelledPart] = {}
+    for other in companions_of([part.array for part in parts], {}):
+        if other.name in taken or other.name in found:
+            continue
+        with suppress(HyperslabError):
+            key = tuple(keys.get(pair, slice(None)) for pair in zip(other.dims, other.shape, strict=True))
+            part = read_part(parts[0].root, other, key, decoded=False)
+            sizes = dict(zip(part.dims, part.values.shape, strict=False))
+            is_plain = not part.cells.dtype.hasobject or part.cells.dtype.kind == "T"
+            if is_plain and all(lengths.get(dim, size) == size for dim, size in sizes.items()):
+                lengths |= sizes
+                turned = bounds.get(other.name)
+                found[other.name] = part if turned is None else _shift_part(part, turned)
+    return found
+
+
+def _shift_part(part: LabelledPart, shifts: Values) -> LabelledPart:
+    """Return the part with whole turns added along its first dimension."""
+    added = shifts.reshape((-1,) + (1,) * (part.cells.ndim - 1))
+    cells = part.cells + added.astype("i8" if part.cells.dtype.kind in "iu" else part.cells.dtype)
+    return replace(part, values=cells, cells=cells)
+
+
+def _global_attributes(array: Array) -> dict[str, object]:
+    """Return the plain attributes of the groups that an array is in, where they say which conventions they follow."""
+    attrs = global_attributes(array._session, split(array.path)[0])
+    plain = (str, int, float, np.generic, np.ndarray)
+    return {name: value for name, value in attrs.items() if isinstance(value, plain)} if "Conventions" in attrs else {}
 
 
 _TIME_UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}

@@ -125,7 +125,7 @@ def _render(part: LabelledPart, format: str) -> bytes:
     try:
         with tempfile.TemporaryDirectory(prefix="hyperslab-") as folder:
             path = Path(folder, "part.nc")
-            save_dataset([part], str(path))
+            save_dataset([part], str(path), alone=True)  # within the budget of the part
             return path.read_bytes()
     except Unsupported as error:  # a request for what cannot be, and no failure of the server
         raise Invalid(error.message, remedy="take CSV or npy") from error

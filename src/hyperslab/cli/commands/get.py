@@ -33,6 +33,7 @@ from hyperslab.cli.arguments import (
 from hyperslab.cli.output import format_columns, json_option, json_text, print_json, print_remark
 from hyperslab.conversion import labelled_part
 from hyperslab.conversion.csv_text import csv_cell, render_csv
+from hyperslab.conversion.report import name_companions
 from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, SelectionError
 from hyperslab.group import Group
 from hyperslab.group.cf_variables import find_axis
@@ -52,7 +53,7 @@ _FILES = (".npy", ".csv", ".json", ".nc", ".zarr")
 @url_argument
 @path_argument
 @selection_option
-@choice_options()
+@choice_options(companions=True)
 @selection_options
 @click.option("--decoded", is_flag=True, help="Apply CF scale, offset, missing values and time.")
 @click.option("-o", "--output", help="A new file: .npy, .csv, .json, .nc or .zarr.")
@@ -86,7 +87,8 @@ def get_command(
         parts = [
             _read(root, array, _selections_of(array, selections, arrays), manner, decoded, output) for array in arrays
         ]
-        give_out_several(parts, url, nearest=manner.nearest, output=output, as_json=as_json)
+        alone = choice.alone
+        give_out_several(parts, url, nearest=manner.nearest, output=output, as_json=as_json, alone=alone)
         return
     if (table := find_table(root, path)) is not None:
         if decoded or manner.nearest or as_json:
@@ -96,7 +98,8 @@ def get_command(
         give_rows(table, path, parse_selections(selections), output)
         return
     part = _read(root, find_array(root, path), selections, manner, decoded, output)
-    give_out("get", part, part.array.path, url, nearest=manner.nearest, output=output, as_json=as_json)
+    near, alone = manner.nearest, choice.alone
+    give_out("get", part, part.array.path, url, nearest=near, output=output, as_json=as_json, alone=alone)
 
 
 def _read(
@@ -188,6 +191,7 @@ def give_out(
     nearest: bool,
     output: str | None,
     as_json: bool,
+    alone: bool = False,
 ) -> None:
     """Write a part of the array at ``path`` to a file, print it as JSON under the name ``schema``, or show it."""
     # the one label of each dimension that the part no longer has
@@ -196,7 +200,7 @@ def give_out(
         texts = (f"{dim}={cell_text(label)}" for dim, label in labels.items())
         print_remark(f"taken: {', '.join(texts)}")
     if output:
-        write(part, output, url)
+        write(part, output, url, alone=alone)
         print_remark(f"{counted(part.values.size, 'cell')} of /{path} in {output}")
     if as_json:
         print_json(schema, url=url, **part.as_json())
@@ -208,17 +212,24 @@ def give_out(
 
 
 def give_out_several(
-    parts: list[labelled_part.LabelledPart], url: str, *, nearest: bool, output: str | None, as_json: bool
+    parts: list[labelled_part.LabelledPart],
+    url: str,
+    *,
+    nearest: bool,
+    output: str | None,
+    as_json: bool,
+    alone: bool,
 ) -> None:
     """Write parts of several arrays to one file, print them as JSON, or show them: as one table where all have the same
     labels, else one below the other."""
     if len(parts) == 1:
-        give_out("get", parts[0], parts[0].array.path, url, nearest=nearest, output=output, as_json=as_json)
+        path = parts[0].array.path
+        give_out("get", parts[0], path, url, nearest=nearest, output=output, as_json=as_json, alone=alone)
         return
     if output:
         with _new_file(output) as temporary:
             if output.endswith((".nc", ".zarr")):
-                labelled_part.save_dataset(parts, temporary)
+                print_companions(labelled_part.save_dataset(parts, temporary, alone=alone))
             else:
                 Path(temporary).write_bytes(_render_several(parts, output, url))
         names = ", ".join(f"/{part.array.path}" for part in parts)
@@ -270,11 +281,17 @@ def check_ending(output: str | None) -> None:
         raise Invalid(f"{output!r} has no ending that says what to write", remedy=remedy)
 
 
-def write(part: labelled_part.LabelledPart, output: str, url: str) -> None:
+def print_companions(names: list[str]) -> None:
+    """Say what came along with what was chosen."""
+    if names:
+        print_remark(name_companions(names))
+
+
+def write(part: labelled_part.LabelledPart, output: str, url: str, *, alone: bool = False) -> None:
     """Write the part to a file of the kind that its name says; complete or not there."""
     with _new_file(output) as temporary:
         if output.endswith((".nc", ".zarr")):
-            labelled_part.save_dataset([part], temporary)
+            print_companions(labelled_part.save_dataset([part], temporary, alone=alone))
         else:
             Path(temporary).write_bytes(render(part, output, url))
 
