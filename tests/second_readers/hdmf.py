@@ -197,14 +197,16 @@ def _decode_attribute(value: Any, code: Any) -> Any:
 
 def read_attributes(plain: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes of users: references, and values of the types that the mark says."""
-    codes, made = plain.get("_hyperslab", {}).get("attrs", {}), {}
+    mark, made = plain.get("_hyperslab", {}), {}
     for name, value in plain.items():
         if name in _HIDDEN:
             continue
         if isinstance(value, dict) and value.get("zarr_dtype") in _REFERENCES and "value" in value:
             made[name] = _make_reference(value["value"])
         else:
-            made[name] = _decode_attribute(value, codes.get(name))
+            made[name] = _decode_attribute(value, mark.get("attrs", {}).get(name))
+    for name, hidden in mark.get("hidden", {}).items():
+        made[name] = _decode_attribute(hidden["value"], hidden.get("code"))
     return made
 
 
@@ -216,8 +218,7 @@ class Group:
         self.folder, self.dataset = folder, dataset
         self.plain = _load(folder / ".zattrs")
         self.attrs, self.links = read_attributes(self.plain), {}
-        there = {path.parent.name for kind in (".zarray", ".zgroup") for path in folder.glob(f"*/{kind}")}
-        self.names = sorted(there)
+        self.names = sorted(path.parent.name for kind in (".zarray", ".zgroup") for path in folder.glob(f"*/{kind}"))
         for said in self.plain.get("zarr_link", ()):
             if said["name"] not in self.names:
                 self.links.setdefault(said["name"], _make_reference(said))
@@ -230,8 +231,7 @@ class Dataset:
 
     def __init__(self, root: str | Path, allowed: tuple[Path, ...] = ()) -> None:
         """Open the place."""
-        self.folder = Path(root).resolve()
-        self.allowed = allowed
+        self.folder, self.allowed = Path(root).resolve(), allowed
         self.root = Group(self.folder, self)
 
     def __getitem__(self, path: str) -> Group | Array:

@@ -381,6 +381,7 @@ def test_hdmf_links_references_regions_and_attributes(tmp_path: Path) -> None:
         root.attrs["object_id"] = "root"
         raw = root.create_array("g/raw", data=cells, dims=["t", "c"], attrs={"object_id": "raw", **ATTRIBUTES})
         raw.attrs["of"] = raw.ref
+        root.create_array("g/c", (3,), "c8", attrs={"_FillValue": np.complex64(1j), "units": "K"})
         root.create_link("signal", raw)
         root.create_link("lost", "/nowhere")
         root.create_link("far", "/lfp", "../other.hdmf.zarr")
@@ -395,6 +396,7 @@ def test_hdmf_links_references_regions_and_attributes(tmp_path: Path) -> None:
     assert_cells(far.read(), cells)
     assert raw2.dims == ("t", "c") and dataset.root.unlimited == ["t2"]
     assert_values(raw2.attrs, ATTRIBUTES)
+    assert_values(dataset["g/c"].attrs, {"_FillValue": np.complex64(1j), "units": "K"})
     for name in ("lost", "out"):
         with pytest.raises(KeyError):
             dataset[name]
