@@ -222,6 +222,15 @@ LABELS = (
         ("time",),
     ),
     Task(
+        "a box",
+        "ncks -d lon,20.,60. -d lat,20.,70. air.nc out.nc",
+        "cdo sellonlatbox,20,60,20,70 air.nc out.nc",
+        "hyperslab convert air.nc out.nc --bbox 20,20,60,70",
+        ("t", "ps"),
+        ("lat", "lon"),
+        note="west, south, east, north",
+    ),
+    Task(
         "across the seam of longitudes",
         "ncks -d lon,330.,30. air.nc out.nc",
         "cdo sellonlatbox,330,390,-90,90 air.nc out.nc",
@@ -237,12 +246,28 @@ LABELS = (
         ("t", "ps"),
     ),
     Task(
+        "a box across the seam",
+        "ncks -d lon,330.,30. -d lat,30.,70. air.nc out.nc",
+        "cdo sellonlatbox,-30,30,30,70 air.nc out.nc",
+        "hyperslab convert air.nc out.nc --bbox -30,30,30,70",
+        ("t", "ps"),
+        ("lat",),
+    ),
+    Task(
         "the grid point next to a place",
         "ncks -d lon,11. -d lat,49. air.nc out.nc",
         "cdo remapnn,lon=11_lat=49 air.nc out.nc",
         "hyperslab convert air.nc out.nc -s lon=11.0 -s lat=49.0 --nearest",
         ("t", "ps"),
         note="`--tolerance 5` refuses what is farther",
+    ),
+    Task(
+        "a box on a curved grid",
+        "",
+        "cdo sellonlatbox,-60,-20,20,50 orca_cut.nc out.nc",
+        "hyperslab convert orca_cut.nc out.nc --bbox -60,20,-20,50",
+        ("votemper",),
+        note="the smallest rectangle that holds all",
     ),
 )
 """Selection by label."""

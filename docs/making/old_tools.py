@@ -38,6 +38,23 @@ It needs `pip install 'hyperslab[netcdf,xarray]'`. Both sides of each task, and 
 - **A dimension of which one position is taken is gone**, as with `ncwa`; `-s time=3..4` keeps it.
 """
 _CLOSING = """\
+## What it costs
+
+Seconds of the processor, and MB at the peak, of a field of 1.08 GB (1460 times, 361 latitudes, 512 longitudes;
+netCDF-4, deflated) on two cores; `python -m benchmarks.climate_tasks` measures them anew. A command of ours
+takes 0.4 s to begin, which is nearly all that an attribute costs: the file is copied for it, as `ncatted` does for a
+new name.
+
+| task | hyperslab | nco 5.1 | cdo 2.1 |
+|---|---|---|---|
+| three months of a zone | 1.32 s, 157 MB | 1.31 s, 100 MB | 0.95 s, 121 MB |
+| one place over time | 1.10 s, 112 MB | 0.80 s, 51 MB | 3.40 s, 119 MB |
+| every tenth time | 3.86 s, 125 MB | 5.79 s, 173 MB | 3.42 s, 130 MB |
+| a copy | 14.2 s, 130 MB | 23.3 s, 1119 MB | 14.6 s, 131 MB |
+| a copy in other chunks | 18.3 s, 192 MB | 24.6 s, 1132 MB | |
+| an attribute | 0.48 s, 95 MB | 0.17 s, 28 MB | 12.9 s, 132 MB |
+| packed into 16 bits | 20.6 s, 148 MB | 18.0 s, 1634 MB | 16.2 s, 1163 MB |
+
 ## What is not here
 
 Regridding, interpolation, arithmetic on fields, correlations, trends, spectra: `cdo remapbil`, `cdo expr`, `ncap2` and
