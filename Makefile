@@ -2,7 +2,7 @@
 # remember what is installed: a second call installs nothing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help tour test test-rest test-oldest test-free-threaded check format interop upstream sanitize soak bench bench-compare docs \
+.PHONY: help tour test test-rest test-portable test-pythons test-oldest test-free-threaded check format interop upstream sanitize soak bench bench-compare docs \
   packages wheels smoke lock licences sbom audit system-packages clean
 
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
@@ -20,6 +20,9 @@ TESTS = files=$$(mktemp -d $(IN_MEMORY)) && chmod 755 $$files && \
 WITHOUT_ENGINE = $(addprefix tests/,array chunks formats/nczarr formats/zarr2 formats/zarr3 formats/hdmf integrity)
 # Versions of .ci/lock.txt, so that a change is judged by itself; `make upstream` takes the newest.
 CONSTRAINT := $(if $(UPSTREAM),,--constraint .ci/lock.txt)
+# What reads and writes files; what Linux alone has is marked so in them.
+PORTABLE = $(addprefix tests/stores/test_,conformance.py directory.py file_lock.py zip.py update.py location.py hostile_names.py unexpected_files.py) \
+  $(filter-out tests/formats/deker/%,$(wildcard tests/formats/*/test_*conformance.py))
 # What is imported is compiled then, and kept, whatever this machine says: thousands of processes import it in a run of
 # the suite. To compile all else takes half of an installation's time.
 export PIP_NO_COMPILE := 1
@@ -73,6 +76,13 @@ format: .venv/.with-check ## ruff's own formatting and safe fixes
 
 test-oldest: .venvs/oldest/.made ## the whole suite at the lowest version of every library
 	@$(call TESTS,.venvs/oldest/bin/python)
+
+test-portable: .venv/.with-test,peers ## stores and formats as Windows and macOS show themselves (tests/other_system.py)
+	@for system in windows macos; do PYTHONPATH=tests HYPERSLAB_TESTS_SYSTEM=$$system $(BIN)/python -m pytest -p other_system \
+	  -p no:cacheprovider $(PORTABLE) || exit 1; done
+
+test-pythons: ## the smoke part of the suite by each Python from 3.11 on that is here (SUITE=all: the whole suite)
+	@$(PYTHON) .ci/pythons.py $(SUITE)
 
 test-free-threaded: ## chunks, codecs, Zarr and many threads by a Python without its lock (python3.14t, python3.13t, PYTHON_T=...)
 	@$(PYTHON) .ci/free_threaded.py

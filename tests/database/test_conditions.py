@@ -146,7 +146,7 @@ def test_what_does_not_fit(name, value, wanted):
         ({"i": np.array([[1]])}, r"'i'.*2 dimensions"),
         ({"d": "yesterday"}, r"'d'.*'yesterday' is no time.*ISO 8601"),
         ({"d": 3.0}, r"'d'.*3\.0"),
-        ({"d": np.datetime64("NaT")}, r"'d'.*NaT"),
+        ({"d": np.datetime64("NaT", "s")}, r"'d'.*NaT"),
         ({"d": np.datetime64(1, "ns")}, r"'d'.*microsecond"),
         ({"d": np.datetime64("20000-01-01")}, r"'d'.*9999"),
         ({"key": None}, r"'key'.*never unset"),

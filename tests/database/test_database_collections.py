@@ -362,7 +362,7 @@ def test_times_are_given_as_queries_take_them(client, layout, start):
     array.update_custom_attributes({"cd": np.datetime64("2023-01-03T06", "h")})
     assert collection.filter({"dt": start}).first().custom_attributes == {"cd": datetime(2023, 1, 3, 6, tzinfo=UTC)}
     assert collection.create_many([{"dt": "2023-01-05", "cd": start}])[0] == collection.query(dt="2023-01-05")[0]
-    for wrong in ("yesterday", np.datetime64("NaT"), np.datetime64(10**6, "Y"), 20230102, None):
+    for wrong in ("yesterday", np.datetime64("NaT", "s"), np.datetime64(10**6, "Y"), 20230102, None):
         with pytest.raises(SchemaError, match="'dt'"):
             collection.create({"dt": wrong}, {"cd": start})
 

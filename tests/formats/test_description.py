@@ -30,7 +30,7 @@ def array(**more: Any) -> ArraySpec:
         GroupSpec(attrs=ATTRS, dims=(Dimension("t", 5, unlimited=True), Dimension("x", 2))),
         array(),
         array(dims=("t", None), attrs=ATTRS, fill_value=np.float32("nan")),
-        array(dtype=np.dtype("M8[s]"), fill_value=np.datetime64("NaT")),
+        array(dtype=np.dtype("M8[s]"), fill_value=np.datetime64("NaT", "s")),
         array(dtype=VlenString(), fill_value="none"),
     ],
 )

@@ -77,6 +77,7 @@ def test_a_taken_target_is_refused_before_and_after(tmp_path: Path) -> None:
     assert _names(tmp_path) == ["a", "b"]
 
 
+@pytest.mark.linux
 @pytest.mark.skipif(sys.platform == "win32", reason="folders are not flushed")
 def test_the_new_name_is_on_the_medium(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder above is flushed once the target stands there, before the old one is removed; new ones above, too."""

@@ -18,8 +18,9 @@ import pytest
 from hyperslab.errors import Conflict, Invalid, NotFound, ReadOnly, StorageError
 from hyperslab.stores import DirectoryStore, files, locks
 from hyperslab.stores.base import Scratch
-from hyperslab.stores.files import link_new, move_over, read_rest, readv, remove_tree
+from hyperslab.stores.files import link_new, move_over, read_rest, remove_tree
 from hyperslab.stores.ranges import span
+from hyperslab.stores.system import readv
 
 Lock = Callable[[float], AbstractContextManager[None]]
 
@@ -40,6 +41,7 @@ def calls(action: Callable[[], object]) -> int:
     return count
 
 
+@pytest.mark.linux
 def test_few_calls_per_read(tmp_path: Path) -> None:
     """At most 3 per chunk, present or missing, once its folder is known."""
     store = DirectoryStore(tmp_path)
@@ -209,6 +211,7 @@ def test_folder_that_goes_as_soon_as_it_is_seen(tmp_path: Path, monkeypatch: pyt
     assert store.get("a/x") == b"1"
 
 
+@pytest.mark.linux
 @pytest.mark.parametrize("lock", ["lock_node", "lock_chunks"])
 def test_a_lock_in_a_folder_whose_parent_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock: str) -> None:
     """Another one removes the parent, as empty, before the folder is made in it."""
@@ -226,6 +229,7 @@ def test_a_lock_in_a_folder_whose_parent_goes(tmp_path: Path, monkeypatch: pytes
     assert not goes
 
 
+@pytest.mark.linux
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
 def test_touching_what_is_no_value(tmp_path: Path) -> None:
     """A pipe or link in place of a value is replaced; nothing waits for its other end, or is written behind it."""
@@ -256,6 +260,7 @@ def test_what_is_written_into_a_pipe_is_no_value(tmp_path: Path) -> None:
         os.close(descriptor)
 
 
+@pytest.mark.linux
 def test_waiting_for_a_lock_whose_folder_goes(tmp_path: Path) -> None:
     """A lock on a folder that was removed meanwhile guards nothing: the waiter gets one on the new folder."""
     store = DirectoryStore(tmp_path)
@@ -283,6 +288,7 @@ def test_waiting_for_a_lock_whose_folder_goes(tmp_path: Path) -> None:
         waiter.join()
 
 
+@pytest.mark.linux
 def test_merge() -> None:
     """Slots become sorted ranges; too many become one."""
     assert locks.merge([5, 1, 2, 3, 5, 9]) == [(1, 3), (5, 1), (9, 1)]
@@ -422,6 +428,7 @@ def test_entries_of_a_folder_that_another_removed(tmp_path: Path) -> None:
     assert list(store.entries("a", "doc")) == []
 
 
+@pytest.mark.linux
 @pytest.mark.skipif(sys.platform != "linux", reason="two files change names by one call of Linux")
 def test_no_unflushed_value_is_renamed_over_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which ext4 writes out first; a flushed one is, and a new one, for neither costs anything."""

@@ -201,6 +201,7 @@ def test_links_are_not_written_through(place: Path, key: str) -> None:
     assert snapshot(place) == before
 
 
+@pytest.mark.linux
 def test_what_is_no_plain_file_is_missing(tmp_path: Path) -> None:
     """A pipe does not make a reader wait; a folder has no bytes."""
     os.mkfifo(tmp_path / "pipe")

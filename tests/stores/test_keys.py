@@ -17,6 +17,7 @@ print(owner_of(sys.argv[1]))
 """
 
 
+@pytest.mark.linux
 def test_a_process_that_proc_hides_lives() -> None:
     token = new_token()
     hidden = ["unshare", "-m", "sh", "-c", 'mount -t proc -o hidepid=2 proc /proc && exec "$@"', "sh"]

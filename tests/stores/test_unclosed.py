@@ -29,6 +29,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return made(tmp_path / request.param)
 
 
+@pytest.mark.linux
 def test_a_dropped_handle_says_what_is_lost(place: Path, caplog: pytest.LogCaptureFixture) -> None:
     root = hs.open_group(place, "r+")
     root["a"][0] = 9

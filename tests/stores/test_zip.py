@@ -76,6 +76,7 @@ def test_zipfile_reads_what_we_wrote(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "deep") == ["x.zip"]
 
 
+@pytest.mark.linux
 def test_change_of_an_archive(tmp_path: Path) -> None:
     """Seen at once by its writer, by others when it was closed; a reader of the old one goes on reading that."""
     path = archive(tmp_path / "x.zip", VALUES)

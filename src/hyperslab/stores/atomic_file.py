@@ -20,7 +20,6 @@ readers, who hold no lock, look at the old bytes in place of the new ones.
 from __future__ import annotations
 
 import os
-import time
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -33,6 +32,7 @@ from hyperslab.errors import StorageError
 from hyperslab.stores.base import Buffer
 from hyperslab.stores.files import open_folder, read_at, read_whole, sync_and_close, sync_folder, write_at
 from hyperslab.stores.keys import temporary_name
+from hyperslab.stores.system import ALWAYS, IS_WINDOWS, NO_FOLLOW, NO_WAIT, replace_file, set_mode, touch
 from hyperslab.stores.unexpected_files import remove_leftovers
 
 Part = tuple[int, int, int]
@@ -43,7 +43,7 @@ Piece = bytes | Part
 _STEP = 1 << 20
 # Parts that follow one another are copied by one call, up to this many bytes in it.
 _LONGEST = 1 << 30
-_FLAGS: int = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FLAGS: int = os.O_RDWR | os.O_CREAT | os.O_EXCL | ALWAYS | NO_FOLLOW
 
 
 class AtomicFile:
@@ -55,19 +55,25 @@ class AtomicFile:
         self.descriptor = os.open(self.path, _FLAGS, 0o666)
         self._finish = weakref.finalize(self, _remove, self.path, self.descriptor, os.getpid())
         if mode is not None:
-            os.fchmod(self.descriptor, mode & 0o7777)
+            set_mode(self.path, self.descriptor, mode & 0o7777)
 
     def publish(self, *, durable: bool) -> None:
         """Make the file complete on the medium, then give it its name."""
         # Order: the content is on the medium before the name leads to it, else a power cut could leave a torn file.
         if durable:
             os.fsync(self.descriptor)
-        os.replace(self.path, self._target)
+        if IS_WINDOWS:  # what is open gets no other name there
+            self._finish.detach()
+            os.close(self.descriptor)
+            self._finish = weakref.finalize(self, _remove, self.path, -1, os.getpid())
+            self.descriptor = -1
+        replace_file(self.path, self._target)
         if durable:
             with open_folder(os.path.dirname(self._target)) as folder:
                 sync_folder(folder)
         self._finish.detach()
-        os.close(self.descriptor)
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
         remove_leftovers(self._target)
 
     def discard(self) -> None:
@@ -149,7 +155,7 @@ _FRONT = 4096
 _DIGEST = 32
 # Names of files may have 255 bytes: a longer one could not take the dot and `.journal`; its digest stands for it.
 _LONGEST_NAME = 200
-_JOURNAL_FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_JOURNAL_FLAGS: int = ALWAYS | NO_FOLLOW
 # Bytes of a journal beyond which it is none of ours: the old bytes, and the places that they come from.
 _LARGEST = JOURNAL_BYTES + (1 << 20)
 
@@ -199,7 +205,7 @@ def roll_back(path: str, descriptor: int, *, durable: bool) -> bool:
         return False
     undo = read_undo(path, descriptor)
     if undo is not None:
-        _restore(descriptor, undo, durable)
+        _restore(path, descriptor, undo, durable)
     _remove_journal(place, durable)
     return undo is not None
 
@@ -229,14 +235,13 @@ def patch_file(
             write_at(descriptor, data, offset)
         if size < undo.size:
             os.ftruncate(descriptor, size)
-        now = time.time_ns()  # the clock of a file system may tick only every few ms: readers tell versions by it
-        os.utime(descriptor, ns=(now, now))
+        touch(path, descriptor)  # the clock of a file system may tick only every few ms: readers tell versions by it
         if durable:
             os.fsync(descriptor)
         _remove_journal(place, durable)
     except BaseException:
         with suppress(OSError):  # then the journal stays
-            _restore(descriptor, undo, durable)
+            _restore(path, descriptor, undo, durable)
             _remove_journal(place, durable)
         raise
 
@@ -276,7 +281,7 @@ def _write_journal(place: str, undo: UndoRecord, mode: int, durable: bool) -> No
 
 def _load_journal(place: str) -> UndoRecord | None:
     try:
-        descriptor = os.open(place, os.O_RDONLY | _JOURNAL_FLAGS | getattr(os, "O_NONBLOCK", 0))
+        descriptor = os.open(place, os.O_RDONLY | _JOURNAL_FLAGS | NO_WAIT)
     except OSError:
         return None
     try:
@@ -299,12 +304,11 @@ def _load_journal(place: str) -> UndoRecord | None:
     return UndoRecord(inode, size, front, tuple(parts)) if at == len(data) - _DIGEST else None
 
 
-def _restore(descriptor: int, undo: UndoRecord, durable: bool) -> None:
+def _restore(path: str, descriptor: int, undo: UndoRecord, durable: bool) -> None:
     for offset, old in undo.parts:
         write_at(descriptor, old, offset)
     os.ftruncate(descriptor, undo.size)
-    now = time.time_ns()
-    os.utime(descriptor, ns=(now, now))
+    touch(path, descriptor)
     if durable:
         os.fsync(descriptor)
 

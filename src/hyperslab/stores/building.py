@@ -21,6 +21,7 @@ from hyperslab.stores.files import (
     sync_folder,
 )
 from hyperslab.stores.keys import PARTIAL, new_token, partial_name
+from hyperslab.stores.system import ALWAYS, FLUSHABLE, rename, replace_file
 from hyperslab.stores.unexpected_files import remove_leftovers
 
 # Files up to which each is flushed by itself; for more, one flush of the whole file system is cheaper.
@@ -95,11 +96,15 @@ def make_durable(path: str) -> None:
     if os.path.isdir(path):
         for folder, _, names in os.walk(path):
             files += [folder, *(os.path.join(folder, name) for name in names)]
-            if len(files) > FILES_FLUSHED_ONE_BY_ONE:
+            if len(files) > FILES_FLUSHED_ONE_BY_ONE and hasattr(os, "sync"):
                 sync_medium(path)
                 return
     for name in files:
-        sync_and_close(os.open(name, os.O_RDONLY))
+        if os.path.isdir(name):
+            with open_folder(name) as descriptor:
+                sync_folder(descriptor)
+        else:
+            sync_and_close(os.open(name, FLUSHABLE | ALWAYS))
 
 
 def sync_medium(folder: str) -> None:
@@ -111,8 +116,10 @@ def sync_medium(folder: str) -> None:
         folder = os.path.dirname(folder)
     if CAN_FLUSH_ALL:
         flush_all(folder)
-    else:
+    elif hasattr(os, "sync"):
         os.sync()
+    else:
+        make_durable(folder)
 
 
 def refuse_taken(target: str, overwrite: bool) -> None:
@@ -180,7 +187,7 @@ def _rename(temporary: str, target: str) -> str | None:
     while True:  # until no other builder of the target is in between, which each time has done its work
         if not os.path.lexists(target) or not (os.path.isdir(target) or os.path.isdir(temporary)):
             try:
-                os.replace(temporary, target)
+                replace_file(temporary, target)
             except OSError as error:
                 if error.errno not in _TAKEN:
                     raise
@@ -194,10 +201,10 @@ def _rename(temporary: str, target: str) -> str | None:
 
 def _rename_twice(temporary: str, target: str) -> str:
     aside = sibling(target)
-    os.rename(target, aside)
+    rename(target, aside)
     try:
-        os.rename(temporary, target)
+        rename(temporary, target)
     except BaseException:
-        os.rename(aside, target)
+        rename(aside, target)
         raise
     return aside

@@ -9,8 +9,6 @@ import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partial
-from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -34,9 +32,10 @@ from hyperslab.stores.files import (
     write_error,
 )
 from hyperslab.stores.folders import ATTEMPTS, Folders
-from hyperslab.stores.keys import LOCK, check_key, check_prefix, temporary_name
+from hyperslab.stores.keys import check_file_key, check_file_prefix, temporary_name
 from hyperslab.stores.reading import FolderReader
 from hyperslab.stores.requests import threads
+from hyperslab.stores.system import IS_WINDOWS, rename, replace_file
 from hyperslab.stores.unexpected_files import expel
 
 # -- how a value comes to lie in a folder ------------------------------------------------------------------------------
@@ -302,14 +301,14 @@ class DirectoryStore(FolderReader):
         commit = Commit(self._folders, durable=durable, named_at_once=self._unpublished)
         with self._writing(commit), commit:
             for key, value in pairs:
-                commit.add(check_key(key), value)
+                commit.add(check_file_key(key), value)
 
     def put_if(self, key: str, value: Buffer, expected: Stamp | None, *, durable: bool = False) -> Stamp:
         """Store the value if the present one has the stamp ``expected`` (None: is missing), else ``Conflict``.
 
         Every writer of such a key must use this call: a plain ``put`` asks nobody.
         """
-        folder, _, name = check_key(key).rpartition("/")
+        folder, _, name = check_file_key(key).rpartition("/")
         if expected is None:
             self.put_new([(key, value)], durable=durable)
             return self.stamp(key)
@@ -336,7 +335,7 @@ class DirectoryStore(FolderReader):
             try:
                 with commit:
                     for key, value in pairs:
-                        commit.add(check_key(key), value)
+                        commit.add(check_file_key(key), value)
             except Conflict:
                 for folder in {key.rpartition("/")[0]: None for key, _ in pairs}:
                     self._prune(folder)
@@ -344,7 +343,7 @@ class DirectoryStore(FolderReader):
 
     def touch(self, key: str, *, durable: bool = False) -> tuple[Stamp | None, Stamp] | None:
         """Give the key another stamp: it grows by a byte, and begins anew from time to time."""
-        folder, _, name = check_key(key).rpartition("/")
+        folder, _, name = check_file_key(key).rpartition("/")
         with self._writing(key):
             try:
                 length, change = append_byte(self._folders.make(folder) + name, durable=durable)
@@ -368,7 +367,7 @@ class DirectoryStore(FolderReader):
 
     def delete(self, key: str, *, durable: bool = False) -> None:
         """Remove the key, and folders that it leaves empty; missing is fine."""
-        folder, _, name = check_key(key).rpartition("/")
+        folder, _, name = check_file_key(key).rpartition("/")
         with self._writing(key):
             place = self._folders.find(folder)
             if place is None:
@@ -391,12 +390,7 @@ class DirectoryStore(FolderReader):
         while folder:
             path = self._folders.path(folder)
             try:
-                with locks.hold_folder(partial(self._folders.path, folder), 0):
-                    with os.scandir(path) as entries:
-                        has_only_a_lock = [entry.name for entry in islice(entries, 2)] == [LOCK]
-                    if has_only_a_lock:
-                        locks.remove_lock_file(path)
-                    os.rmdir(path)
+                locks.remove_empty_folder(path)
             except (OSError, Conflict):
                 return
             self._folders.forget(folder)
@@ -404,7 +398,7 @@ class DirectoryStore(FolderReader):
 
     def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
         """Remove every key that is ``prefix`` or stands below it; for readers a folder is gone at one stroke."""
-        folder, _, name = check_prefix(prefix).rpartition("/")
+        folder, _, name = check_file_prefix(prefix).rpartition("/")
         with self._writing(prefix):
             place = self._folders.find(folder)
             if place is None:
@@ -428,8 +422,8 @@ class DirectoryStore(FolderReader):
 
         ``NotFound`` without a source, ``AlreadyExists`` when something has the name of the target.
         """
-        above = check_key(source).rpartition("/")[0]
-        folder, _, name = check_key(target).rpartition("/")
+        above = check_file_key(source).rpartition("/")[0]
+        folder, _, name = check_file_key(target).rpartition("/")
         with self._writing(target):
             if target == source or target.startswith(f"{source}/"):
                 remedy = "name a target outside of it"
@@ -448,7 +442,9 @@ class DirectoryStore(FolderReader):
         if os.path.lexists(target) and not (os.path.isdir(target) and not os.listdir(target)):
             raise taken
         try:
-            os.rename(source[:-1], target)
+            if IS_WINDOWS and os.path.isdir(target):  # an empty one, over which nothing is renamed there
+                os.rmdir(target)
+            rename(source[:-1], target)
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise taken from error
@@ -456,7 +452,7 @@ class DirectoryStore(FolderReader):
 
     def move(self, pairs: Sequence[tuple[str, str]], *, durable: bool = False) -> None:
         """Give values other keys, ``(from, to)``, each over what is there; one that is missing is passed over."""
-        folders = {check_key(key).rpartition("/")[0]: None for pair in pairs for key in pair}
+        folders = {check_file_key(key).rpartition("/")[0]: None for pair in pairs for key in pair}
         with self._writing(pairs[0][0] if pairs else ""):
             for folder in folders:
                 self._folders.make(folder)
@@ -467,8 +463,8 @@ class DirectoryStore(FolderReader):
     def copy(self, source: str, target: str, *, durable: bool = False) -> bool:
         """Give a value a second key: a second name of its file, since no value is changed where it lies. A file system
         that has no such names gets a copy."""
-        above, _, name = check_key(source).rpartition("/")
-        folder, _, new = check_key(target).rpartition("/")
+        above, _, name = check_file_key(source).rpartition("/")
+        folder, _, new = check_file_key(target).rpartition("/")
         with self._writing(target):
             place = self._folders.find(above)
             if place is None:
@@ -476,7 +472,7 @@ class DirectoryStore(FolderReader):
             # Made beside it, so that what has the name already is replaced at one stroke.
             spare = self._folders.make(folder) + temporary_name(new)
             try:
-                os.link(place + name, spare, follow_symlinks=False)
+                os.link(place + name, spare, follow_symlinks=os.link not in os.supports_follow_symlinks)
             except FileNotFoundError:
                 self._prune(folder)
                 return False
@@ -485,7 +481,7 @@ class DirectoryStore(FolderReader):
                     raise
                 return super().copy(source, target, durable=durable)
             with self._lasting(folder, durable):
-                os.rename(spare, self._folders.make(folder) + new)
+                replace_file(spare, self._folders.make(folder) + new)
             with suppress(FileNotFoundError):
                 os.unlink(spare)  # which is left where both were names of one file
         return True
@@ -512,10 +508,10 @@ class DirectoryStore(FolderReader):
 
     def lock_node(self, folder: str, timeout: float | None) -> AbstractContextManager[None]:
         """Hold the folder itself exclusively; ``Conflict`` after ``timeout`` seconds (None: never)."""
-        return self._locked(locks.hold_folder(self._maker(folder), timeout), folder)
+        return self._locked(locks.hold_folder(self._maker(folder), timeout, beside=bool(folder)), folder)
 
     def _maker(self, folder: str) -> Callable[[], str]:
-        check_prefix(folder)
+        check_file_prefix(folder)
 
         def make() -> str:
             if not os.path.isdir(self._folders.path(folder)):
@@ -562,6 +558,6 @@ def _put_away(place: str, name: str) -> str | None:
             os.unlink(path)
             return None
         doomed = place + temporary_name(name)
-        os.rename(path, doomed)
+        rename(path, doomed)
         return doomed
     return None

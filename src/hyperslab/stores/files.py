@@ -11,15 +11,16 @@ from functools import lru_cache
 from typing import Any
 
 from hyperslab.errors import CorruptChunk, HyperslabError, Invalid, ReadOnly, StorageError
+from hyperslab.stores import system
 from hyperslab.stores.base import Buffer
+from hyperslab.stores.system import ALWAYS, FLUSHABLE, FOLDER, IS_WINDOWS, NO_FOLLOW, NO_WAIT, rename, replace_file
 
-_ALWAYS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-READ: int = os.O_RDONLY | _ALWAYS | getattr(os, "O_NONBLOCK", 0)
+READ: int = os.O_RDONLY | ALWAYS | NO_FOLLOW | NO_WAIT
 """Flags to open a value: never through a symbolic link, never waiting for the other end of a pipe."""
-READ_REGULAR: int = os.O_RDONLY | _ALWAYS
+READ_REGULAR: int = os.O_RDONLY | ALWAYS | NO_FOLLOW
 """Flags to open what is known to be a plain file."""
-_CREATE: int = os.O_RDWR | os.O_CREAT | os.O_EXCL | _ALWAYS
-_APPEND: int = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _ALWAYS | getattr(os, "O_NONBLOCK", 0)
+_CREATE: int = os.O_RDWR | os.O_CREAT | os.O_EXCL | ALWAYS | NO_FOLLOW
+_APPEND: int = os.O_WRONLY | os.O_CREAT | os.O_APPEND | ALWAYS | NO_FOLLOW | NO_WAIT
 
 MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ENXIO, errno.ESPIPE})
 """What the system says of a name that holds no value; for a reader it is a missing key."""
@@ -62,6 +63,8 @@ def write_error(error: OSError, url: str, key: str) -> HyperslabError:
     reason = error.strerror or str(error)
     if error.errno in _FORBIDDEN:
         remedy = "look at the permissions, or open a copy in a place that takes writes"
+        if IS_WINDOWS:
+            remedy = "close the file where it is open, or look at the permissions"
         return ReadOnly(f"cannot write: {reason}", url=url, key=key, remedy=remedy)
     if error.errno == errno.ENAMETOOLONG:
         return Invalid("the key is too long for this file system", url=url, key=key, remedy="use shorter names")
@@ -80,47 +83,10 @@ def write_errors(url: str, key: str) -> Iterator[None]:
         raise write_error(error, url, key) from error
 
 
-def _read_into(descriptor: int, buffers: tuple[memoryview]) -> int:
-    data = os.read(descriptor, buffers[0].nbytes)
-    buffers[0].cast("B")[: len(data)] = data
-    return len(data)
-
-
-HAS_PREAD = hasattr(os, "preadv")
-"""True if the system reads at an offset; elsewhere libraries read everything."""
-readv = getattr(os, "readv", _read_into)
-"""``os.readv`` of one buffer, or the same through a copy where the system has none."""
-
-
-def _read_start(descriptor: int, size: int, offset: int) -> bytes:
-    data = os.read(descriptor, size)
-    os.lseek(descriptor, offset, os.SEEK_SET)
-    return data
-
-
-def _seek_and_read(descriptor: int, size: int, offset: int) -> bytes:
-    os.lseek(descriptor, offset, os.SEEK_SET)
-    return os.read(descriptor, size)
-
-
-def _read_start_into(descriptor: int, buffers: tuple[memoryview], offset: int) -> int:
-    count = _read_into(descriptor, buffers)
-    os.lseek(descriptor, offset, os.SEEK_SET)
-    return count
-
-
-# By offset: a pipe fails then (ESPIPE), and what is in it is no value.
-read_start = getattr(os, "pread", _read_start)
-"""``os.pread``; where the system has none, for offset 0 of a file just opened."""
-read_start_into = getattr(os, "preadv", _read_start_into)
-"""``os.preadv`` of one buffer, likewise."""
-_pread = getattr(os, "pread", _seek_and_read)
-
-
 def read_rest(descriptor: int, out: memoryview, done: int) -> int:
     """Go on reading into ``out`` after ``done`` bytes until it is full or the file ends; the bytes read in all."""
     while done < out.nbytes:
-        count: int = readv(descriptor, (out[done:],))
+        count: int = system.readv(descriptor, (out[done:],))
         if not count:
             break
         done += count
@@ -150,11 +116,11 @@ def read_whole(descriptor: int, size: int) -> bytes:
 
 def read_at(descriptor: int, size: int, offset: int) -> bytes:
     """Return up to ``size`` bytes from ``offset`` on; fewer where the file ends."""
-    data: bytes = _pread(descriptor, size, offset)
+    data: bytes = system.pread(descriptor, size, offset)
     if len(data) == size or not data:
         return data
     parts, done = [data], len(data)
-    while done < size and (data := _pread(descriptor, size - done, offset + done)):
+    while done < size and (data := system.pread(descriptor, size - done, offset + done)):
         parts.append(data)
         done += len(data)
     return b"".join(parts)
@@ -166,7 +132,7 @@ def pread(descriptor: int, size: int, offset: int) -> bytes | memoryview:
     if offset + size > length:
         raise _truncated(offset + size, length)
     try:
-        data = os.pread(descriptor, size, offset)
+        data = system.pread(descriptor, size, offset)
     except OSError as error:
         raise StorageError(f"cannot read: {error.strerror}") from error
     if len(data) == size:
@@ -181,7 +147,7 @@ def pread_into(descriptor: int, out: memoryview, offset: int) -> None:
     done = 0
     while done < out.nbytes:
         try:
-            count = os.preadv(descriptor, [out[done:]], offset + done)
+            count = system.preadv(descriptor, [out[done:]], offset + done)
         except OverflowError:  # a damaged file may say that cells lie beyond 2**63
             count = 0
         except OSError as error:
@@ -200,7 +166,7 @@ def write_at(descriptor: int, data: Buffer, offset: int) -> None:
     view = memoryview(data).cast("B")
     done = 0
     while done < view.nbytes:
-        done += os.pwrite(descriptor, view[done:], offset + done)
+        done += system.pwrite(descriptor, view[done:], offset + done)
 
 
 def create(path: str, value: Buffer) -> int:
@@ -220,6 +186,9 @@ def create(path: str, value: Buffer) -> int:
 def link_new(temporary: str, place: str) -> None:
     """Give a file or folder the name ``place``, which must be free: FileExistsError. Where the file system knows no
     links, an empty file (folder) takes the name first, which a writer that dies right then leaves."""
+    if IS_WINDOWS:  # where a rename never replaces
+        rename(temporary, place)
+        return
     failed = _rename(temporary, place, _NO_REPLACE)
     if not failed:
         return
@@ -237,7 +206,7 @@ def link_new(temporary: str, place: str) -> None:
         if error.errno not in _NO_LINKS:
             raise
         os.close(os.open(place, _CREATE, 0o666))
-        os.replace(temporary, place)
+        replace_file(temporary, place)
     else:
         os.unlink(temporary)
 
@@ -246,7 +215,7 @@ def replace(temporary: str, place: str, *, flushed: bool) -> None:
     """Give a file the name ``place``, over what has it, at one stroke. One that was not flushed changes names with the
     old one, which is removed then: a rename over it has ext4 write the new one out, which takes as long as all else."""
     if flushed or not exchange(temporary, place):
-        os.replace(temporary, place)
+        replace_file(temporary, place)
         return
     try:
         os.unlink(temporary)
@@ -272,7 +241,7 @@ def move_over(source: str, place: str, spare: str, *, flushed: bool) -> None:
                 raise
             os.unlink(source)
             return
-    os.replace(source, place)
+    replace_file(source, place)
 
 
 Change = tuple[tuple[int, int, int] | None, tuple[int, int, int]]
@@ -339,7 +308,7 @@ def sync_and_close(descriptor: int) -> None:
 def sync_file(path: str) -> None:
     """Flush a file to the medium; one that is gone needs it no more."""
     with suppress(FileNotFoundError):
-        sync_and_close(os.open(path, READ))
+        sync_and_close(os.open(path, FLUSHABLE | ALWAYS | NO_FOLLOW | NO_WAIT))
 
 
 def version_of(found: os.stat_result) -> tuple[int, int, int]:
@@ -350,10 +319,10 @@ def version_of(found: os.stat_result) -> tuple[int, int, int]:
 @contextmanager
 def open_folder(path: str) -> Iterator[int]:
     """Yield a descriptor for :func:`sync_folder`; -1 where the system has none of folders."""
-    if os.name == "nt":
+    if FOLDER is None:
         yield -1
         return
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(path, FOLDER)
     try:
         yield descriptor
     finally:

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 
-from hyperslab.errors import StorageError
+from hyperslab.errors import Invalid, StorageError
 from hyperslab.stores.files import open_folder, real_path, sync_folder
+from hyperslab.stores.system import MAY_IGNORE_CASE
 
 # Folders that are remembered; with one more all are forgotten, so that a store of any size takes bounded memory.
 FOLDERS_REMEMBERED = 1 << 16
@@ -32,6 +33,7 @@ class Folders:
         self.root = root if root.endswith(os.sep) else root + os.sep
         self.known: dict[str, str] = {}
         self._durable: set[str] = set()
+        self._spellings: dict[str, str] = {}
 
     @cached_property
     def _above(self) -> list[str]:
@@ -97,12 +99,26 @@ class Folders:
         known = self.known.get(folder)
         if known is not None:
             return known
+        if MAY_IGNORE_CASE:
+            self._refuse_other_case(folder)
         for _ in range(ATTEMPTS):
             try:
                 return self._make_missing(folder)
             except FileNotFoundError:
                 self.forget_all()
         return self._make_missing(folder)
+
+    def _refuse_other_case(self, folder: str) -> None:
+        """Raise Invalid where the file system takes this folder for one that was made here with a name in other case:
+        what is written into both would be mixed."""
+        if len(self._spellings) >= FOLDERS_REMEMBERED:
+            self._spellings.clear()
+        other = self._spellings.setdefault(folder.casefold(), folder)
+        with suppress(OSError):
+            if other != folder and os.path.samefile(self.path(other), self.path(folder)):
+                message = f"{folder!r} and {other!r} differ in case only, which this file system does not tell"
+                remedy = "choose other names, or keep the dataset in a zip archive (zip://) or a bucket"
+                raise Invalid(message, url=self.url, key=folder, remedy=remedy)
 
     def _make_missing(self, folder: str) -> str:
         if folder and folder.rpartition("/")[0] in self.known:

@@ -16,6 +16,7 @@ from itertools import count
 from typing import Literal
 
 from hyperslab.errors import Invalid
+from hyperslab.stores.system import IS_WINDOWS, process_lives
 
 LOCK = ".lock"
 """The name of a lock file; no key has it as a segment."""
@@ -50,6 +51,36 @@ def check_key(key: object) -> str:
             remedy="a key is a/b/c: no empty segment, '.' or '..', no backslash, NUL or drive, no name kept for locks",
         )
     return key
+
+
+# Names that Windows keeps for devices, whatever the suffix.
+_DEVICE = r"(?i:con|prn|aux|nul|com[0-9\u00b9\u00b2\u00b3]|lpt[0-9\u00b9\u00b2\u00b3]|conin\$|conout\$)(?:\.[^/]*)?"
+# What it refuses within a name (a colon would write into a stream beside the file), and what it cuts off at the end.
+_REFUSED = r"[^/]*(?:[<>:\"|?*\x01-\x1f][^/]*|[. ])"
+_has_unfit_name = re.compile(rf"(?:.*/)?(?:{_DEVICE}|{_REFUSED})(?:/.*)?", re.DOTALL).fullmatch
+
+
+def _is_windows_key(text: str) -> re.Match[str] | None:
+    return None if _has_unfit_name(text) else is_key(text)
+
+
+def _check_windows_key(key: object) -> str:
+    text = check_key(key)
+    if _has_unfit_name(text):
+        message = f"{text!r} has a name that Windows gives no file"
+        raise Invalid(message, remedy="choose another name, or keep the dataset in a zip archive (zip://) or a bucket")
+    return text
+
+
+is_file_key = _is_windows_key if IS_WINDOWS else is_key
+"""A match when the text is a key, and a file can have its names on this system."""
+check_file_key = _check_windows_key if IS_WINDOWS else check_key
+"""Return the key itself; ``Invalid`` as :func:`check_key`, and where a file can have no such name on this system."""
+
+
+def check_file_prefix(prefix: str) -> str:
+    """Do as :func:`check_file_key`; ``""`` stands for the whole store."""
+    return prefix and check_file_key(prefix)
 
 
 def check_prefix(prefix: str) -> str:
@@ -142,13 +173,7 @@ def _lives(process: int) -> bool:
         with open(f"/proc/{process}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
     except (OSError, IndexError):  # it ended, or /proc is mounted with hidepid= and shows nobody else's
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            return False
-        except OSError:
-            return True
-        return True
+        return process_lives(process)
 
 
 # Seconds after which an unfinished write is taken for one of a dead writer, on whatever machine: a live one takes

@@ -28,6 +28,7 @@ from hyperslab.stores.memory import MemoryStore
 from hyperslab.stores.moments import add_moment, split_moment
 from hyperslab.stores.reference_table import SUFFIXES, holds_references
 from hyperslab.stores.repositories import RepositoryPlace, absolute_url
+from hyperslab.stores.system import IS_WINDOWS
 
 
 class Scheme(ABC):
@@ -182,7 +183,7 @@ if TYPE_CHECKING:
     from hyperslab.stores.object import RemoteFile
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
-_QUERY = re.compile(r"[?#]")
+_QUERY, _DRIVE = re.compile(r"[?#]"), re.compile(r"/[A-Za-z]:(?:[/\\]|\Z)")
 _NO_SCHEMES = ("store", "several")
 # The documents that are read to find out what a place holds: those of most sizes at once, a larger one, which can only
 # be one with copies of many others, once its size is known.
@@ -515,7 +516,7 @@ def _path_of_url(rest: str, text: str) -> str:
     host, slash, path = rest.partition("/")
     if host not in ("", "localhost"):
         raise Invalid(f"{text!r} names another machine", remedy="use file:///path, with three slashes")
-    return unquote(slash + path)
+    return unquote(slash * (not (IS_WINDOWS and _DRIVE.match(slash + path))) + path)
 
 
 class Probe:

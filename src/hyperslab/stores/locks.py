@@ -3,7 +3,11 @@
 Chunks: byte ranges of an empty file ``.lock`` in the array's folder, locked per open file description (``F_OFD_SETLK``
 of fcntl(2)), so that threads exclude one another as processes do. Documents: ``flock`` of the node's folder itself, or
 of the file that is the dataset.
-Where the system has no such ranges, the whole of ``.lock`` is one lock. Waiting is polling, up to a timeout.
+Waiting is polling, up to a timeout.
+
+Windows locks ranges of an open file as well (``msvcrt.locking``), but neither folders nor files that others are to read
+or replace: there ``.lock`` of the folder stands for the folder and the files in it too, by bytes that no chunk has.
+macOS and other systems have no such ranges: the whole of ``.lock`` is one lock, which a thread that has it takes again.
 """
 
 from __future__ import annotations
@@ -12,15 +16,18 @@ import errno
 import os
 import struct
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 from weakref import WeakSet
+from zlib import crc32
 
 from hyperslab.stores.attempts import kept_waiting
 from hyperslab.stores.forks import call_after_fork
 from hyperslab.stores.keys import LOCK
+from hyperslab.stores.system import ALWAYS, NO_FOLLOW, NO_WAIT, is_link_followed
 
 if sys.platform == "win32":
     import msvcrt
@@ -36,8 +43,11 @@ _MOST_RANGES = 2048
 # Seconds between two looks at a lock that another one holds: short at first, since most are held for one write alone.
 _SHORTEST, _LONGEST = 0.0002, 0.01
 _BUSY = frozenset({errno.EAGAIN, errno.EACCES, errno.EDEADLK})
-_ALWAYS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe keeps nobody waiting
-_LOCK_FILE: int = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+_LOCK_FILE: int = os.O_RDWR | os.O_CREAT | NO_FOLLOW
+# Where ranges are counted by 31 bits (the C library of Windows): chunks share the bytes up to the first of these, then
+# comes the one of the folder, then those of its files by their names. Two chunks that meet there wait for each other.
+_CHUNK_BYTES = 0x7FFF0000
+_FOLDER_BYTE, _FIRST_FILE_BYTE, _FILE_BYTES = _CHUNK_BYTES, _CHUNK_BYTES + 1, 0xFFF0
 
 
 class _Descriptor:
@@ -45,7 +55,9 @@ class _Descriptor:
 
     def __init__(self, path: str, flags: int) -> None:
         self.number = -1
-        self.number = os.open(path, flags | _ALWAYS, 0o666)
+        if is_link_followed(path):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        self.number = os.open(path, flags | ALWAYS | NO_WAIT, 0o666)  # a pipe keeps nobody waiting
         _OPEN.add(self)
 
     def is_still(self, path: str) -> bool:
@@ -83,40 +95,60 @@ if sys.platform == "linux":
     def _lock_range(descriptor: int, part: Range) -> None:
         _change(descriptor, part, fcntl.F_WRLCK)
 
-    def _unlock_ranges(descriptor: int) -> None:
+    def _unlock_ranges(descriptor: int, parts: Sequence[Range]) -> None:
         _change(descriptor, WHOLE, fcntl.F_UNLCK)
+
+    def _lockable(slots: Iterable[int]) -> Iterable[int]:
+        return slots
 
 elif sys.platform == "win32":
 
-    def _lock_range(descriptor: int, part: Range) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    def _change(descriptor: int, part: Range, mode: int) -> None:
+        start, count = part
+        os.lseek(descriptor, start, os.SEEK_SET)  # the range begins at the position
+        msvcrt.locking(descriptor, mode, count)
 
-    def _unlock_ranges(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+    def _lock_range(descriptor: int, part: Range) -> None:
+        _change(descriptor, part, msvcrt.LK_NBLCK)
+
+    def _unlock_ranges(descriptor: int, parts: Sequence[Range]) -> None:
+        for part in parts:  # by the very ranges that were locked
+            _change(descriptor, part, msvcrt.LK_UNLCK)
+
+    def _lockable(slots: Iterable[int]) -> Iterable[int]:
+        return (slot % _CHUNK_BYTES for slot in slots)
 
 else:
 
     def _lock_range(descriptor: int, part: Range) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def _unlock_ranges(descriptor: int) -> None:
+    def _unlock_ranges(descriptor: int, parts: Sequence[Range]) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
+    def _lockable(slots: Iterable[int]) -> Iterable[int]:
+        return (0 for _ in slots)
 
-# True if bytes can be locked apart; else one lock stands for all of them.
-_RANGES = sys.platform == "linux"
+
+_HAS_RANGES = sys.platform in ("linux", "win32")
+DESCRIPTION = {
+    "linux": "ranges of bytes, by open file descriptions",
+    "win32": "ranges of bytes; files and folders by a file beside them",
+}.get(sys.platform, "whole files")
+"""In words, what is locked on this system."""
+_OWN = threading.local()  # the slots that a thread has by lock file, where the system locks no ranges
 
 
 def merge(slots: Iterable[int]) -> list[Range]:
     """Return the byte ranges that cover the slots, sorted and merged; one range over all where they would be too
     many."""
     merged: list[list[int]] = []
-    for slot in sorted(set(slots)):
+    for slot in sorted(set(_lockable(slots))):
         if merged and merged[-1][0] + merged[-1][1] == slot:
             merged[-1][1] += 1
         else:
             merged.append([slot, 1])
-    if len(merged) > _MOST_RANGES or (merged and not _RANGES):
+    if len(merged) > _MOST_RANGES:
         return [(merged[0][0], sum(merged[-1]) - merged[0][0])]
     return [(start, count) for start, count in merged]
 
@@ -132,43 +164,82 @@ def hold_ranges(folder: Callable[[], str], slots: Sequence[int], timeout: float 
     def path() -> str:
         return folder() + LOCK
 
-    descriptor = _acquire(path, _LOCK_FILE, parts, _lock_range, timeout) if parts else None
+    if not parts:
+        yield
+    elif _HAS_RANGES:
+        with _hold_parts(path, parts, timeout):
+            yield
+    else:  # who has other slots of the folder, has these as well
+        held: list[frozenset[int]] = _OWN.__dict__.setdefault("slots", {}).setdefault(path(), [])
+        is_ours = bool(held) and all(each.isdisjoint(slots) for each in held)
+        with nullcontext() if is_ours else _hold_parts(path, parts, timeout):
+            held.append(frozenset(slots))
+            try:
+                yield
+            finally:
+                held.pop()
+
+
+@contextmanager
+def _hold_parts(path: Callable[[], str], parts: Sequence[Range], timeout: float | None) -> Iterator[None]:
+    descriptor = _acquire(path, _LOCK_FILE, parts, _lock_range, timeout)
     try:
         yield
     finally:
-        if descriptor is not None and descriptor.number >= 0:
-            _unlock_ranges(descriptor.number)
+        if descriptor.number >= 0:
+            _unlock_ranges(descriptor.number, parts)
             descriptor.close()
-
-
-def remove_lock_file(folder: str) -> None:
-    """Remove ``.lock`` of a folder; ``Conflict`` when a writer holds a part of it. Who waits for it notices."""
-    descriptor = _acquire(lambda: folder + LOCK, _LOCK_FILE & ~os.O_CREAT, [WHOLE], _lock_range, 0)
-    try:
-        os.unlink(folder + LOCK)
-    finally:
-        descriptor.close()
 
 
 if sys.platform == "win32":
 
     @contextmanager
-    def hold_folder(folder: Callable[[], str], timeout: float | None, *, shared: bool = False) -> Iterator[None]:
-        with hold_ranges(folder, [0], timeout):
+    def hold_folder(
+        folder: Callable[[], str], timeout: float | None, *, shared: bool = False, beside: bool = False
+    ) -> Iterator[None]:
+        if not beside:
+            with _hold_byte(folder, _FOLDER_BYTE, timeout):
+                yield
+            return
+        with hold_file(lambda: folder().rstrip("/\\"), timeout):
+            folder()  # others may have removed it meanwhile
             yield
 
     @contextmanager
     def hold_file(path: Callable[[], str], timeout: float | None) -> Iterator[None]:
-        with hold_ranges(lambda: os.path.join(os.path.dirname(path()), ""), [0], timeout):
+        name = os.path.normcase(os.path.basename(path()))
+        byte = _FIRST_FILE_BYTE + crc32(name.encode("utf-8", "surrogatepass")) % _FILE_BYTES
+        with _hold_byte(lambda: os.path.dirname(path()), byte, timeout):
             yield
+
+    @contextmanager
+    def _hold_byte(folder: Callable[[], str], byte: int, timeout: float | None) -> Iterator[None]:
+        part = (byte, 1)
+        descriptor = _acquire(lambda: os.path.join(folder(), LOCK), _LOCK_FILE, [part], _lock_range, timeout)
+        try:
+            yield
+        finally:
+            _unlock_ranges(descriptor.number, [part])
+            descriptor.close()
+            with suppress(OSError):  # refused while another one has it open
+                os.unlink(os.path.join(folder(), LOCK))
+
+    def remove_empty_folder(path: str) -> None:
+        if os.listdir(path) == [LOCK]:
+            os.unlink(os.path.join(path, LOCK))  # refused while anybody has it open, who may hold it or wait for it
+        os.rmdir(path)
 
 else:
 
     def hold_folder(
-        folder: Callable[[], str], timeout: float | None, *, shared: bool = False
+        folder: Callable[[], str], timeout: float | None, *, shared: bool = False, beside: bool = False
     ) -> AbstractContextManager[None]:
         """Hold ``folder()`` itself exclusively, or as one of several (``shared``; exclusively on Windows); ``Conflict``
-        after ``timeout`` seconds (None: never)."""
+        after ``timeout`` seconds (None: never).
+
+        ``beside``: it may be removed meanwhile. On Windows, where no folder is in which a file is open, the lock is
+        then one in the folder above, to which one must be allowed to write.
+        """
         return _hold_whole(folder, os.O_RDONLY | os.O_DIRECTORY, timeout, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
 
     def hold_file(path: Callable[[], str], timeout: float | None) -> AbstractContextManager[None]:
@@ -178,6 +249,19 @@ else:
         is no such file: else a new one under that name is waited for too.
         """
         return _hold_whole(path, os.O_RDONLY, timeout)
+
+    def remove_empty_folder(path: str) -> None:
+        """Remove a folder that is empty, or has a lock file alone; OSError for any other, ``Conflict`` where a writer
+        holds the folder or a part of that file. Who waits for either notices."""
+        with hold_folder(lambda: path, 0):
+            if os.listdir(path) == [LOCK]:
+                file = os.path.join(path, LOCK)
+                descriptor = _acquire(lambda: file, _LOCK_FILE & ~os.O_CREAT, [WHOLE], _lock_range, 0)
+                try:
+                    os.unlink(file)
+                finally:
+                    descriptor.close()
+            os.rmdir(path)
 
     @contextmanager
     def _hold_whole(

@@ -19,18 +19,16 @@ from hyperslab.stores.files import (
     read_at,
     read_error,
     read_rest,
-    read_start,
-    read_start_into,
     read_whole,
-    readv,
     real_path,
     version_of,
 )
 from hyperslab.stores.folders import Folders
-from hyperslab.stores.keys import below, check_key, check_prefix, is_key
+from hyperslab.stores.keys import below, check_file_key, check_file_prefix, is_file_key
 from hyperslab.stores.ranges import span
 from hyperslab.stores.stored_file import StoredFile, ValuePlace
 from hyperslab.stores.strays import Stray
+from hyperslab.stores.system import FOLDER, IS_WINDOWS, NO_FOLLOW, is_link_followed, open_again, pread, preadv, readv
 from hyperslab.stores.unexpected_files import stray_on_way, strays_in
 
 # -- keys in a folder --------------------------------------------------------------------------------------------------
@@ -50,7 +48,7 @@ def names_in(folders: Folders, folder: str) -> Names:
     try:
         with os.scandir(path) as entries:
             for entry in entries:
-                if is_key(entry.name):
+                if is_file_key(entry.name):
                     _sort_in(folders, folder, entry, files, inner)
     except (FileNotFoundError, NotADirectoryError):
         pass
@@ -111,7 +109,7 @@ def statuses(folders: Folders, folder: str, tail: str) -> Iterator[tuple[str, os
     behind = f"/{tail}" if tail else ""
     with suppress(FileNotFoundError), os.scandir(path) as entries:  # removed since it was found
         for entry in entries:
-            if not is_key(entry.name):
+            if not is_file_key(entry.name):
                 continue
             place = entry.path + behind
             status = None if entry.is_symlink() else _status(place)
@@ -179,7 +177,7 @@ class FolderReader(Store):
         if descriptor is None:
             return None
         try:
-            value: bytes = read_start(descriptor, _PAGE, 0)
+            value: bytes = pread(descriptor, _PAGE, 0)
             if not 0 < len(value) < _PAGE:  # less than a page is all there is, as in get_into
                 status = os.fstat(descriptor)
                 if not status.st_size and not stat.S_ISREG(status.st_mode):
@@ -205,7 +203,7 @@ class FolderReader(Store):
         try:
             buffer = scratch.buffer
             room = len(buffer)
-            done = read_start_into(descriptor, (buffer,), 0) if room else 0
+            done = preadv(descriptor, (buffer,), 0) if room else 0
             # less than there is room for is all there is; a system that stops early does so at the edge of a page
             if 0 < done < room and done % _PAGE:
                 if counting.traces:
@@ -304,8 +302,8 @@ class FolderReader(Store):
 
     def locate(self, key: str) -> str | None:
         """Return the path of a value that is no symbolic link; None where its folder is missing."""
-        if not is_key(key):
-            check_key(key)
+        if not is_file_key(key):
+            check_file_key(key)
         folder, _, name = key.rpartition("/")
         place = self._known.get(folder) or self._safe_folder(folder)
         return None if place is None else place + name
@@ -320,15 +318,15 @@ class FolderReader(Store):
 
     def open_folder(self, folder: str) -> int | None:
         """Return a folder, open for reading files below it (the caller closes it); None where there is none."""
-        place = self._safe_folder(check_prefix(folder))
+        place = self._safe_folder(check_file_prefix(folder))
         try:
-            return None if place is None else os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            return None if place is None or FOLDER is None else os.open(place, FOLDER)
         except OSError:  # what cannot be opened so is read value by value, which tells why
             return None
 
     def _open(self, key: str) -> int | None:
-        if not is_key(key):
-            check_key(key)
+        if not is_file_key(key):
+            check_file_key(key)
         folder, _, name = key.rpartition("/")  # as in locate, without its call: this is done for every value
         place = self._known.get(folder) or self._safe_folder(folder)  # one look: another thread may forget the folder
         if place is None:
@@ -336,11 +334,13 @@ class FolderReader(Store):
         try:
             if counting.traces:
                 counting.count(1)
+            if not NO_FOLLOW and is_link_followed(place + name):
+                return self._open_slowly(key, folder)
             return os.open(place + name, READ)
         except OSError as error:
             if error.errno in MISSING:
                 return None
-            if error.errno in (errno.ELOOP, errno.EAGAIN):
+            if error.errno in (errno.ELOOP, errno.EAGAIN) or (IS_WINDOWS and error.errno == errno.EACCES):
                 return self._open_slowly(key, folder)
             raise read_error(error, self._url, key) from error
 
@@ -355,7 +355,7 @@ class FolderReader(Store):
         """Return a value behind a symbolic link, or one that another program holds a lease on."""
         try:
             path = self._resolve(key, folder)
-            return None if path is None else os.open(path, READ_REGULAR)
+            return None if path is None else open_again(path, READ_REGULAR)
         except StorageError:
             raise
         except OSError as error:
@@ -383,8 +383,8 @@ class FolderReader(Store):
             raise read_error(error, self._url, key) from error
 
     def _status(self, key: str) -> os.stat_result | None:
-        if not is_key(key):
-            check_key(key)
+        if not is_file_key(key):
+            check_file_key(key)
         folder, _, name = key.rpartition("/")
         try:
             status = os.stat(self._known[folder] + name, follow_symlinks=False)
@@ -412,22 +412,22 @@ class FolderReader(Store):
     def list(self, prefix: str = "") -> Iterator[str]:
         """Yield every key below ``prefix/``, sorted; links that lead out of the root are left out."""
         try:
-            yield from walk(self._folders, check_prefix(prefix))
+            yield from walk(self._folders, check_file_prefix(prefix))
         except OSError as error:
             raise self._unlisted(error, prefix) from error
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
         """Return the names right below ``prefix/``: (keys, folders), each sorted."""
         try:
-            return names_in(self._folders, check_prefix(prefix))
+            return names_in(self._folders, check_file_prefix(prefix))
         except OSError as error:
             raise self._unlisted(error, prefix) from error
 
     def entries(self, folder: str, tail: str = "") -> Iterator[tuple[str, Stamp, int]]:
         """Yield name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) that has a value, in any
         order."""
-        start = below(check_prefix(folder))
-        behind = f"/{check_key(tail)}" if tail else ""
+        start = below(check_file_prefix(folder))
+        behind = f"/{check_file_key(tail)}" if tail else ""
         try:
             for name, status in statuses(self._folders, folder, tail):
                 found = self._status(start + name + behind) if status is None else status
@@ -439,14 +439,14 @@ class FolderReader(Store):
     def nbytes_below(self, prefix: str) -> int:
         """Return the bytes of all values below ``prefix/``."""
         try:
-            return sum(sizes(self._folders, check_prefix(prefix)))
+            return sum(sizes(self._folders, check_file_prefix(prefix)))
         except OSError as error:
             raise self._unlisted(error, prefix) from error
 
     def strays(self, folder: str) -> Sequence[Stray]:
         """Return what lies right in the folder and is no value: unfinished writes, links that lead nowhere, pipes."""
         try:
-            return strays_in(self._folders, check_prefix(folder))
+            return strays_in(self._folders, check_file_prefix(folder))
         except OSError as error:
             raise self._unlisted(error, folder) from error
 

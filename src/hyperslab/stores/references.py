@@ -33,6 +33,7 @@ from hyperslab.stores.reference_table import (
 )
 from hyperslab.stores.requests import IN_FLIGHT
 from hyperslab.stores.stored_file import StoredFile, ValuePlace, tag_of
+from hyperslab.stores.system import ALWAYS, NO_WAIT
 
 # Files that stay open: to open one, with the look whether it may be read, takes as long as to read 64 KiB of it.
 _MOST_OPEN = 128
@@ -192,7 +193,7 @@ class ReferenceStore(Store):
                 return found
         path = self._confined(key, target.removeprefix("file://"))
         try:
-            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+            descriptor = os.open(path, os.O_RDONLY | ALWAYS | NO_WAIT)
         except OSError as error:
             message = f"{redact(target)} cannot be read: {error.strerror or error}"
             raise StorageError(message, url=self.url, key=key, remedy=GONE) from error

@@ -19,6 +19,7 @@ from hyperslab.stores.files import MISSING, open_folder, real_path, remove_tree,
 from hyperslab.stores.folders import Folders
 from hyperslab.stores.keys import LOCK, is_key, is_temporary, owner_of, partial_name, temporary_stem
 from hyperslab.stores.strays import Stray
+from hyperslab.stores.system import ALWAYS, FLUSHABLE
 
 
 def strays_in(folders: Folders, folder: str) -> list[Stray]:
@@ -124,7 +125,7 @@ def expel(folders: Folders, place: str, target: str | None) -> None:
 
 def _copy_durably(source: str, target: str) -> None:
     shutil.copy2(source, target)
-    sync_and_close(os.open(target, os.O_RDONLY))
+    sync_and_close(os.open(target, FLUSHABLE | ALWAYS))
     with open_folder(os.path.dirname(target)) as descriptor:
         sync_folder(descriptor)
 

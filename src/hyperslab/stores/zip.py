@@ -8,6 +8,7 @@ import struct
 import threading
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BufferedRandom, FileIO
 from typing import IO
@@ -20,6 +21,7 @@ from hyperslab.stores.files import discard, open_folder, read_error, sync_folder
 from hyperslab.stores.keys import below, check_key, check_prefix, is_key, temporary_name
 from hyperslab.stores.locks import hold_folder
 from hyperslab.stores.ranges import span
+from hyperslab.stores.system import pread, replace_file
 from hyperslab.stores.unclosed import Unclosed
 from hyperslab.stores.unexpected_files import remove_leftovers
 
@@ -116,12 +118,7 @@ class Entries:
         parts = []
         try:
             while size:
-                if hasattr(os, "pread"):
-                    part = os.pread(self.file.fileno(), size, start)
-                else:
-                    with self._turn:
-                        self.file.seek(start)
-                        part = self.file.read(size)
+                part: bytes = pread(self.file.fileno(), size, start)
                 if not part:
                     raise FormatError("the zip archive ends within an entry", url=self.url, key=key)
                 parts.append(part)
@@ -162,6 +159,7 @@ class ZipStore(Store):
 
     _new: ZipFile | None = None
     _entries: Entries | None = None
+    _file: BufferedRandom | None = None
     _temporary = ""
     _before: Version | None = None
 
@@ -249,7 +247,7 @@ class ZipStore(Store):
             archive.NameToInfo.pop(key, None)
             try:
                 archive.writestr(info, memoryview(value).cast("B"))
-                self._source().file.flush()
+                self._written().flush()
             except OSError as error:
                 self.abandon()
                 raise write_error(error, self.url, key) from error
@@ -289,13 +287,22 @@ class ZipStore(Store):
 
     def _let_go(self) -> None:
         with self._turn:
+            is_unfinished = self._new is not None
             if self._new is not None:
                 self._new.fp = None  # else it would write its directory when it is collected
-                discard(self._temporary)
             self._new = None
-            if self._entries is not None:
-                self._entries.close()
+            self._close_files()
+            if is_unfinished:
+                discard(self._temporary)
             self._entries = None
+
+    def _close_files(self) -> None:
+        if self._entries is not None:
+            self._entries.close()
+        if self._file is not None:
+            with suppress(OSError):  # what it has yet to write is not wanted
+                self._file.close()
+            self._file = None
 
     __del__ = _let_go
 
@@ -303,14 +310,15 @@ class ZipStore(Store):
         archive.filelist[:] = self._infos.values()
         archive.comment = archive.comment  # marks it as changed, also when entries were only removed
         archive.close()
-        file = self._source().file
+        file = self._written()
         file.flush()
         os.fsync(file.fileno())
         place = os.path.dirname(self._path)
         # The look at the old archive and the replacement are one step: others who close one here hold the same folder.
         with hold_folder(lambda: place, _PATIENCE), open_folder(place) as folder:
             self._refuse_others()
-            os.replace(self._temporary, self._path)
+            self._close_files()  # Windows gives an open file no other name
+            replace_file(self._temporary, self._path)
             sync_folder(folder)
         remove_leftovers(self._path)
 
@@ -323,6 +331,11 @@ class ZipStore(Store):
         if now != self._before:
             remedy = "open it again and repeat the changes"
             raise Conflict("another writer changed the archive meanwhile", url=self.url, remedy=remedy)
+
+    def _written(self) -> BufferedRandom:
+        if self._file is None:
+            raise Invalid("the store is closed", url=self.url, remedy="open it again")
+        return self._file
 
     def _source(self) -> Entries:
         if self._entries is None:
@@ -345,9 +358,11 @@ class ZipStore(Store):
         folder, name = os.path.split(self._path)
         os.makedirs(folder, exist_ok=True)
         self._temporary = os.path.join(folder, temporary_name(name))
-        file = BufferedRandom(FileIO(self._temporary, "x+"))
-        old, self._entries = self._entries, Entries(self.url, file, self._limit)
+        self._file = file = BufferedRandom(FileIO(self._temporary, "x+"))
+        old = self._entries
         try:
+            # Read by a descriptor of its own: on some systems reading moves the position at which is written.
+            self._entries = Entries(self.url, FileIO(self._temporary), self._limit)
             if old is not None:
                 old.file.seek(0)
                 shutil.copyfileobj(old.file, file, 1 << 20)

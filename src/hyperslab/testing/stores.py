@@ -24,6 +24,7 @@ import pytest
 
 from hyperslab.errors import AlreadyExists, Conflict, CorruptChunk, Invalid, NotFound
 from hyperslab.stores.base import Scratch, Store
+from hyperslab.stores.keys import is_file_key
 
 # -- keys --------------------------------------------------------------------------------------------------------------
 # Strings that are keys, that are none, and every call of a store that takes one.
@@ -241,7 +242,9 @@ class StoreTests(BulkTests):
 
     @pytest.mark.parametrize("key", ODD_KEYS)
     def test_odd_keys(self, store: Store, key: str) -> None:
-        """Unusual names are stored, listed and removed like any other."""
+        """Unusual names are stored, listed and removed like any other, if a file can have them on this system."""
+        if not is_file_key(key):
+            pytest.skip("no file has such a name on this system")
         store.put(key, b"1")
         assert store.get(key) == b"1"
         assert list(store.list()) == [key]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import resource
 import socket
 import threading
 from enum import Enum
@@ -21,6 +20,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hyperslab.errors import Invalid, StorageError
+from hyperslab.stores.system import most_files
 
 # Seconds in which a client must have sent a request, once it has begun; and seconds for which a connection stays open
 # between two requests.
@@ -44,8 +44,8 @@ _NOBODY.setLevel(logging.CRITICAL)
 
 def most_connections() -> int:
     """Return how many connections are open at most: of the files that the process may open datasets need half."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else max(min(_MOST_CONNECTIONS, soft // 2), 1)
+    most = most_files()
+    return _MOST_CONNECTIONS if most is None else max(min(_MOST_CONNECTIONS, most // 2), 1)
 
 
 class _Awaited(Enum):

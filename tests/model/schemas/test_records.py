@@ -162,7 +162,7 @@ def test_defect_7_numpy_numbers_are_taken_by_value_and_kept_plain(kind: type, va
         (tuple, "a"),
         (tuple, (1, (np.str_("2j"),))),
         (datetime, "1 January"),
-        (datetime, np.datetime64("NaT")),
+        (datetime, np.datetime64("NaT", "s")),
         (datetime, np.datetime64(1, "ns")),
         (datetime, 0.0),
         (np.int8, 128),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import platform
 import sys
@@ -20,6 +19,7 @@ from hyperslab.cli.output import format_columns, json_option, print_json, print_
 from hyperslab.codecs import crc32c, libblosc2
 from hyperslab.formats import get_format, names
 from hyperslab.formats.base import Feature
+from hyperslab.stores import locks
 
 # distribution, module, the extra that installs it ("": always there)
 LIBRARIES = (
@@ -86,7 +86,7 @@ def doctor_command(url: str | None, storage_option: dict[str, object] | None, as
         "blosc, lz4, zstd": f"decoded by {decoder}",
         "crc32c": f"summed by {crc32c.IMPLEMENTATION}" + SLOW_SUMS * (crc32c.IMPLEMENTATION == "NumPy"),
         "engine in C": describe_engine(has_library=library is not None),
-        "file locks": "open file descriptions" if hasattr(fcntl, "F_OFD_SETLK") else "whole files",
+        "file locks": locks.DESCRIPTION,
     }
     if as_json:
         print_json("doctor", system=system, libraries=libraries, formats=formats)

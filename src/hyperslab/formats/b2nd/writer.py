@@ -42,6 +42,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.building import already_exists, put_in_place, remove, sibling
 from hyperslab.stores.files import write_error, write_errors
 from hyperslab.stores.locks import hold_folder
+from hyperslab.stores.system import ALWAYS
 from hyperslab.stores.unclosed import Unclosed
 
 # -- working files: a temporary name beside the dataset, which they replace -----------------------------------------
@@ -118,7 +119,8 @@ def _make(path: str, spec: ArraySpec, threads: int, url: str) -> None:
     options |= {"dtype": spec.numpy_dtype, "urlpath": path, "contiguous": True, "mode": "w"}
     options |= {"cparams": params, "dparams": module.DParams(nthreads=threads)}
     fill = spec.fill_cell()
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))  # which tells why a place takes no file; blosc2 does not
+    # This tells why a place takes no file; blosc2 does not.
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | ALWAYS, 0o666))
     with library.translate_write_errors(url):
         if any(fill.tobytes()):
             module.full(spec.shape, fill[()], **options)
@@ -389,6 +391,8 @@ class B2ndWriter(Writer):
                 if self._old is not None and now != self._old.version:
                     raise self._conflict()
                 durable = self._settings.durable
+                if self._old is not None:
+                    self._old.close()  # Windows replaces no file that is mapped
                 put_in_place(path, self._target, overwrite=self._mode != "x", durable=durable)
         finally:
             remove(path)

@@ -12,6 +12,7 @@ from hyperslab.stores.atomic_file import UndoRecord, journal_path, read_undo
 from hyperslab.stores.files import MISSING, READ_REGULAR, pread_into, read_error, version_of
 from hyperslab.stores.object import RemoteFile
 from hyperslab.stores.stored_file import StoredFile
+from hyperslab.stores.system import NO_FOLLOW, pread, preadv
 
 Stamp = Any
 T = TypeVar("T")
@@ -25,7 +26,7 @@ class LocalFile:
     While a writer changes it in place, or when one died at it, what its journal holds is read in place of what changed.
     """
 
-    def __init__(self, path: str, url: str, flags: int = READ_REGULAR & ~getattr(os, "O_NOFOLLOW", 0)) -> None:
+    def __init__(self, path: str, url: str, flags: int = READ_REGULAR & ~NO_FOLLOW) -> None:
         self.url = url
         self.path = os.path.realpath(path)
         self._undo: UndoRecord | None = None
@@ -90,7 +91,7 @@ class LocalFile:
             self.pread_into(memoryview(out), offset)
             return bytes(out)
         try:
-            found = os.pread(self.descriptor, size, offset)
+            found = pread(self.descriptor, size, offset)
         except OSError as error:
             raise self._failed(error) from error
         if len(found) < size:
@@ -104,7 +105,7 @@ class LocalFile:
         """
         last_version = self._last_version
         try:
-            done = os.preadv(self.descriptor, [out], offset)
+            done = preadv(self.descriptor, [out], offset)
             changed = os.fstat(self.descriptor).st_mtime_ns != last_version[1]
         except OSError as error:
             raise self._failed(error) from error

@@ -43,6 +43,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.atomic_file import journal_path, roll_back
 from hyperslab.stores.files import version_of, write_errors
 from hyperslab.stores.locks import hold_file
+from hyperslab.stores.system import ALWAYS
 
 # -- what the writers of new files and of changes share -------------------------------------------------------------
 
@@ -162,7 +163,7 @@ def roll_back_journal(path: str, *, durable: bool) -> bool:
     """Undo what a writer began who died; whether there was such a thing. The lock is held."""
     if not os.path.lexists(journal_path(path)):
         return False
-    descriptor = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+    descriptor = os.open(path, os.O_RDWR | ALWAYS)
     try:
         roll_back(path, descriptor, durable=durable)
     finally:
@@ -439,7 +440,7 @@ class BloscpackWriter(StateWriter):
         # Documents may have changed the shape: chunks at its edge are made anew before anything is planned.
         pending = pending.with_content(content)
         with write_errors(self._url, os.path.basename(self._path)):
-            descriptor = os.open(self._path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+            descriptor = os.open(self._path, os.O_RDWR | ALWAYS)
         try:
             # The lock keeps hyperslab's writers away, and no other program: a file that took the name meanwhile stays.
             if version_of(os.fstat(descriptor)) != snapshot.stamp:

@@ -26,7 +26,7 @@ from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, Unsupported
 from hyperslab.formats.format_errors import ReadOnlyChunks
 from hyperslab.model.dtypes import Char, Enum, NumpyDType
 from hyperslab.model.spec import ArraySpec, Codec
-from hyperslab.stores.files import HAS_PREAD, pread, pread_into
+from hyperslab.stores.files import pread, pread_into
 from hyperslab.stores.stored_file import StoredFile
 
 if TYPE_CHECKING:
@@ -54,12 +54,7 @@ def open_chunk_source(
     plist = dataset.id.get_create_plist()
     if dataset.shape != spec.shape:  # netCDF: cells behind the end of this variable, on a longer dimension
         return None
-    if (
-        not HAS_PREAD
-        or not _is_stored_as_cells(dataset, spec)
-        or plist.get_external_count()
-        or dataset.file.userblock_size
-    ):
+    if not _is_stored_as_cells(dataset, spec) or plist.get_external_count() or dataset.file.userblock_size:
         return None
     layout = plist.get_layout()
     contiguous, chunked = source_types

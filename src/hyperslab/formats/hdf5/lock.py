@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections import deque
 from contextlib import suppress
 from typing import Any
+
+from hyperslab.stores.forks import call_around_fork
 
 _XARRAY_MODULE = "xarray.backends.locks"
 _XARRAY_LOCKS = ("NETCDFC_LOCK", "HDF5_LOCK")
@@ -74,5 +75,4 @@ class LibraryLock:
 LOCK = LibraryLock()
 """Hold it while calling netCDF4 or h5py. A fork holds it too, or the child would find it held for ever."""
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)
+call_around_fork(LOCK.acquire, LOCK.release, LOCK.release)

@@ -25,6 +25,7 @@ from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.formats.hdf5.types import NamedTypes, holds_references
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.stores.files import read_error, version_of
+from hyperslab.stores.system import ALWAYS
 
 if TYPE_CHECKING:
     import h5py
@@ -436,7 +437,7 @@ def _open_plain(path: str, url: str) -> int:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise FormatError("this is no plain file", url=url, remedy="give the format that it has")
-        return os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+        return os.open(path, os.O_RDONLY | ALWAYS)
     except FileNotFoundError:
         raise file_not_found(url) from None
     except OSError as error:

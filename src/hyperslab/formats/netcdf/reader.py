@@ -22,7 +22,7 @@ from hyperslab.formats.netcdf.open_file import FileDescriptor, OpenNetcdfFile, s
 from hyperslab.formats.netcdf.parser import find_omissions
 from hyperslab.model.dtypes import VlenString, is_fixed
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.files import HAS_PREAD, version_of
+from hyperslab.stores.files import version_of
 from hyperslab.stores.stored_file import StoredFile
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class NetcdfReader(Reader):
         file, source_types = self._cell_source()
         if opened.header is not None:
             variable = opened.header.find(path)
-            if variable is None or variable.record or not HAS_PREAD:
+            if variable is None or variable.record:
                 return None
             # Without records the cells of netCDF-3 lie in one piece, big-endian.
             return source_types[0](file, variable.begin, spec, spec.numpy_dtype.newbyteorder(">"), self._url)

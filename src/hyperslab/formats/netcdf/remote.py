@@ -45,6 +45,7 @@ from hyperslab.stores.object import RemoteFile
 from hyperslab.stores.ranges import merge
 from hyperslab.stores.requests import each_request
 from hyperslab.stores.stored_file import StoredFile
+from hyperslab.stores.system import pread, pwrite
 
 if TYPE_CHECKING:
     import h5py
@@ -158,7 +159,7 @@ class SparseCopy:
 
     def _put(self, spans: Sequence[Span], parts: Sequence[bytes]) -> None:
         for (start, _), data in zip(spans, parts, strict=True):
-            os.pwrite(self._descriptor, data, start)
+            pwrite(self._descriptor, data, start)
         self._present = merge([*self._present, *spans], 0)
 
     def _missing(self, spans: Iterable[Span]) -> list[Span]:
@@ -173,7 +174,7 @@ class SparseCopy:
         """Return bytes of the file, fetched by whole pages."""
         if self._missing([(start, stop)]):
             self.fetch([(start // _PAGE * _PAGE, min(-(-stop // _PAGE) * _PAGE, self.file.size))])
-        data = os.pread(self._descriptor, stop - start, start)
+        data = pread(self._descriptor, stop - start, start)
         if self._pauses_at_trees and is_node(data):
             self._node = data
             raise OSError("what lies below this node is fetched first")
@@ -184,7 +185,7 @@ class SparseCopy:
         within = [(start, stop) for start, stop in spans if stop <= self.file.size]
         missing = merge(self._missing(within), _MAX_GAP)
         self._put(missing, each_request([partial(self.file.pread, stop - start, start) for start, stop in missing]))
-        return [os.pread(self._descriptor, stop - start, start) for start, stop in within]
+        return [pread(self._descriptor, stop - start, start) for start, stop in within]
 
     def preads(self, ranges: Sequence[Span]) -> list[bytes]:
         """Read cells from the server."""

@@ -31,6 +31,7 @@ from hyperslab.stores.building import already_exists
 from hyperslab.stores.files import open_folder, sync_and_close, sync_folder, write_error
 from hyperslab.stores.keys import temporary_name
 from hyperslab.stores.locks import hold_folder
+from hyperslab.stores.system import ALWAYS, replace_file
 from hyperslab.stores.unexpected_files import remove_leftovers
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class WorkingCopy:
 
     def _make(self, *, copy: bool) -> None:
         try:
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | ALWAYS, 0o666))
             if copy:
                 shutil.copyfile(self._target, self.path)
                 shutil.copymode(self._target, self.path)
@@ -152,7 +153,7 @@ class WorkingCopy:
             # the old file or of the new one whole. The folder's lock keeps others from the place between the look at
             # its version and the rename.
             if self._settings.durable:
-                sync_and_close(os.open(self.path, os.O_RDWR))
+                sync_and_close(os.open(self.path, os.O_RDWR | ALWAYS))
             with hold_folder(lambda: os.path.dirname(self._target), self._settings.lock_timeout):
                 now = self._version()
                 if self._mode == "x" and now is not None:
@@ -160,7 +161,7 @@ class WorkingCopy:
                 if self._mode == "r+" and now != self._version_at_start:
                     remedy = "open it again and repeat the changes"
                     raise Conflict("another writer changed the file meanwhile", url=self._url, remedy=remedy)
-                os.replace(self.path, self._target)
+                replace_file(self.path, self._target)
             if self._settings.durable:
                 with open_folder(os.path.dirname(self._target)) as folder:
                     sync_folder(folder)

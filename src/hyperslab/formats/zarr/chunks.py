@@ -41,6 +41,7 @@ from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Scratch, Stamp, Store
 from hyperslab.stores.requests import each_request
 from hyperslab.stores.stored_file import ValuePlace
+from hyperslab.stores.system import preadv
 
 KeyOf = Callable[[Coords], str]
 """A key rule: it returns the key of a chunk, below its array's folder, by the chunk's coordinates."""
@@ -515,7 +516,7 @@ def _read_slabs(descriptor: int, shape: tuple[int, ...], within: tuple[Any, ...]
         for done in range(0, count, taken):
             some = min(taken, count - done)
             span = ((some - 1) * step + 1) * row
-            if os.preadv(descriptor, [raw[:span]], base + done * step * row) != span:
+            if preadv(descriptor, [raw[:span]], base + done * step * row) != span:
                 raise CorruptChunk("the chunk became shorter while it was read", expected=f"{span} bytes")
             target[done : done + some] = scratch[: (some - 1) * step + 1 : step][(slice(None), *rest)]
 

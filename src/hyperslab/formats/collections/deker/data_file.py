@@ -45,6 +45,7 @@ from hyperslab.formats.hdf5.filters import codec_from_filter, load_filter_plugin
 from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.model.spec import ArraySpec, Codec
 from hyperslab.selection.region import Range, Region
+from hyperslab.stores import system
 from hyperslab.stores.files import READ, pread, read_error
 
 if TYPE_CHECKING:
@@ -387,7 +388,7 @@ def h5_file(descriptor: int) -> h5py.File:
     import h5py
 
     own = os.dup(descriptor)
-    stream = ByteStream(lambda: os.fstat(own).st_size, lambda start, stop: os.pread(own, stop - start, start))
+    stream = ByteStream(lambda: os.fstat(own).st_size, lambda start, stop: system.pread(own, stop - start, start))
     finalize(stream, os.close, own)
     return h5py.File(stream, "r")
 

@@ -28,6 +28,7 @@ from hyperslab.formats.documents import LIMITS, check_limits
 from hyperslab.model.schemas.arrays import check_component, is_id
 from hyperslab.stores.files import create, discard, open_folder, read_error, sync_and_close, sync_folder, write_errors
 from hyperslab.stores.keys import temporary_name
+from hyperslab.stores.system import ALWAYS, NO_WAIT, replace_file
 
 Kind = Literal["array", "varray"]
 """Arrays and tiles are HDF5 files, VArrays are JSON documents."""
@@ -192,13 +193,13 @@ class CollectionFolder:
 
 def read_bounded(path: str) -> bytes:
     """Return the bytes of a document, not many more than it may have; of a pipe none. OSError."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with open(os.open(path, os.O_RDONLY | NO_WAIT | ALWAYS), "rb") as file:
         return file.read(LIMITS.size + 1)
 
 
 def make_empty(path: str) -> None:
     """Make a file unless it is there; OSError, also for what is a pipe."""
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666))
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | NO_WAIT | ALWAYS, 0o666))
 
 
 def read_json_file(path: str) -> object:
@@ -249,8 +250,8 @@ def write_beside(path: str, data: bytes, *, durable: bool) -> str:
 def put_in_place(temporary: str, path: str, *, durable: bool, flushed: bool = False) -> None:
     """Give a complete file its name."""
     if durable and not flushed:
-        sync_and_close(os.open(temporary, os.O_RDWR))
-    os.replace(temporary, path)
+        sync_and_close(os.open(temporary, os.O_RDWR | ALWAYS))
+    replace_file(temporary, path)
     if durable:
         sync_entries(os.path.dirname(path))
 

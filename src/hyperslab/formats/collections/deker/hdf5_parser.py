@@ -24,6 +24,7 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords
 from hyperslab.formats.hdf5.cells import ChunkLocation
+from hyperslab.stores.system import pread
 
 _START = bytes.fromhex("894844460d0a1a0a0000000000080800")
 # HDF5's "undefined address": nothing was allocated.
@@ -66,7 +67,7 @@ class Hdf5Parser:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self.length = os.fstat(descriptor).st_size
-        self._head = os.pread(descriptor, _HEAD, 0)
+        self._head = pread(descriptor, _HEAD, 0)
         self._nodes = 0
         self.objects = {name.decode(): self._dataset(place) for name, place in self._symbols()}
 
@@ -76,7 +77,7 @@ class Hdf5Parser:
             raise _UnusualFile
         if offset + size <= len(self._head):
             return self._head[offset : offset + size]
-        return os.pread(self._descriptor, size, offset)
+        return pread(self._descriptor, size, offset)
 
     def text(self, name: str) -> bytes | None:
         """Return the text of an object of fixed length; None when there is no such object."""

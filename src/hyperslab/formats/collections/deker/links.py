@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from stat import S_ISLNK, S_ISREG
 
-from hyperslab.errors import StorageError
+from hyperslab.errors import StorageError, Unsupported
 from hyperslab.formats.collections.deker.folder import SUFFIXES, Kind, data_path, id_in, sync_removal, with_folder
 from hyperslab.stores.files import real_path
 from hyperslab.stores.keys import temporary_name
+from hyperslab.stores.system import IS_WINDOWS, replace_file
 
 
 def expected_target(folder: str, kind: Kind, place: str, id: str, *, relative: bool) -> str:
@@ -30,9 +31,15 @@ def put_link(folder: str, kind: Kind, place: str, id: str, *, relative: bool, al
     head, name = f"{folder}/{place}", f"{id}{SUFFIXES[kind]}"
     temporary = f"{head}/{temporary_name(name)}"
     target = expected_target(folder, kind, place, id, relative=relative)
-    with_folder(head, lambda: os.symlink(target, temporary))
     try:
-        os.replace(temporary, f"{head}/{name}")
+        with_folder(head, lambda: os.symlink(target, temporary))
+    except OSError as error:
+        if not IS_WINDOWS:
+            raise
+        remedy = "switch on the developer mode of Windows, or leave layout= out: our own layout has no links"
+        raise Unsupported("DEKER's layout, without the right to make symbolic links", remedy=remedy) from error
+    try:
+        replace_file(temporary, f"{head}/{name}")
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)

@@ -17,6 +17,7 @@ from functools import partial
 from hyperslab.errors import Conflict, NodeNotFound
 from hyperslab.stores import locks
 from hyperslab.stores.attempts import kept_waiting
+from hyperslab.stores.system import process_lives
 
 # Endings of the peer's lock files: of its readers, and of its writers of a tile.
 READ_LOCK, TILE_LOCK = ".arrayreadlock", ".varraylock"
@@ -46,10 +47,9 @@ def is_live(path: str) -> bool:
     if pid == os.getpid() or pid <= 0:  # nobody here makes such files
         return False
     try:
-        os.kill(pid, 0)
-    except PermissionError:
-        pass
-    except (ProcessLookupError, OverflowError):
+        if not process_lives(pid):
+            return False
+    except OverflowError:
         return False
     try:
         made = os.stat(path).st_mtime

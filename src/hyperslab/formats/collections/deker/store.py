@@ -76,6 +76,7 @@ from hyperslab.stores.files import discard, read_error, remove_tree, write_error
 from hyperslab.stores.keys import temporary_name
 from hyperslab.stores.location import Location
 from hyperslab.stores.locks import hold_file, hold_folder
+from hyperslab.stores.system import replace_file
 
 RELATIVE = "relative_links"
 """The key of a collection document that says that its links are relative; the peer passes over it."""
@@ -506,7 +507,7 @@ def _name_new(temporary: str, path: str) -> None:
             raise
         if os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from error
-        os.replace(temporary, path)
+        replace_file(temporary, path)
 
 
 def first_missing(folder: str) -> str:
