@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -265,6 +266,27 @@ def test_doctor() -> None:
     assert told["system"]["hyperslab"] == hs.__version__
     assert told["system"]["blosc, lz4, zstd"].startswith("decoded by libblosc2 ")
     assert "numpy" in run("doctor").stdout
+
+
+def test_doctor_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "sesame")
+    assert "sesame" not in run("doctor").stdout + run("doctor", "--json").stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes(shell: str, air: Path) -> None:
+    def said(instruction: str, words: str = "", word: str = "", count: int = 0) -> str:
+        environment = {**os.environ, "_HYPERSLAB_COMPLETE": instruction, "COMP_WORDS": words, "COMP_CWORD": str(count)}
+        environment["COMP_CWORD"] = word if shell == "fish" else str(count)
+        program = [sys.executable, "-c", "from hyperslab.cli import main; main(prog_name='hyperslab')"]
+        ended = subprocess.run(program, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        assert not ended.returncode and not ended.stderr, ended.stderr
+        return ended.stdout
+
+    assert "_HYPERSLAB_COMPLETE" in said(f"{shell}_source")
+    assert "convert" in said(f"{shell}_complete", "hyperslab con", "con", 1)
+    assert "--storage-option" in said(f"{shell}_complete", "hyperslab info --st", "--st", 2)
+    assert "t2m" in said(f"{shell}_complete", f"hyperslab get {air} t", "t", 3)
 
 
 def test_a_reader_that_goes_away_is_no_error(air: Path) -> None:

@@ -105,6 +105,26 @@ def test_version_on_the_command_line_is_light() -> None:
     assert {name.split(".")[0] for name in loaded_by(program)} & (ON_USE - {"click"}) == set()
 
 
+def loaded_by_command(*arguments: str) -> set[str]:
+    """Names of all modules that a fresh interpreter holds after a command."""
+    statement = f"from hyperslab.cli import main\ntry:\n    main({list(arguments)!r})\nexcept SystemExit:\n    pass"
+    return loaded_by(f"import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n{_indented(statement)}")
+
+
+def test_help_on_the_command_line_loads_nothing_of_ours_but_the_command_line() -> None:
+    loaded = loaded_by_command("--help")
+    ours = {name for name in loaded if name.partition(".")[0] == "hyperslab"}
+    assert ours == {"hyperslab", "hyperslab.cli", "hyperslab.cli.exit_codes", "hyperslab.errors"}
+    assert loaded & {"numpy", "msgspec", "numcodecs", "asyncio", "importlib.metadata"} == set()
+
+
+def test_info_loads_no_library_that_it_does_not_need(tmp_path: Path) -> None:
+    hyperslab.create(tmp_path / "a.zarr", "zarr3").create_array("a", data=np.arange(3), dims=("x",))
+    loaded = loaded_by_command("info", str(tmp_path / "a.zarr"))
+    assert {name.partition(".")[0] for name in loaded} & (ON_USE - {"click"}) == set()
+    assert loaded & {"asyncio", "http.client", "hyperslab.conversion", "hyperslab.database", "hyperslab.web"} == set()
+
+
 def _indented(text: str) -> str:
     return "".join(f"    {line}\n" for line in text.splitlines())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -299,6 +298,8 @@ class Array(Closable, StoredArray):
 
     async def read_async(self, key: object = ()) -> Any:
         """Read ``a[key]`` in a thread, for asynchronous callers."""
+        import asyncio  # takes as long as a tenth of what opening a dataset imports
+
         return await asyncio.to_thread(self.__getitem__, key)
 
     def plan(self, key: object = ()) -> ReadPlan:

@@ -17,15 +17,14 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import wraps
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
+from click.shell_completion import CompletionItem
 
 from hyperslab import api
 from hyperslab.array import Array
-from hyperslab.conversion.bounding_box import BoundingBox
-from hyperslab.conversion.selection import Select, Selector
 from hyperslab.errors import HyperslabError, Invalid, LabelError, NodeNotFound, SelectionError
 from hyperslab.formats.enclosing import find_above, find_tree_above
 from hyperslab.formats.opening import locate_version
@@ -36,6 +35,10 @@ from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names
 from hyperslab.model.guessing import meant
 from hyperslab.stores.location import Location
+
+if TYPE_CHECKING:  # each doubles what info imports, which selects nothing
+    from hyperslab.conversion.bounding_box import BoundingBox
+    from hyperslab.conversion.selection import Select
 
 # Paths that an error lists; of a database fewer, since its names are ids.
 _SHOWN = 10
@@ -189,8 +192,25 @@ def _label(text: str) -> object:
         return text
 
 
-url_argument = click.argument("url")
-path_argument = click.argument("path", default="")
+def complete_place(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Have the shell complete the name of a file or folder."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def complete_array(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the paths of arrays in the dataset that was typed before, where it lies on this machine."""
+    url = context.params.get("url")
+    if not url or "://" in url:  # a server would be asked at each press of a key
+        return []
+    try:
+        root = open_dataset(url, {})
+        return [CompletionItem(path) for path, _ in arrays_of(root, {}) if path.startswith(incomplete)]
+    except (HyperslabError, OSError):
+        return []
+
+
+url_argument = click.argument("url", shell_complete=complete_place)
+path_argument = click.argument("path", default="", shell_complete=complete_array)
 selection_option = click.option(
     "-s",
     "--select",
@@ -318,6 +338,8 @@ class SelectionOptions:
 
     def select(self, isel: Mapping[str, object], sel: Mapping[str, object]) -> Select:
         """Return the selection of these positions and labels."""
+        from hyperslab.conversion.selection import Select
+
         return Select(isel, sel, self.nearest, self.tolerance, self.box)
 
 
@@ -358,6 +380,8 @@ def parse_box(text: str | None) -> BoundingBox | None:
         numbers = []
     if len(numbers) != 4:
         raise Invalid(f"--bbox {text!r}", remedy="write west,south,east,north in degrees: --bbox 5,47,16,55")
+    from hyperslab.conversion.bounding_box import BoundingBox
+
     return BoundingBox.of(numbers)
 
 
@@ -416,6 +440,8 @@ def _select_cells(array: Array, selection: TypedSelection, manner: SelectionOpti
     by_place = {dim: item for dim, item in selection.isel.items() if dim in sizes and dim not in array.dims}
     others = {word: item for word, item in selection.isel.items() if word not in by_place}
     try:
+        from hyperslab.conversion.selection import Selector
+
         selector = Selector([array], manner.select(others, selection.sel))
     except LabelError as error:
         raise name_option(error) from error.__cause__

@@ -34,6 +34,7 @@ from io import TextIOWrapper
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from hyperslab import errors
 
@@ -143,6 +144,13 @@ class Commands(click.Group):
             ctx.fail(f"no command {args[0]!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         return super().resolve_command(ctx, args)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands and options that begin so, without importing the commands."""
+        commands = [
+            CompletionItem(name, help=text) for name, text in self.summaries.items() if name.startswith(incomplete)
+        ]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands, without importing them."""
         with formatter.section("Commands"):
@@ -174,8 +182,8 @@ def _run(run: Callable[[], object], manner: Verbosity) -> int:
     except click.ClickException as error:
         click.echo(_line(_of_click(error)), err=True)
         return error.exit_code
-    except SystemExit:  # click's way out when the reader of stdout is gone
-        return exit_code(BrokenPipeError())
+    except SystemExit as end:  # click's way out when words for a shell were printed, or the reader of stdout is gone
+        return 0 if end.code == 0 else exit_code(BrokenPipeError())
     except (Exception, KeyboardInterrupt) as error:
         if manner.debug:
             traceback.print_exc()

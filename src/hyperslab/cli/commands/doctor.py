@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import locale
 import os
 import platform
 import sys
+import tempfile
 from dataclasses import asdict
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -14,12 +16,16 @@ from typing import Any
 import click
 
 from hyperslab.chunks.engine import describe_engine
+from hyperslab.chunks.memory import available
 from hyperslab.cli.arguments import storage_option
 from hyperslab.cli.output import format_columns, json_option, print_json, print_remark
 from hyperslab.codecs import crc32c, libblosc2
 from hyperslab.formats import get_format, names
 from hyperslab.formats.base import Feature
+from hyperslab.formats.collections.index_file import cache_folder
+from hyperslab.model.amounts import size_text
 from hyperslab.stores import locks
+from hyperslab.stores.files import is_local
 
 # distribution, module, the extra that installs it ("": always there)
 LIBRARIES = (
@@ -64,7 +70,9 @@ _NEEDED = {
 @storage_option()
 @json_option
 def doctor_command(url: str | None, storage_option: dict[str, object] | None, as_json: bool) -> None:
-    """Versions of everything, and what is available on this machine; of the database at URL its indexes.
+    """Versions of everything, and what is available on this machine: what a report of a bug should have in it.
+
+    Of the database at URL its indexes.
 
     An index that is missing or out of date is told with what look-ups cost then; hyperslab db index makes it.
     """
@@ -79,7 +87,7 @@ def doctor_command(url: str | None, storage_option: dict[str, object] | None, as
     )
     system = {
         "hyperslab": version("hyperslab"),
-        "python": platform.python_version(),
+        "python": f"{platform.python_version()} ({platform.python_implementation()})",
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "byte order": sys.byteorder,
@@ -87,6 +95,13 @@ def doctor_command(url: str | None, storage_option: dict[str, object] | None, as
         "crc32c": f"summed by {crc32c.IMPLEMENTATION}" + SLOW_SUMS * (crc32c.IMPLEMENTATION == "NumPy"),
         "engine in C": describe_engine(has_library=library is not None),
         "file locks": locks.DESCRIPTION,
+        "memory": f"{size_text(available())} can be allocated",
+        "text": f"{locale.getlocale()[0] or 'C'}, {sys.stdout.encoding}; names of files {sys.getfilesystemencoding()}",
+        "working folder": "on a disk of this machine" if is_local(os.getcwd()) else "perhaps on a network",
+        "temporary files": tempfile.gettempdir(),
+        "cached indexes": os.path.dirname(cache_folder("")),
+        # No other variable is shown: there may be secrets among them.
+        "HYPERSLAB_NATIVE": os.environ.get("HYPERSLAB_NATIVE", "(unset)"),
     }
     if as_json:
         print_json("doctor", system=system, libraries=libraries, formats=formats)

@@ -1,0 +1,30 @@
+"""The manual page is what the commands say of themselves, and man reads it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from pages import ROOT
+
+sys.path.insert(0, str(ROOT / "docs" / "making"))
+
+import man_page
+
+from hyperslab.cli import COMMANDS
+
+
+def test_the_page_is_what_the_commands_say() -> None:
+    written = man_page.PAGE.read_text(encoding="utf-8")
+    assert written == man_page.render_page(), "stale: write it anew by python docs/making/man_page.py"
+    assert {name for name in COMMANDS if f".SS hyperslab {name} " not in written} == set()
+
+
+@pytest.mark.skipif(shutil.which("man") is None, reason="there is no man")
+def test_man_reads_it() -> None:
+    command = ["man", "--warnings", "-l", str(man_page.PAGE)]
+    read = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert not read.returncode and not read.stderr
+    assert "hyperslab" in read.stdout
