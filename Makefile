@@ -112,7 +112,8 @@ bench-compare: .venv/.with-bench ## the same rows in this tree and in revision B
 docs: .venv/.with-docs ## the site, into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-packages: ## the archive and a wheel, built and tried in clean environments of every Python here
+packages: .venv/.with-test,peers ## the archive and a wheel, built and tried in clean environments of every Python here
+	@$(BIN)/python docs/making/man_page.py
 	@$(PYTHON) .ci/packages.py
 
 wheels: .venv/.made ## wheels for this system and every Python, by cibuildwheel (Linux: needs docker or podman)

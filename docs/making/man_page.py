@@ -1,4 +1,4 @@
-"""Make ``docs/man/hyperslab.1`` of the commands: ``python docs/making/man_page.py``. A test tells when it is old."""
+"""Make ``docs/man/hyperslab.1`` of the commands; ``make packages`` calls it before it builds."""
 
 from __future__ import annotations
 

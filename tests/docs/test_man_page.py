@@ -16,10 +16,11 @@ import man_page
 from hyperslab.cli import COMMANDS
 
 
-def test_the_page_is_what_the_commands_say() -> None:
-    written = man_page.PAGE.read_text(encoding="utf-8")
-    assert written == man_page.render_page(), "stale: write it anew by python docs/making/man_page.py"
-    assert {name for name in COMMANDS if f".SS hyperslab {name} " not in written} == set()
+def test_the_page_has_all_commands() -> None:
+    """Of their options as of the last release: `make packages` writes the page anew."""
+    made, written = man_page.render_page(), man_page.PAGE.read_text(encoding="utf-8")
+    assert {name for name in COMMANDS if f".SS hyperslab {name} " not in made} == set()
+    assert written.startswith(".TH HYPERSLAB 1 ") and len(written) > len(made) // 2
 
 
 @pytest.mark.skipif(shutil.which("man") is None, reason="there is no man")
