@@ -27,9 +27,9 @@ def test_the_error_names_the_label_and_the_remedy() -> None:
     with pytest.raises(
         Invalid, match="'time' has the label 2026-01-02 already, and 1 more of the 3 that come"
     ) as caught:
-        find_repeated("time", days, days + 1, "error")
+        find_repeated("time", days, days + np.timedelta64(1, "D"), "error")
     assert "overwrite" in str(caught.value)
-    assert find_repeated("time", days, days + 3, "error").tolist() == [-1, -1, -1]
+    assert find_repeated("time", days, days + np.timedelta64(3, "D"), "error").tolist() == [-1, -1, -1]
     with pytest.raises(Invalid, match="error, allow, overwrite"):
         find_repeated("time", days, days, "replace")  # type: ignore[arg-type]
 
