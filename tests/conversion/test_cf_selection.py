@@ -136,7 +136,8 @@ def test_a_range_goes_across_the_seam(
     assert found["lon"].values.tolist() == labels
     assert np.array_equal(found["t"], expected["t"])
     assert np.array_equal(found["lon_bnds"], np.stack([np.array(labels) - 5, np.array(labels) + 5], 1))
-    assert ("goes across the seam of /lon" in caplog.text) is (labels != [10, 20, 30])
+    assert ("goes across the seam of /lon" in caplog.text) is (0 in labels or 360 in labels)
+    assert ("lon: 340 to 350 of /lon are counted as -20 to -10" in caplog.text) is (labels == [-20, -10])
     result = run("get", str(source), "orog", "-s", f"lon={first}..{last}", "-o", str(tmp_path / "b.zarr"))
     assert result.exit_code == 0, result.stderr
     part = reading(tmp_path / "b.zarr")
@@ -192,18 +193,59 @@ def test_a_tolerance_fits_its_labels(source: Path, tmp_path: Path) -> None:
     assert "--tolerance '3 pints'" in run("get", str(source), "t", "--tolerance", "3 pints").stderr
 
 
-def test_axes_that_are_no_circle_stay_as_they_are(tmp_path: Path) -> None:
+def test_axes_that_are_no_longitudes_stay_as_they_are(tmp_path: Path) -> None:
     with hs.create(tmp_path / "a.zarr") as root:
-        for name, cells, units in (
-            ("a", np.arange(0.0, 360, 10), "degree"),
-            ("b", np.arange(0.0, 300, 10), "degrees_east"),
-        ):
-            root.create_array(name, data=cells, dims=(name,), attrs={"units": units})
-            root.create_array(f"v{name}", data=cells, dims=(name,))
-    for name in "ab":
-        result = run("get", str(tmp_path / "a.zarr"), f"v{name}", "-s", f"{name}=280.0..10.0")
-        assert "is an empty range" in result.stderr
-        assert run("get", str(tmp_path / "a.zarr"), f"v{name}", "-s", f"{name}=-10.0").exit_code == 2
+        root.create_array("a", data=np.arange(0.0, 360, 10), dims=("a",), attrs={"units": "degree"})
+        root.create_array("v", data=np.arange(0.0, 360, 10), dims=("a",))
+    assert "is an empty range" in run("get", str(tmp_path / "a.zarr"), "v", "-s", "a=280.0..10.0").stderr
+    assert run("get", str(tmp_path / "a.zarr"), "v", "-s", "a=-10.0").exit_code == 2
+
+
+@pytest.fixture
+def region(tmp_path: Path) -> str:
+    """North America from 225 to 315 degrees east, and Europe from -20 to 40: the cells are the labels."""
+    with hs.create(tmp_path / "region.zarr") as root:
+        for name, labels in (("america", np.arange(225.0, 316, 15)), ("europe", np.arange(-20.0, 41, 10))):
+            root.create_array(name, data=labels, dims=(name,), attrs={"units": "degrees_east"})
+            root.create_array(f"v_{name}", data=labels, dims=(name,))
+    return str(tmp_path / "region.zarr")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "cells"),
+    [
+        ("america", "-120.0", [240]),
+        ("america", "240.0", [240]),
+        ("america", "-120.0..-90.0", [240, 255, 270]),
+        ("america", "-120.0..", [240, 255, 270, 285, 300, 315]),
+        ("america", "..-105.0", [225, 240, 255]),
+        ("america", "200.0..245.0", [225, 240]),
+        ("america", "0.0..", [225, 240, 255, 270, 285, 300, 315]),
+        ("america", "0.0..90.0", []),
+        ("america", "300.0..240.0", []),
+        ("europe", "350.0", [-10]),
+        ("europe", "350.0..10.0", [-10, 0, 10]),
+        ("europe", "340.0..350.0", [-20, -10]),
+        ("europe", "0.0..359.0", [0, 10, 20, 30, 40]),
+        ("europe", "30.0..0.0", []),
+    ],
+)
+def test_longitudes_of_a_region_are_found_by_whole_turns(region: str, name: str, text: str, cells: list[float]) -> None:
+    result = run("get", region, f"v_{name}", "-s", f"X={text}", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert np.ravel(json.loads(result.stdout)["values"]).tolist() == cells
+    assert "seam" not in result.stderr
+
+
+def test_the_nearest_longitude_of_a_region_is_found_by_whole_turns(region: str, tmp_path: Path) -> None:
+    assert run("get", region, "v_america", "-s", "X=-118.0", "--nearest").stdout.strip() == "240.0"
+    assert run("get", region, "v_america", "-s", "X=-118.0", "--nearest", "--tolerance", "1").exit_code == 2
+    result = run("get", region, "v_america", "-s", "X=-120.0..-105.0")
+    assert "X: 240 to 255 of /america are counted as -120 to -105" in result.stderr
+    assert result.stdout.split() == ["america", "v_america", "-120.0", "240.0", "-105.0", "255.0"]
+    hs.convert(region, tmp_path / "b.zarr", path="v_america", select={"america": slice(-120.0, -105.0)}, verify=True)
+    with hs.open_group(tmp_path / "b.zarr") as root:
+        assert root["america"][...].tolist() == [-120, -105]
 
 
 def test_cells_that_cannot_be_turned_are_refused(tmp_path: Path) -> None:

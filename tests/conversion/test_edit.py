@@ -127,6 +127,17 @@ def test_names_in_groups_and_a_circle(tmp_path: Path) -> None:
             assert root["g/a"].dims == ("z", "x")
 
 
+def test_a_renamed_variable_goes_by_either_name(tmp_path: Path) -> None:
+    place = make(tmp_path, "netcdf")
+    names = {"t": "air", "lat": "t"}
+    edit(place, rename_variables=names, set={"air:long_name": "Air", "t:units": "degC"}, delete=["a*:history"])
+    with hs.open_group(place) as root:
+        assert root["air"].attrs["long_name"] == "Air"
+        assert root["air"].attrs["units"] == "degC"  # "t" is who had the name before
+        assert root["t"].attrs["units"] == "degrees_north"
+        assert "history" not in root["air"].attrs
+
+
 @pytest.mark.parametrize("name", ["zarr3", "netcdf"])
 def test_refusals_touch_nothing(tmp_path: Path, name: str) -> None:
     place = make(tmp_path, name)
@@ -148,6 +159,8 @@ def test_refusals_touch_nothing(tmp_path: Path, name: str) -> None:
         with pytest.raises(kind, match=said):
             edit(place, **changes)  # type: ignore[arg-type]
         assert state(place) == before
+    with pytest.raises(NotFound, match="no variable is named 'airs'"):
+        edit(place, rename_variables={"t": "air"}, set={"airs:units": "C"})
     note = edit(place, rename_variables={"lat": "y"}, dry_run=True).changes[-1]
     assert note == "note: y is the coordinate of lat no more; rename the dimension as well to keep it"
 

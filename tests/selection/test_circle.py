@@ -69,8 +69,6 @@ def test_a_label_is_turned_to_its_nearest_cell(size: int, start: int, label: int
 @pytest.mark.parametrize(
     "labels",
     [
-        [0.0, 90, 180],  # half of the globe lacks
-        np.arange(0, 300, 10.0),
         [0.0, 120, 120, 240],
         [0.0, np.nan, 180],
         [5.0],
@@ -82,14 +80,36 @@ def test_what_does_not_go_around_is_no_circle(labels: object) -> None:
     assert Circle.of(np.asarray(labels)) is None
 
 
+@pytest.mark.parametrize(
+    ("labels", "start", "stop", "needs"),
+    [
+        (np.arange(225.0, 316, 10), -130.0, -100.0, True),  # nothing as it is written, cells by a turn
+        (np.arange(225.0, 316, 10), 200.0, 240.0, False),  # cut at the end of the region
+        (np.arange(225.0, 316, 10), -200.0, 600.0, False),
+        (np.arange(225.0, 316, 10), 300.0, 240.0, False),  # bounds that were interchanged
+        (np.arange(315.0, 224, -10), -100.0, -130.0, True),
+        (np.arange(315.0, 224, -10), -130.0, -100.0, False),
+        (np.arange(-20.0, 41, 10), 350.0, 20.0, True),  # west of Greenwich, counted to 360
+        (np.arange(-20.0, 41, 10), 50.0, 10.0, False),
+        (np.array([340.0, 350, 0, 10]), 340.0, 10.0, True),  # a jump within
+    ],
+)
+def test_the_ranges_of_a_region_that_need_turns(labels: np.ndarray, start: float, stop: float, needs: bool) -> None:
+    circle = Circle.of(labels)
+    assert circle is not None
+    assert not circle.is_whole
+    assert circle.needs_turns(start, stop) is needs
+
+
 def test_columns_that_are_repeated_come_once() -> None:
     labels = np.append(np.arange(0, 360, 10.0), [360.0, 370.0])  # as ocean models have them
     circle = Circle.of(labels)
     assert circle is not None
     positions, shifts = circle.between(340.0, 20.0)
     assert (labels[positions] + shifts).tolist() == [340, 350, 360, 370, 380]
-    assert circle.holds(0.0, 370.0)
-    assert not circle.holds(-10.0, 10.0)
+    assert circle.is_whole
+    assert not circle.needs_turns(0.0, 370.0)
+    assert circle.needs_turns(-10.0, 10.0)
 
 
 def test_radians() -> None:

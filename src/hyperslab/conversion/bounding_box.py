@@ -151,7 +151,7 @@ def _rectangle(
     circle = Circle.of(east)
     first, last = box.west, box.west + box.width
     shifted: Values | None = None
-    if circle is not None:
+    if circle is not None and circle.is_whole:
         positions, shifted = circle.between(*((first, last) if circle.direction > 0 else (last, first)))
     else:
         positions = np.flatnonzero(box.holds_longitude(east))
@@ -207,7 +207,8 @@ def _goes_around(longitude: Array, axis: int) -> bool:
     as short as a few steps, and all of them together go once around."""
     other = longitude.shape[1 - axis] // 2
     line = np.asarray(longitude[:, other] if axis == 0 else longitude[other])
-    return Circle.of(as_degrees(longitude, line)) is not None
+    circle = Circle.of(as_degrees(longitude, line))
+    return circle is not None and circle.is_whole
 
 
 def _arc(mask: Values, goes_around: bool) -> Values:

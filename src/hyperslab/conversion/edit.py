@@ -62,7 +62,8 @@ def edit(
 
     ``rename_variables``: new names by path, ``rename_dimensions`` by name (``"g/x"``: that of the group alone).
     ``rename_attributes``, ``set``, ``delete``, ``append``: attributes as ``"path:name"``; the path may be a pattern
-    (``"t*:units"``), a group, or empty for the whole dataset; ``append`` puts text, or numbers, behind what is there.
+    (``"t*:units"``), a group, or empty for the whole dataset, and that of a renamed variable the old or the new one;
+    ``append`` puts text, or numbers, behind what is there.
     Attributes by which variables name others follow. ``dry_run``: say what would be changed, and touch nothing.
 
     NotFound for what is not there, AlreadyExists for a name that is taken, Unsupported where the format renames nothing

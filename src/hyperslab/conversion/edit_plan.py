@@ -29,7 +29,8 @@ Spec = GroupSpec | ArraySpec
 @dataclass(frozen=True, slots=True)
 class Changes:
     """What is to be changed. Variables and dimensions by their paths; attributes as ``path:name``, where the path may
-    be a pattern, as of :mod:`hyperslab.group.choice`, that of a group, or empty for the root."""
+    be a pattern, as of :mod:`hyperslab.group.choice`, that of a group, or empty for the root. A variable that is
+    renamed by the same edit goes by either name."""
 
     rename_variables: Mapping[str, str] = field(default_factory=dict)
     rename_dimensions: Mapping[str, str] = field(default_factory=dict)
@@ -74,9 +75,9 @@ def plan_edit(nodes: Mapping[str, Node], changes: Changes) -> EditPlan:
     """
     specs: dict[str, Spec] = {path: node for path, node in nodes.items() if not node.is_link}
     plan = EditPlan()
-    _plan_attributes(plan, specs, changes)
     _plan_dimensions(plan, specs, changes.rename_dimensions)
     _plan_variables(plan, specs, set(nodes), changes.rename_variables)
+    _plan_attributes(plan, specs, changes)
     _follow(plan, specs)
     return plan
 
@@ -86,7 +87,7 @@ def plan_edit(nodes: Mapping[str, Node], changes: Changes) -> EditPlan:
 
 def _plan_attributes(plan: EditPlan, specs: Mapping[str, Spec], changes: Changes) -> None:
     for place, new in changes.rename_attributes.items():
-        for path, name in _attributes_at(specs, place):
+        for path, name in _attributes_at(plan, specs, place):
             attrs = _attrs_of(plan, specs, path)
             if name == new:
                 continue
@@ -95,7 +96,7 @@ def _plan_attributes(plan: EditPlan, specs: Mapping[str, Spec], changes: Changes
             plan.attrs[path] = {new if each == name else each: value for each, value in attrs.items()}
             plan.lines.append(f"{_shown(path, name)} is called {new} now")
     for place in changes.delete:
-        for path, name in _attributes_at(specs, place):
+        for path, name in _attributes_at(plan, specs, place):
             attrs = _attrs_of(plan, specs, path)
             plan.attrs[path] = {each: value for each, value in attrs.items() if each != name}
             plan.lines.append(f"{_shown(path, name)} is deleted: it was {_text(attrs[name])}")
@@ -107,7 +108,7 @@ def _plan_attributes(plan: EditPlan, specs: Mapping[str, Spec], changes: Changes
 
 def _put_each(plan: EditPlan, specs: Mapping[str, Spec], place: str, value: object, *, appends: bool) -> None:
     """Set an attribute of each node that a place stands for, or put a value behind what it is."""
-    paths, name = _split_place(specs, place)
+    paths, name = _split_place(plan, specs, place)
     for path in paths:
         attrs = _attrs_of(plan, specs, path)
         old = attrs.get(name)
@@ -156,9 +157,9 @@ def _appended(spec: Spec, name: str, old: object, value: object) -> object:
     return np.concatenate([before, cast])
 
 
-def _attributes_at(specs: Mapping[str, Spec], place: str) -> list[tuple[str, str]]:
+def _attributes_at(plan: EditPlan, specs: Mapping[str, Spec], place: str) -> list[tuple[str, str]]:
     """Return path and name of each attribute that is there; NotFound without any. The name may be a pattern."""
-    paths, pattern = _split_place(specs, place)
+    paths, pattern = _split_place(plan, specs, place)
     found = [(path, name) for path in paths for name in specs[path].attrs if fnmatchcase(name, pattern)]
     if not found:
         known = dict.fromkeys(name for path in paths for name in specs[path].attrs)
@@ -166,8 +167,9 @@ def _attributes_at(specs: Mapping[str, Spec], place: str) -> list[tuple[str, str
     return found
 
 
-def _split_place(specs: Mapping[str, Spec], place: str) -> tuple[list[str], str]:
-    """Return the paths of the nodes that ``path:name`` stands for, and the name."""
+def _split_place(plan: EditPlan, specs: Mapping[str, Spec], place: str) -> tuple[list[str], str]:
+    """Return the paths of the nodes that ``path:name`` stands for, and the name. Of variables that are renamed the new
+    path stands where no variable had it before."""
     pattern, mark, name = place.rpartition(":")
     if not mark or not name:
         raise Invalid(f"{place!r} names no attribute", remedy="write PATH:NAME, or :NAME for one of the whole dataset")
@@ -176,8 +178,10 @@ def _split_place(specs: Mapping[str, Spec], place: str) -> tuple[list[str], str]
         return [bare], name
     arrays = [path for path, spec in specs.items() if spec.is_array]
     found = [path for path in arrays if is_match(path, pattern)]
+    found = found or [path for path, new in plan.moves.items() if is_match(new, pattern)]
     if not found:
-        raise NodeNotFound(f"no variable is named {pattern!r}", remedy=meant(pattern, arrays))
+        known = [*arrays, *plan.moves.values()]
+        raise NodeNotFound(f"no variable is named {pattern!r}", remedy=meant(pattern, known))
     return found, name
 
 

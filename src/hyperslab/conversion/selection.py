@@ -210,15 +210,23 @@ class Selector:
             self._shared[dim, size] = [("", DimensionCells(item, cells.shifted))]
             if cells.longitude is not None and cells.shifted is not None:
                 self._shift(cells.longitude, cells.shifted)
-                labels = np.asarray(cells.longitude[...])[cells.positions] + cells.shifted
-                self._note_seam("the box", cells.longitude, labels)
+                stored = np.asarray(cells.longitude[...])[cells.positions]
+                self._note_turns("the box", cells.longitude, cells.positions, stored, cells.shifted)
 
     def _shift(self, coordinate: Array, shifts: Values) -> None:
         for path in (coordinate.path, *_bounds_of(coordinate)):
             self._shifts[path] = shifts
 
-    def _note_seam(self, word: str, coordinate: Array, labels: Values) -> None:
-        note = f"{word} goes across the seam of /{coordinate.path}: {labels[0]:g} to {labels[-1]:g}"
+    def _note_turns(self, word: str, coordinate: Array, positions: Values, stored: Values, shifts: Values) -> None:
+        """Note that a range goes across the seam, or, where its cells follow one another, that they are counted
+        otherwise."""
+        labels = stored + shifts
+        steps = np.diff(positions)
+        if (steps > 0).any() and (steps < 0).any():
+            note = f"{word} goes across the seam of /{coordinate.path}: {labels[0]:g} to {labels[-1]:g}"
+        else:
+            span = f"{stored[0]:g} to {stored[-1]:g} of /{coordinate.path}"
+            note = f"{word}: {span} are counted as {labels[0]:g} to {labels[-1]:g}"
         self.notes += [note] if note not in self.notes else []
 
     def _share(self, array: Array, dim: str, cells: DimensionCells) -> None:
@@ -244,7 +252,7 @@ class Selector:
         shifts = shifts if shifts.any() else None
         if coordinate is not None and circle is not None and shifts is not None:
             self._shift(coordinate, shifts)
-            self._note_seam(word, coordinate, circle.labels[item] + shifts)
+            self._note_turns(word, coordinate, np.asarray(item), circle.labels[item], shifts)
         return DimensionCells(_as_slice(item), shifts)
 
     def _unknown(self, word: str) -> Invalid:
@@ -284,8 +292,8 @@ def _bounds_of(coordinate: Array) -> list[str]:
 
 
 def circle_of(coordinate: Array, index: Index | None) -> Circle | None:
-    """Return the circle of a coordinate that is a longitude around the globe (CF 1.11, 4.2); None of others, and of
-    packed ones, whose labels are those that are stored."""
+    """Return the circle of a coordinate that is a longitude (CF 1.11, 4.2); None of others, and of packed ones, whose
+    labels are those that are stored."""
     attrs = coordinate.spec.attrs
     is_number = isinstance(index, Coordinate) and index.values.dtype.kind in "iuf"
     if not is_number or not isinstance(index, Coordinate) or {"scale_factor", "add_offset"} & set(attrs):
@@ -300,21 +308,30 @@ def _is_number(label: object) -> TypeGuard[float]:
 
 
 def _range_around(circle: Circle, item: Any) -> tuple[Values, Values] | None:
-    """Return positions and shifts of a range that the labels as they are stored do not hold; None of anything else."""
+    """Return positions and shifts of a range that the labels as they are stored do not tell; None of anything else."""
     if not isinstance(item, slice) or not _is_number(item.start) or not _is_number(item.stop):
         return None
     step = 1 if item.step is None else item.step
     start, stop = (item.start, item.stop) if step > 0 else (item.stop, item.start)
-    if circle.holds(float(start), float(stop)):
+    if not circle.needs_turns(float(start), float(stop)):
         return None
     positions, shifts = circle.between(float(start), float(stop))
+    if not positions.size and not circle.is_whole:
+        return None  # a region without such longitudes: an empty range, as of any axis
     return positions[::step], shifts[::step]
 
 
 def _turn(circle: Circle, item: Any) -> Any:
-    """Return labels by whole turns as near to a cell as they can be."""
+    """Return labels by whole turns as near to a cell as they can be; of a range of a region without an end, its bound
+    within the region where turns bring it there."""
     if _is_number(item):
         return circle.turned(float(item))
+    if isinstance(item, slice) and not circle.is_whole:
+        bounds = [bound for bound in (item.start, item.stop) if bound is not None]
+        if len(bounds) == 1 and _is_number(bounds[0]):
+            turned = circle.turned(float(bounds[0]))
+            if circle.labels.min() <= turned <= circle.labels.max():
+                return slice(turned, None, item.step) if item.stop is None else slice(None, turned, item.step)
     if isinstance(item, list | tuple | np.ndarray) and np.asarray(item).dtype.kind in "iuf":
         return [circle.turned(float(label)) for label in np.asarray(item).reshape(-1)]
     return item

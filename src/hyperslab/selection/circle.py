@@ -1,5 +1,5 @@
-"""Longitudes that go once around the globe: the cells of a range across the seam of an axis, in the order in which it
-runs, and what is added to their labels so that these go on. Pure."""
+"""Longitudes, of which whole turns mean the same place: the cells of a range across the seam of an axis, in the order
+in which it runs, and what is added to their labels so that these go on. Pure."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ _MOST_APART, _MOST_REPEATED = 1.5, 2.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Circle:
-    """The ``labels`` of an axis (f8, in one direction) that go around once, where ``period`` is a full turn.
+    """The ``labels`` of an axis (f8, in one direction) on a circle, where ``period`` is a full turn.
 
-    ``course``: the same without the jump from 359 to 0 that they may have within.
+    ``course``: the same without the jump from 359 to 0 that they may have within. ``is_whole``: they go around once, so
+    that the first follows upon the last; else they are those of a region.
     """
 
     labels: Values
     course: Values
     period: float
+    is_whole: bool
 
     @classmethod
     def of(cls, labels: Values, period: float = 360.0) -> Circle | None:
-        """Return the circle of an axis; None where its labels do not go around, or not in one direction."""
+        """Return the circle of an axis; None where its labels do not run in one direction, or more than once around."""
         cells = np.asarray(labels, "f8")
         if cells.ndim != 1 or cells.size < 2 or not np.isfinite(cells).all():
             return None
@@ -37,9 +39,9 @@ class Circle:
         steps = np.abs(np.diff(course))
         is_straight = bool((np.diff(course) > 0).all() or (np.diff(course) < 0).all())
         gap = period - abs(course[-1] - course[0])
-        if not is_straight or not -_MOST_REPEATED * steps.min() <= gap <= _MOST_APART * steps.max():
+        if not is_straight or gap < -_MOST_REPEATED * steps.min():
             return None
-        return cls(cells, course, period)
+        return cls(cells, course, period, bool(gap <= _MOST_APART * steps.max()))
 
     @property
     def direction(self) -> int:
@@ -51,13 +53,22 @@ class Circle:
         """Return how far a bound may be off a label that it includes."""
         return float(_SLACK * np.abs(np.diff(self.course)).min())
 
-    def holds(self, start: float, stop: float) -> bool:
-        """Return True if a range lies within the labels as they are stored, without the seam."""
+    def needs_turns(self, start: float, stop: float) -> bool:
+        """Return True if a range is to be looked for by whole turns; False where the labels as stored tell all.
+
+        Around the globe, that is what does not lie within them. Of a region, it is what has no cell as it is written
+        but would have by turns; a range against the direction of the axis counts as one across the seam where that is
+        less than half of a turn, so that bounds that were interchanged stay an empty range.
+        """
         low, high = self.labels.min() - self.slack, self.labels.max() + self.slack
         is_sorted = bool(np.array_equal(self.labels - self.labels[0], self.course - self.course[0]))
-        return (
-            is_sorted and (stop - start) * self.direction >= 0 and low <= min(start, stop) and max(start, stop) <= high
-        )
+        is_forward = (stop - start) * self.direction >= 0
+        is_within = low <= min(start, stop) and max(start, stop) <= high
+        if self.is_whole:
+            return not (is_sorted and is_forward and is_within)
+        if is_forward:
+            return not (is_sorted and min(start, stop) <= high and max(start, stop) >= low)
+        return not (is_sorted and is_within) and ((stop - start) * self.direction) % self.period < self.period / 2
 
     def turned(self, label: float) -> float:
         """Return a label by whole turns as near to the label of a cell as it can be."""

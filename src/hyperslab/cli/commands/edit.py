@@ -62,7 +62,8 @@ def edit_command(
     """Change names and attributes of the dataset at URL, all of it or nothing.
 
     PATH is that of a variable, a pattern of such (t*, ocean/**), that of a group, or empty: then the attribute is of
-    the whole dataset. Attributes by which variables name others follow them.
+    the whole dataset. Of a variable that is renamed at the same time it is the old or the new one. Attributes by which
+    variables name others follow them.
     """
     if not any((variables, dimensions, attributes, values, delete, behind)):
         raise Invalid("there is nothing to change", url=url, remedy="hyperslab edit --help lists what can be")
