@@ -190,3 +190,13 @@ def test_what_makes_no_sense_is_refused(cells, tmp_path, options, words):
     result = run(tmp_path / "field.nc", tmp_path / "out.nc", *options)
     assert result.exit_code == 2
     assert words in result.stderr
+
+
+def test_words_of_cf_mean_dimensions(cells, tmp_path):
+    found = aggregated(tmp_path, "--how", "mean", "--over", "T,longitude", "-s", "Y=0.0..60.0", "-s", "X=-90.0..0.0")
+    expected = np.nanmean(cells[:, 1:][:, :, [3, 0]].astype("f8"), axis=(0, 2))
+    np.testing.assert_allclose(found["t"][...], expected, rtol=1e-6)
+    assert found["t"].dims == ("lat",)
+    result = run(tmp_path / "field.nc", tmp_path / "other.nc", "--how", "mean", "--over", "Z")
+    assert "no dimension 'Z'" in result.output
+    assert "no dimension 'Z'" in run(tmp_path / "field.nc", tmp_path / "o.nc", "--how", "max", "-s", "Z=0").output

@@ -80,6 +80,15 @@ def test_a_part_is_chosen(levels):
     assert found[0]["mean"] == pytest.approx(float(np.nanmean(cells[:5, 1])))
 
 
+def test_words_of_cf_choose_a_part_and_rows(levels):
+    place, cells = levels
+    (row,) = rows(place, "t", "-s", "T=2")
+    assert row["cells"] == 2
+    assert row["max"] == cells[2].max()
+    assert len(rows(place, "t", "--per", "T")) == 25
+    assert "no dimension 'X'" in run(place, "t", "-s", "X=2").stderr
+
+
 def test_a_histogram_has_bars(levels):
     place, _ = levels
     result = run(place, "t", "--histogram", "5", "--range", "0..40")

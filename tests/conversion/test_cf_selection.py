@@ -259,3 +259,26 @@ def test_cells_that_cannot_be_turned_are_refused(tmp_path: Path) -> None:
     with hs.open_group(tmp_path / "c.zarr") as root:
         assert root["lon"].dtype == np.dtype("u2")
         assert root["lon"][...].tolist() == [350, 360, 370]
+
+
+def test_a_longitude_between_cells_is_told_as_it_is_counted(source: Path, region: str) -> None:
+    result = run("get", str(source), "orog", "-s", "X=-13.0", "-s", "Y=0.0")
+    assert "X -13.0 is counted as 347 here: lon 347.0 lies between 340.0 and 350.0" in result.stderr
+    assert "--nearest takes the closest cell" in result.stderr
+    assert "america -119.0 is counted as 241" in run("get", region, "v_america", "-s", "america=-119.0").stderr
+    assert "america 10.0 lies beyond" in run("get", region, "v_america", "-s", "america=10.0").stderr
+
+
+def test_longitudes_around_rotated_poles_are_matched_by_whole_turns(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        attrs = {"units": "degrees", "standard_name": "grid_longitude"}
+        root.create_array("rlon", data=np.arange(340.0, 381, 10), dims=("rlon",), attrs=attrs)
+        root.create_array("v", data=np.arange(5), dims=("rlon",))
+    assert run("get", str(tmp_path / "a.zarr"), "v", "-s", "X=0.0").stdout.strip() == "2"
+    assert run("get", str(tmp_path / "a.zarr"), "v", "-s", "rlon=-12.0", "--nearest").stdout.strip() == "1"
+
+
+def test_a_word_of_cf_with_a_year_as_a_position_gets_the_hint(source: Path) -> None:
+    result = run("get", str(source), "t", "-s", "T=2001")
+    assert result.exit_code == 2
+    assert "write @2001 for the label 2001" in result.stderr

@@ -52,6 +52,15 @@ def name_dimensions(dims: Iterable[str | None]) -> list[str]:
     return [dim or f"dim_{axis}" for axis, dim in enumerate(dims)]
 
 
+def find_dimensions(arrays: Sequence[Array], word: str) -> list[str]:
+    """Return the dimensions of arrays that a word means: the one of that name, else what it means of each by CF."""
+    from hyperslab.group.cf_variables import find_axis
+
+    if any(word in array.dims for array in arrays):
+        return [word]
+    return list(dict.fromkeys(axis.dim for array in arrays if (axis := find_axis(array, word)) is not None))
+
+
 def list_array_paths(group: Group) -> str:
     """Return the first arrays at and below a group as text; for a collection how to find one."""
     most = _IN_DATABASES if group._session.format.traits.has_collections else _SHOWN
@@ -434,8 +443,9 @@ def _select_cells(array: Array, selection: TypedSelection, manner: SelectionOpti
         if dim in sizes and dim not in array.dims:
             raise Invalid(f"{dim} has no labels", node=array.path, remedy=f"give positions, such as {dim}=0..10")
     for dim, item in selection.isel.items():
+        meant_here = [dim] if dim in sizes else find_dimensions([array], dim)
         for pair, size in zip(pairs, array.shape, strict=True):
-            if dim in pair:
+            if set(pair) & set(meant_here):
                 _refuse_beyond(dim, item, size)
     by_place = {dim: item for dim, item in selection.isel.items() if dim in sizes and dim not in array.dims}
     others = {word: item for word, item in selection.isel.items() if word not in by_place}

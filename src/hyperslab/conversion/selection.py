@@ -246,9 +246,14 @@ class Selector:
                 item, shifts = around
         if shifts is None:
             lookup = _Lookup(array, dim, index, self._select)
-            with suppress(LabelError):  # else it is named as it is written
-                return DimensionCells(lookup.positions(item if circle is None else _turn(circle, item)))
-            return DimensionCells(lookup.positions(item))
+            turned = item if circle is None else _turn(circle, item)
+            try:
+                return DimensionCells(lookup.positions(turned))
+            except LabelError as error:
+                if circle is not None and _is_number(turned) and turned != item and circle.spans(turned):
+                    message = f"{word} {item} is counted as {turned:g} here: {error.message}"
+                    raise LabelError(message, remedy=error.remedy) from error
+            return DimensionCells(lookup.positions(item))  # else it is named as it is written
         shifts = shifts if shifts.any() else None
         if coordinate is not None and circle is not None and shifts is not None:
             self._shift(coordinate, shifts)
@@ -298,7 +303,8 @@ def circle_of(coordinate: Array, index: Index | None) -> Circle | None:
     is_number = isinstance(index, Coordinate) and index.values.dtype.kind in "iuf"
     if not is_number or not isinstance(index, Coordinate) or {"scale_factor", "add_offset"} & set(attrs):
         return None
-    if role_of(split(coordinate.path)[1], attrs) != "longitude":
+    is_of_poles = attrs.get("standard_name") == "grid_longitude"  # around rotated poles
+    if not is_of_poles and role_of(split(coordinate.path)[1], attrs) != "longitude":
         return None
     return Circle.of(index.values.astype("f8"), 2 * np.pi if attrs.get("units") in RADIANS else 360.0)
 
@@ -330,7 +336,7 @@ def _turn(circle: Circle, item: Any) -> Any:
         bounds = [bound for bound in (item.start, item.stop) if bound is not None]
         if len(bounds) == 1 and _is_number(bounds[0]):
             turned = circle.turned(float(bounds[0]))
-            if circle.labels.min() <= turned <= circle.labels.max():
+            if circle.spans(turned):
                 return slice(turned, None, item.step) if item.stop is None else slice(None, turned, item.step)
     if isinstance(item, list | tuple | np.ndarray) and np.asarray(item).dtype.kind in "iuf":
         return [circle.turned(float(label)) for label in np.asarray(item).reshape(-1)]

@@ -53,6 +53,10 @@ class Circle:
         """Return how far a bound may be off a label that it includes."""
         return float(_SLACK * np.abs(np.diff(self.course)).min())
 
+    def spans(self, label: float) -> bool:
+        """Return True if a label lies between those of cells as they are stored, or upon one."""
+        return bool(self.labels.min() - self.slack <= label <= self.labels.max() + self.slack)
+
     def needs_turns(self, start: float, stop: float) -> bool:
         """Return True if a range is to be looked for by whole turns; False where the labels as stored tell all.
 
@@ -63,7 +67,7 @@ class Circle:
         low, high = self.labels.min() - self.slack, self.labels.max() + self.slack
         is_sorted = bool(np.array_equal(self.labels - self.labels[0], self.course - self.course[0]))
         is_forward = (stop - start) * self.direction >= 0
-        is_within = low <= min(start, stop) and max(start, stop) <= high
+        is_within = self.spans(start) and self.spans(stop)
         if self.is_whole:
             return not (is_sorted and is_forward and is_within)
         if is_forward:

@@ -20,6 +20,7 @@ from hyperslab.cli.arguments import (
     at_option,
     check_selection,
     choice_options,
+    find_dimensions,
     open_dataset,
     parse_selections,
     selection_key,
@@ -111,7 +112,7 @@ def aggregate_command(
     group = root[path] if path.strip("/") and isinstance(root, Group) else root
     if not isinstance(group, Group):
         raise Invalid("this is an array", url=root.url, node=path.strip("/"), remedy="name its group, and it by -v")
-    dims = tuple(name.strip() for text in over for name in text.split(",") if name.strip())
+    dims = _parse_over(group, over)
     threads = workers or _cores()
     most = max(parse_size(memory, "--memory") // (_SHARE * threads), 1)
     with _computing(scheduler, threads):
@@ -132,6 +133,13 @@ def aggregate_command(
     verb = "would become" if dry_run else "became"
     cells = f"{size_text(facts['nbytes_read'])} of cells"
     print_remark(f"{cells} {verb} {size_text(facts['nbytes'])} in {counted(len(facts['arrays']), 'array')} of {dst}")
+
+
+def _parse_over(group: Group, over: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the dimensions that are named, those of words of CF among them; a name of none stays, to be refused."""
+    arrays = [array for _, array in arrays_of(group)]
+    names = [name.strip() for text in over for name in text.split(",") if name.strip()]
+    return tuple(dict.fromkeys(dim for name in names for dim in find_dimensions(arrays, name) or [name]))
 
 
 def _check_target(dst: str, options: Mapping[str, object] | None, format: str | None, *, overwrite: bool) -> str:
@@ -188,17 +196,19 @@ def _open(group: Group, choice: Choice, selection: TypedSelection, most: int) ->
         chosen = {split(path)[1] for path, _ in choose_of(group, list(arrays_of(group)), choice)}
         others = [name for name in dataset.data_vars if name not in chosen and not _belongs(dataset, name)]
         dataset = dataset.drop_vars(others)
-    for dim in selection.dims:
-        array = next((array for _, array in arrays_of(group) if dim in array.dims), None)
-        if array is None or dim not in dataset.dims:
-            raise Invalid(
-                f"no dimension {dim!r}", url=group.url, remedy=f"there are {', '.join(map(str, dataset.dims))}"
-            )
+    arrays = [array for _, array in arrays_of(group)]
+    for word in selection.dims:
         one = TypedSelection(
-            {dim: selection.isel[dim]} if dim in selection.isel else {},
-            {dim: selection.sel[dim]} if dim in selection.sel else {},
+            {word: selection.isel[word]} if word in selection.isel else {},
+            {word: selection.sel[word]} if word in selection.sel else {},
         )
-        dataset = dataset.isel({dim: selection_key(array, one)[array.dims.index(dim)]})
+        dims = [dim for dim in find_dimensions(arrays, word) if dim in dataset.dims]
+        if not dims:
+            remedy = f"there are {', '.join(map(str, dataset.dims))}"
+            raise Invalid(f"no dimension {word!r}", url=group.url, remedy=remedy)
+        for dim in dims:
+            array = next(array for array in arrays if find_dimensions([array], word) == [dim])
+            dataset = dataset.isel({dim: selection_key(array, one)[array.dims.index(dim)]})
     return dataset
 
 

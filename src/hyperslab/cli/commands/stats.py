@@ -18,6 +18,7 @@ from hyperslab.cli.arguments import (
     check_selection,
     choice_options,
     find_array,
+    find_dimensions,
     name_dimensions,
     open_dataset,
     parse_selections,
@@ -135,15 +136,15 @@ def _check_dims(arrays: Sequence[Array], dims: Sequence[str]) -> None:
     """Raise Invalid for a dimension that none of the arrays has."""
     known = {dim for array in arrays for dim in array.dims if dim}
     for dim in dims:
-        if arrays and dim not in known and not dim.startswith("dim_"):
+        if arrays and not dim.startswith("dim_") and not find_dimensions(arrays, dim):
             raise Invalid(f"no dimension {dim!r}", url=arrays[0].url, remedy=meant(dim, sorted(known)))
 
 
 def _choose(array: Array, selection: TypedSelection, nearest: bool) -> tuple[Axis, ...]:
     """Return the chosen positions along each axis; a single one stays an axis."""
     some = TypedSelection(
-        {dim: item for dim, item in selection.isel.items() if dim in array.dims},
-        {dim: item for dim, item in selection.sel.items() if dim in array.dims},
+        {word: item for word, item in selection.isel.items() if find_dimensions([array], word)},
+        {word: item for word, item in selection.sel.items() if find_dimensions([array], word)},
     )
     if not some:
         return array.lazy[...].selection.region.axes
@@ -155,9 +156,10 @@ def _choose(array: Array, selection: TypedSelection, nearest: bool) -> tuple[Axi
 def _groups(array: Array, axes: tuple[Axis, ...], per: str | None, by: str | None, every: str | None) -> Groups | None:
     """Return the rows of an array; None where it has no such dimension."""
     if per is not None:
-        if per not in array.dims:
+        found = find_dimensions([array], per)
+        if not found:
             return None
-        axis = array.dims.index(per)
+        axis = array.dims.index(found[0])
         positions = np.asarray(axes[axis].positions)
         labels = read_axis(array, axis, positions)
         return Groups(axis, per, list(positions if labels is None else labels.labels), np.arange(len(positions)))
