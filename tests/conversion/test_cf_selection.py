@@ -278,7 +278,10 @@ def test_longitudes_around_rotated_poles_are_matched_by_whole_turns(tmp_path: Pa
     assert run("get", str(tmp_path / "a.zarr"), "v", "-s", "rlon=-12.0", "--nearest").stdout.strip() == "1"
 
 
-def test_a_word_of_cf_with_a_year_as_a_position_gets_the_hint(source: Path) -> None:
-    result = run("get", str(source), "t", "-s", "T=2001")
-    assert result.exit_code == 2
-    assert "write @2001 for the label 2001" in result.stderr
+def test_a_word_of_cf_with_years_as_positions_gets_the_hint(source: Path, tmp_path: Path) -> None:
+    for command in (["get", str(source), "t"], ["convert", str(source), str(tmp_path / "a.zarr")]):
+        for text in ("T=2001", "T=2001..2002"):
+            result = run(*command, "-s", text)
+            assert result.exit_code == 2
+            assert "write @2001 for the label 2001" in result.stderr
+    assert not (tmp_path / "a.zarr").exists()

@@ -471,13 +471,16 @@ def name_option(error: LabelError) -> LabelError:
 
 def check_selection(root: Group | Array, selection: TypedSelection) -> TypedSelection:
     """Return the selection with dates as labels; refuse a position that some array with that dimension has not."""
-    pairs = [(dim, size) for _, array in arrays_of(root) for dim, size in zip(array.dims, array.shape, strict=True)]
+    arrays = [array for _, array in arrays_of(root)]
+    pairs = [(dim, size) for array in arrays for dim, size in zip(array.dims, array.shape, strict=True)]
     selection = read_compact_dates(
         selection, {dim: size for dim, size in sorted(pairs, key=lambda pair: pair[1]) if dim}
     )
-    for dim, size in pairs:
-        if dim in selection.isel:
-            _refuse_beyond(dim, selection.isel[dim], size)
+    for word, item in selection.isel.items():
+        dims = find_dimensions(arrays, word)
+        for dim, size in pairs:
+            if dim in dims:
+                _refuse_beyond(word, item, size)
     return selection
 
 
