@@ -200,3 +200,9 @@ def test_words_of_cf_mean_dimensions(cells, tmp_path):
     result = run(tmp_path / "field.nc", tmp_path / "other.nc", "--how", "mean", "--over", "Z")
     assert "no dimension 'Z'" in result.output
     assert "no dimension 'Z'" in run(tmp_path / "field.nc", tmp_path / "o.nc", "--how", "max", "-s", "Z=0").output
+
+
+def test_a_dimension_of_which_one_position_is_chosen_is_named(cells, tmp_path):
+    result = run(tmp_path / "field.nc", tmp_path / "o.nc", "--how", "mean", "--over", "lat,lon", "-s", "lon=-90.0")
+    assert result.exit_code == 2
+    assert "one position of lon is chosen" in result.output

@@ -59,6 +59,9 @@ class Aggregation:
             remedy = "aggregate by area first, or leave --weighted out"
             raise Invalid("the weighted deviation of periods", remedy=remedy)
         for dim in self.over:
+            if dim in dataset.coords and not dataset.coords[dim].ndim:
+                remedy = f"choose a range of {dim}, or leave it out of --over"
+                raise Invalid(f"one position of {dim} is chosen, which leaves nothing to aggregate over", remedy=remedy)
             if dim not in dataset.dims:
                 raise Invalid(f"no dimension {dim!r}", remedy=meant(dim, map(str, dataset.dims)))
         over = self.over
