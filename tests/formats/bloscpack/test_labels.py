@@ -91,3 +91,18 @@ def test_converted(url: str, tmp_path: Path) -> None:
     assert root["air"].attrs["units"] == "K"
     assert list(root["x"][...]) == list("abcdefgh")
     assert not hs.diff(url, str(tmp_path / "a.zarr"))
+
+
+@pytest.mark.parametrize("shape", [(10, 7), (12, 7)])
+def test_chunks_of_an_array_whose_coordinate_is_named_last(tmp_path: Path, shape: tuple[int, int]) -> None:
+    path, cells = tmp_path / "a.blp", np.arange(84.0).reshape(12, 7)[: shape[0]]
+    with hs.create(path) as root:
+        root.create_array("x", (10, 7), "f8", chunks=(3, 7), dims=["a", "b"], codec="blosc:zstd:3")
+        root.create_array("name", data=np.array(["a", "b"] * 5), dims=["a"], chunks=(4,))
+        root["x"].resize(shape)  # while two arrays may be the one
+        root["x"][...] = cells
+        root["x"].attrs["coordinates"] = "name"
+    x = hs.open_array(path)
+    (codec,) = x.codec
+    assert (x.chunks, codec.config["cname"]) == ((3, 7), "zstd")
+    np.testing.assert_array_equal(x[...], cells)

@@ -144,3 +144,19 @@ def test_text_of_xarray_is_as_long_as_the_longest(base: str, values: Any) -> Non
         for name in {"s", "q"} & set(ds.variables):
             assert found[name].dtype.kind == "U"
             assert found[name].values.tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_an_array_without_cells_keeps_the_chunks_of_all_axes(base: str, again: bool) -> None:
+    with hs.create(f"{base}#empty") as root:
+        made = root.create_array("a", (0, 3), "f8", chunks=(4, 2), dims=["t", "x"])
+        if not again:
+            made.append(np.ones((5, 3)))
+    if again:
+        with hs.open_group(f"{base}#empty", "r+") as root:
+            root["a"].attrs["units"] = "K"
+            assert root["a"].chunks == (4, 2)
+            root["a"].append(np.ones((5, 3)))
+    read = hs.open_array(f"{base}#empty", path="a")
+    assert (read.chunks, read.shape, read[...].sum()) == ((4, 2), (5, 3), 15)
+    assert not hs.check(f"{base}#empty", deep=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from hyperslab.chunks.source import Block
 from hyperslab.errors import Conflict, Invalid, NodeNotFound, Unsupported
-from hyperslab.formats.bloscpack.document import Content, in_rows
+from hyperslab.formats.bloscpack.document import Content, axis_of, in_rows
 from hyperslab.formats.bloscpack.encoding import BloscpackOptions, is_planned, new_array, order_of
 from hyperslab.formats.bloscpack.pending_chunks import PendingChunks
 from hyperslab.formats.format_errors import require_no_link
@@ -85,7 +85,7 @@ class State:
                 remedy = "delete it and make it anew"
                 raise Unsupported("the type of an array cannot be changed", node=path, remedy=remedy)
             check_small(spec, path)
-            self.draft.put_coordinate(path, spec.evolve(layout=current.layout))
+            self.draft.put_coordinate(path, self._recut(spec, current))
             self._decide()
         else:
             self.draft.specs[path] = spec if is_planned(spec) else new_array(spec, self.options)
@@ -110,6 +110,16 @@ class State:
         changed = spec.evolve(dtype=current.dtype, chunks=chunks, codecs=current.codecs, layout=layout)
         self.pending = pending.with_content(pending.content.evolve(labelled=LabelledArray(path, changed)))
         self.draft.specs[path] = changed
+
+    def _recut(self, spec: ArraySpec, current: ArraySpec) -> ArraySpec:
+        """Return a coordinate, which shows none, with the chunks and codecs that were asked for: it may become the main
+        array."""
+        chunks = spec.chunks
+        if spec.shape and len(spec.shape) == len(current.shape):
+            order = order_of(spec.shape, self.options)
+            rows = current.chunks[axis_of(spec.shape, order)]
+            chunks = in_rows(spec.shape, order, rows if isinstance(rows, int) else rows[0])
+        return spec.evolve(chunks=chunks, codecs=current.codecs, layout=current.layout)
 
     def _decide(self, new: str | None = None) -> None:
         """See which array is the main one now, and have its cells in chunks, and no others'."""

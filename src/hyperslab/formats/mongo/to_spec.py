@@ -166,12 +166,13 @@ def variable_chunks(variable: Variable, extension: Document) -> VariableChunks:
     else:
         cuts = [_axis_chunks(known_sizes(sizes)) for sizes in variable.chunks]
         chunks, stored = tuple(cut for cut, _ in cuts), tuple(known for _, known in cuts)
-    declared = extension.get("chunks")
+    declared, is_empty = extension.get("chunks"), variable.chunks is None and 0 in shape
     if isinstance(declared, list) and len(declared) == len(shape) and not any(stored):
 
         def chosen_length(cut: Any, own: int | tuple[int, ...], length: int) -> int | tuple[int, ...]:
-            """Return the length that the maker chose, where one chunk is all there is of the axis."""
-            fits = isinstance(own, int) and isinstance(cut, int) and cut >= max(length, 1) and own >= length
+            """Return the length that the maker chose, where the axis has one chunk, or the array no cell."""
+            least = 1 if is_empty else max(length, 1)
+            fits = isinstance(own, int) and isinstance(cut, int) and cut >= least and own >= length
             return int(cut) if fits else own
 
         chunks = tuple(map(chosen_length, declared, chunks, shape))

@@ -121,8 +121,11 @@ class ObjectWriter(ObjectReader, _ArrayMaker):
             return spec, False
         stays = spec.shape == old.shape
         if not stays and (old.embedded is not None or self._meta.has_derived_ids):
-            one = spec.evolve(chunks=whole_chunks(spec.shape))
+            # Of an array without cells no chunk is there yet: the lengths that its maker chose count.
+            one = spec if 0 in old.shape else spec.evolve(chunks=whole_chunks(spec.shape))
             stays = edit_document.fits_one_piece(one, self._options.embedded)
+        if stays and 0 in spec.shape:
+            return spec, True
         longer = tuple(max(1, n, c) if isinstance(c, int) else n for n, c in zip(spec.shape, spec.chunks, strict=True))
         return (spec.evolve(chunks=longer), True) if stays else (spec, False)
 

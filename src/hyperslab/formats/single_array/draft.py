@@ -105,7 +105,11 @@ class SingleArrayDraft:
     @property
     def coords(self) -> dict[str, StoredCoordinate]:
         """The arrays whose cells are in memory, in the order in which they were made."""
-        return {name: StoredCoordinate(self.specs[name], self.cells[name]) for name in self.specs if name in self.cells}
+        return {name: self._coordinate(name) for name in self.specs if name in self.cells}
+
+    def _coordinate(self, path: str) -> StoredCoordinate:
+        spec = self.specs[path]
+        return StoredCoordinate(spec.evolve(chunks=whole_chunks(spec.shape), codecs=()), self.cells[path])
 
     def labelled_so_far(self) -> LabelledArray:
         """Return what is known of the main array by now."""
@@ -122,17 +126,20 @@ class SingleArrayDraft:
         spec = self.specs[name]
         if isinstance(spec.dtype, VlenString):
             raise text_not_main(format, name)
-        coords = {path: StoredCoordinate(each, self.cells[path]) for path, each in self.specs.items() if path != name}
+        coords = {path: self._coordinate(path) for path in self.specs if path != name}
         unlimited = tuple(dim for dim in self._dims() if dim.unlimited and dim.name in spec.dims)
         return LabelledArray(name, spec, coords, GroupSpec(attrs=self.group.attrs, dims=unlimited))
 
     def put_coordinate(self, path: str, spec: ArraySpec, cells: Values | None = None) -> None:
-        """Make or change an array whose cells are in memory: ``cells``, else those that it had, as far as they fit."""
+        """Make or change an array whose cells are in memory: ``cells``, else those that it had, as far as they fit.
+
+        Its spec keeps chunks and codecs: what is a coordinate now may turn out to be the one array.
+        """
         old = self.cells.get(path) if cells is None else cells
         new = spec.filled()
         if old is not None and old.dtype == new.dtype and old.ndim == new.ndim:
             new = resize_cells(old, spec)
-        self.specs[path] = spec.evolve(chunks=whole_chunks(spec.shape), codecs=())
+        self.specs[path] = spec
         self.cells[path] = new
 
     def rename(self, source: str, target: str) -> None:
