@@ -230,6 +230,21 @@ def test_collections_write_over_tiles_that_is_going_on(tmp_path: Path) -> None:
     assert list(collections.Database(tmp_path / "db").collections["t"].arrays) == [zero.id]
 
 
+def test_collections_checksum_of_a_damaged_tile(tmp_path: Path) -> None:
+    schema = VArraySchema([DimensionSchema("x", 4)], np.float64, [AttributeSchema("k", str, True)], arrays_shape=(2,))
+    with Client(tmp_path / "db") as client:
+        client.create_collection("t", schema).create({"k": "a"})[:].update(np.arange(4.0))
+    array = collections.Database(tmp_path / "db").collections["t"].find(k="a")
+    tile = array.folder / "c" / "1"
+    data = bytearray(tile.read_bytes())
+    for place in (0, len(data) - 1):
+        tile.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        with pytest.raises(ValueError, match="crc32c"):
+            array.read()
+    tile.write_bytes(data)
+    np.testing.assert_array_equal(array.read(), np.arange(4.0))
+
+
 def test_collections_of_a_dataset(tmp_path: Path) -> None:
     little = [np.dtype(kind).newbyteorder("<") for kind in [*PLAIN, *ROWS]]
     cells = {f"n{at}": make(kind, 3, 2) for at, kind in enumerate(little)}
