@@ -421,7 +421,7 @@ PERIODS = (
         "of each day of the year",
         "",
         "cdo ydaymean air.nc out.nc",
-        "hyperslab aggregate air.nc out.nc --how mean --over time --by dayofyear",
+        "hyperslab aggregate air.nc out.nc --how mean --over time --by day",
         ("t", "ps"),
         rounding=ROUNDING,
     ),

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import hyperslab as hs
+from forked import cluster
 from hyperslab.cli import main
 
 
@@ -206,3 +207,25 @@ def test_a_dimension_of_which_one_position_is_chosen_is_named(cells, tmp_path):
     result = run(tmp_path / "field.nc", tmp_path / "o.nc", "--how", "mean", "--over", "lat,lon", "-s", "lon=-90.0")
     assert result.exit_code == 2
     assert "one position of lon is chosen" in result.output
+
+
+@pytest.mark.filterwarnings("ignore:.*empty slice.*")
+def test_a_box_goes_across_the_seam(cells, tmp_path):
+    found = aggregated(tmp_path, "--how", "mean", "--over", "time", "--bbox=-100,-10,10,70")
+    np.testing.assert_allclose(found["t"][...], np.nanmean(cells[:, 1:][:, :, [3, 0]].astype("f8"), 0), rtol=1e-6)
+    assert found["lon"][...].tolist() == [-90.0, 0.0]
+    assert found["lat"][...].tolist() == [0.0, 60.0]
+
+
+def test_a_neighbour_is_none_farther_than_the_tolerance(cells, tmp_path):
+    chosen = ["--how", "max", "--over", "time", "-s", "lon=355.0", "-s", "lat=1.0", "--tolerance"]
+    found = aggregated(tmp_path, *chosen, "6")
+    assert found["t"][()] == cells[:, 1, 0][~np.isnan(cells[:, 1, 0])].max()
+    assert run(tmp_path / "field.nc", tmp_path / "o.nc", *chosen, "3").exit_code != 0
+
+
+def test_a_cluster_computes(cells, tmp_path):
+    with cluster() as client:
+        found = aggregated(tmp_path, "--how", "max", "--every", "year", "--scheduler", client.scheduler.address)
+    known = np.where(np.isnan(cells), -np.inf, cells).reshape(3, 365, 3, 4).max(1)
+    np.testing.assert_array_equal(np.nan_to_num(found["t"][...], nan=-np.inf), known)

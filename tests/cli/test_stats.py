@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import hyperslab as hs
+from forked import cluster
 from hyperslab.cli import main
 from hyperslab.cli.tour.runner import sample
 
@@ -122,3 +123,25 @@ def test_real_data(tmp_path):
     found = rows(tmp_path / "america.nc", "air_temperature")[0]
     assert found["mean"] == pytest.approx(cells.mean(), rel=1e-12)
     assert found["std"] == pytest.approx(cells.std(), rel=1e-9)
+
+
+def test_a_range_across_the_seam_has_continuous_rows(tmp_path):
+    with hs.create(tmp_path / "globe.zarr") as root:
+        for name, labels, units in (("lat", [-45.0, 45.0], "north"), ("lon", [0.0, 90.0, 180.0, 270.0], "east")):
+            root.create_array(name, data=np.array(labels), dims=(name,), attrs={"units": f"degrees_{units}"})
+        root.create_array("t", data=np.arange(8.0).reshape(2, 4), dims=("lat", "lon"))
+    found = rows(tmp_path / "globe.zarr", "t", "--per", "lon", "-s", "lon=-90.0..90.0")
+    assert [(row["lon"], row["mean"]) for row in found] == [(-90.0, 5.0), (0.0, 2.0), (90.0, 3.0)]
+    (row,) = rows(tmp_path / "globe.zarr", "t", "--bbox=-100,0,10,90")
+    assert (row["cells"], row["min"], row["max"]) == (2, 4.0, 7.0)
+    near = ["t", "-s", "lon=355.0", "--tolerance"]
+    assert rows(tmp_path / "globe.zarr", *near, "6")[0]["max"] == 4.0
+    assert run(tmp_path / "globe.zarr", *near, "3").exit_code != 0
+
+
+def test_a_cluster_reads(levels):
+    place, cells = levels
+    with cluster() as client:
+        (row,) = rows(place, "t", "--scheduler", client.scheduler.address)
+    assert (row["missing"], row["max"]) == (1, 49.0)
+    assert row["mean"] == pytest.approx(float(np.nanmean(cells)))

@@ -180,7 +180,11 @@ def test_periods_of_a_winter(word, labels):
 
 def test_days_and_hours():
     times = np.array(["2000-02-29T06", "2001-03-01T06", "2001-03-01T18"], "M8[ns]")
-    assert list(group_times(times, 0, by="dayofyear").labels) == ["02-29", "03-01"]
+    assert list(group_times(times, 0, by="day").labels) == ["02-29", "03-01"]
+    # 29 February of 2000 and 1 March of 2001 are the 60th day
+    assert list(group_times(times, 0, by="dayofyear").labels) == ["060"]
+    cftimes = np.array([cftime.datetime(2000, 2, 30, calendar="360_day")], object)
+    assert list(group_times(cftimes, 0, by="dayofyear").labels) == ["060"]
     assert list(group_times(times, 0, by="hour").labels) == ["06", "18"]
     assert list(group_times(times, 0, every="day").labels) == ["2000-02-29", "2001-03-01"]
     assert list(group_times(times, 0, every="hour").labels) == ["2000-02-29T06", "2001-03-01T06", "2001-03-01T18"]

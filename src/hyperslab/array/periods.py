@@ -10,7 +10,7 @@ import numpy as np
 from hyperslab.errors import Invalid
 from hyperslab.model.cells import Values
 
-BY = ("month", "season", "year", "dayofyear", "hour")
+BY = ("month", "season", "year", "day", "dayofyear", "hour")
 EVERY = ("month", "season", "year", "day", "hour")
 _SEASONS = ("DJF", "MAM", "JJA", "SON")
 
@@ -49,9 +49,9 @@ class Groups:
 def group_times(times: Values, axis: int, by: str | None = None, every: str | None = None) -> Groups:
     """Put times (``datetime64`` or cftime objects, of any calendar) into groups, in their order.
 
-    ``by`` is one of :data:`BY`: the months of all years are one group; ``dayofyear`` is a date such as 03-01, which
-    exists in leap years too. ``every`` is one of :data:`EVERY`. A winter belongs to the year that it ends in. Invalid
-    for times that are missing, or are none.
+    ``by`` is one of :data:`BY`: the months of all years are one group; ``day`` is a date such as 03-01, ``dayofyear``
+    the number of the day in its year, as in xarray: 061 for 03-01 in leap years, else 060. ``every`` is one of
+    :data:`EVERY`. A winter belongs to the year that it ends in. Invalid for times that are missing, or are none.
     """
     year, month, day, hour = _fields(times)
     season = month % 12 // 3
@@ -66,6 +66,9 @@ def group_times(times: Values, axis: int, by: str | None = None, every: str | No
     elif by == "season":
         keys, names = season, [_SEASONS[s] for s in season]
     elif by == "dayofyear":
+        keys = _days_of_year(times)
+        names = [f"{number:03d}" for number in keys]
+    elif by == "day":
         keys, names = month * 100 + day, [f"{m:02d}-{d:02d}" for m, d in zip(month, day, strict=True)]
     elif by == "hour":
         keys, names = hour, [f"{h:02d}" for h in hour]
@@ -108,6 +111,15 @@ def _fields(times: Values) -> tuple[Values, Values, Values, Values]:
     if is_time(times):
         return tuple(np.array([getattr(time, name) for time in times], np.int64) for name in _FIELDS)  # type: ignore[return-value]
     raise Invalid("these are no times", remedy="name a dimension whose coordinate is counted 'days since …'")
+
+
+def _days_of_year(times: Values) -> Values:
+    """Return the number of each day in the year of its own calendar, from 1 on."""
+    if times.dtype.kind == "M":
+        days = times.astype("M8[D]")
+        since: Values = (days - days.astype("M8[Y]").astype("M8[D]")).astype(np.int64)
+        return since + 1
+    return np.array([time.timetuple().tm_yday for time in times], np.int64)
 
 
 _FIELDS = ("year", "month", "day", "hour")

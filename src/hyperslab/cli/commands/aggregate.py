@@ -15,21 +15,24 @@ from hyperslab.bridges.cluster import client_of
 from hyperslab.bridges.extras import library
 from hyperslab.chunks.memory import largest_chunk
 from hyperslab.cli.arguments import (
+    SelectionOptions,
     TypedSelection,
     allow_option,
     at_option,
     check_selection,
     choice_options,
     find_dimensions,
+    name_option,
     open_dataset,
     parse_selections,
-    selection_key,
     selection_option,
+    selection_options,
     storage_option,
 )
 from hyperslab.cli.output import format_columns, is_quiet, json_option, print_json, print_remark
 from hyperslab.conversion import save
-from hyperslab.errors import AlreadyExists, Invalid
+from hyperslab.conversion.selection import Selector, ShiftedSelection
+from hyperslab.errors import AlreadyExists, Invalid, LabelError
 from hyperslab.formats import format_for_new
 from hyperslab.formats.opening import is_occupied
 from hyperslab.group import Group
@@ -63,6 +66,7 @@ _USUAL = 4 << 20
 @click.option("--path", default="", metavar="PATH", help="The group whose arrays are aggregated, else the root.")
 @choice_options()
 @selection_option
+@selection_options
 @click.option("--format", help="The target's format, where its name does not say it.")
 @click.option("--overwrite", is_flag=True, help="Replace the target, once the new one is complete.")
 @click.option("--dry-run", is_flag=True, help="Say what would be read and written, and write nothing.")
@@ -85,6 +89,7 @@ def aggregate_command(
     path: str,
     choice: Choice,
     selections: tuple[str, ...],
+    manner: SelectionOptions,
     format: str | None,
     overwrite: bool,
     dry_run: bool,
@@ -116,7 +121,7 @@ def aggregate_command(
     threads = workers or _cores()
     most = max(parse_size(memory, "--memory") // (_SHARE * threads), 1)
     with _computing(scheduler, threads):
-        source = _open(group, choice, check_selection(group, parse_selections(selections)), most)
+        source = _open(group, choice, check_selection(group, parse_selections(selections)), manner, most)
         result, left_out = aggregate(source, Aggregation(how, dims, by, every, weighted))
         facts = _facts(source, result, left_out)
         if not dry_run:
@@ -187,7 +192,7 @@ def _blocks(group: Group, most: int) -> dict[str, Any]:
     return dict(zip(map(str, largest.dims), cut, strict=True))
 
 
-def _open(group: Group, choice: Choice, selection: TypedSelection, most: int) -> Any:
+def _open(group: Group, choice: Choice, selection: TypedSelection, manner: SelectionOptions, most: int) -> Any:
     """Return the group as a Dataset of lazy blocks, with the variables and cells that are chosen."""
     from hyperslab.bridges.xarray import open_lazy
 
@@ -196,19 +201,29 @@ def _open(group: Group, choice: Choice, selection: TypedSelection, most: int) ->
         chosen = {split(path)[1] for path, _ in choose_of(group, list(arrays_of(group)), choice)}
         others = [name for name in dataset.data_vars if name not in chosen and not _belongs(dataset, name)]
         dataset = dataset.drop_vars(others)
-    arrays = [array for _, array in arrays_of(group)]
-    for word in selection.dims:
-        one = TypedSelection(
-            {word: selection.isel[word]} if word in selection.isel else {},
-            {word: selection.sel[word]} if word in selection.sel else {},
-        )
-        dims = [dim for dim in find_dimensions(arrays, word) if dim in dataset.dims]
-        if not dims:
-            remedy = f"there are {', '.join(map(str, dataset.dims))}"
-            raise Invalid(f"no dimension {word!r}", url=group.url, remedy=remedy)
-        for dim in dims:
-            array = next(array for array in arrays if find_dimensions([array], word) == [dim])
-            dataset = dataset.isel({dim: selection_key(array, one)[array.dims.index(dim)]})
+    return _select(dataset, group, selection, manner) if selection or manner.box is not None else dataset
+
+
+def _select(dataset: Any, group: Group, selection: TypedSelection, manner: SelectionOptions) -> Any:
+    """Return the cells that are chosen of a Dataset; longitudes across the seam are made continuous."""
+    arrays = {name: array for name, array in group.arrays() if name in dataset.variables}
+    with group._session.add_place_to_errors(group.path):
+        try:
+            selector = Selector(arrays.values(), manner.select(selection.isel, selection.sel))
+        except LabelError as error:
+            raise name_option(error) from error.__cause__
+        picked = {name: selector.pick(array) for name, array in arrays.items()}
+    for note in selector.notes:
+        print_remark(note)
+    items = [pair for array in arrays.values() for pair in zip(array.dims, selector.key(array), strict=True)]
+    chosen = {dim: item for dim, item in items if not (isinstance(item, slice) and item == slice(None))}
+    dataset = dataset.isel(chosen)
+    for name, part in picked.items():
+        if isinstance(part, ShiftedSelection):
+            variable = dataset[name].variable
+            moved = variable.copy(data=part.shift(variable.values, (slice(None),) * variable.ndim))
+            add = dataset.assign_coords if name in dataset.coords else dataset.assign
+            dataset = add({name: moved})
     return dataset
 
 

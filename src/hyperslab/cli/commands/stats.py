@@ -12,6 +12,7 @@ from hyperslab.array import Array
 from hyperslab.array.periods import BY, EVERY, Groups, group_times, is_time
 from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
+    SelectionOptions,
     TypedSelection,
     allow_option,
     at_option,
@@ -20,17 +21,19 @@ from hyperslab.cli.arguments import (
     find_array,
     find_dimensions,
     name_dimensions,
+    name_option,
     open_dataset,
     parse_selections,
-    selection_key,
     selection_option,
+    selection_options,
     storage_option,
     url_argument,
 )
 from hyperslab.cli.output import format_columns, json_option, print_json, print_remark
 from hyperslab.conversion.labelled_part import read_axis
+from hyperslab.conversion.selection import Selector
 from hyperslab.conversion.statistics import Statistics, measure, why_not_measured
-from hyperslab.errors import Invalid
+from hyperslab.errors import Invalid, LabelError
 from hyperslab.group import Group
 from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.walk import arrays_of
@@ -49,7 +52,7 @@ _BAR = 40
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @choice_options()
 @selection_option
-@click.option("--nearest", is_flag=True, help="Take the neighbour of a label that no cell has.")
+@selection_options
 @click.option("--per", metavar="DIM", help="A row for each position along DIM, such as each level.")
 @click.option("--by", type=click.Choice(BY), help="A row for each month (…) of the calendar, all years together.")
 @click.option("--every", type=click.Choice(EVERY), help="A row for one month (…) after another.")
@@ -67,7 +70,7 @@ def stats_command(
     paths: tuple[str, ...],
     choice: Choice,
     selections: tuple[str, ...],
-    nearest: bool,
+    manner: SelectionOptions,
     per: str | None,
     by: str | None,
     every: str | None,
@@ -94,6 +97,7 @@ def stats_command(
     found = _find_arrays(root, paths, choice)
     selection = check_selection(root, parse_selections(selections))
     _check_dims(found, [*selection.dims, *([per] if per else [])])
+    selector, by_place = _selector(found, selection, manner)
     ends = None if span is None else _parse_span(span)
     most, results = parse_size(memory, "--memory"), []
     for array in found:
@@ -101,8 +105,8 @@ def stats_command(
         if reason is not None:
             print_remark(f"/{array.path} is left out: {reason}")
             continue
-        axes = _choose(array, selection, nearest)
-        groups = _groups(array, axes, per, by, every)
+        axes = _choose(array, selector, by_place)
+        groups = _groups(array, axes, selector, per, by, every)
         if groups is None and (per or by or every):
             if not paths:
                 continue
@@ -140,20 +144,34 @@ def _check_dims(arrays: Sequence[Array], dims: Sequence[str]) -> None:
             raise Invalid(f"no dimension {dim!r}", url=arrays[0].url, remedy=meant(dim, sorted(known)))
 
 
-def _choose(array: Array, selection: TypedSelection, nearest: bool) -> tuple[Axis, ...]:
+def _selector(
+    arrays: list[Array], selection: TypedSelection, manner: SelectionOptions
+) -> tuple[Selector, dict[str, object]]:
+    """Return what finds the cells of each array, and the positions along dimensions without a name, by their place."""
+    named = {dim for array in arrays for dim in array.dims}
+    places = {name for array in arrays for name in name_dimensions(array.dims)} - named
+    by_place = {word: item for word, item in selection.isel.items() if word in places}
+    others = {word: item for word, item in selection.isel.items() if word not in places}
+    try:
+        selector = Selector(arrays, manner.select(others, selection.sel))
+    except LabelError as error:
+        raise name_option(error) from error.__cause__
+    for note in selector.notes:
+        print_remark(note)
+    return selector, by_place
+
+
+def _choose(array: Array, selector: Selector, by_place: dict[str, object]) -> tuple[Axis, ...]:
     """Return the chosen positions along each axis; a single one stays an axis."""
-    some = TypedSelection(
-        {word: item for word, item in selection.isel.items() if find_dimensions([array], word)},
-        {word: item for word, item in selection.sel.items() if find_dimensions([array], word)},
-    )
-    if not some:
-        return array.lazy[...].selection.region.axes
-    key = selection_key(array, some, nearest)
+    names = name_dimensions(array.dims)
+    key: list[Any] = [by_place.get(name, item) for name, item in zip(names, selector.key(array), strict=True)]
     kept = [slice(item, item + 1 or None) if isinstance(item, int | np.integer) else item for item in key]
     return array.lazy[...].compose(tuple(kept), outer).selection.region.axes
 
 
-def _groups(array: Array, axes: tuple[Axis, ...], per: str | None, by: str | None, every: str | None) -> Groups | None:
+def _groups(
+    array: Array, axes: tuple[Axis, ...], selector: Selector, per: str | None, by: str | None, every: str | None
+) -> Groups | None:
     """Return the rows of an array; None where it has no such dimension."""
     if per is not None:
         found = find_dimensions([array], per)
@@ -161,14 +179,18 @@ def _groups(array: Array, axes: tuple[Axis, ...], per: str | None, by: str | Non
             return None
         axis = array.dims.index(found[0])
         positions = np.asarray(axes[axis].positions)
-        labels = read_axis(array, axis, positions)
-        return Groups(axis, per, list(positions if labels is None else labels.labels), np.arange(len(positions)))
+        found_labels = read_axis(array, axis, positions)
+        labels = positions if found_labels is None else found_labels.labels
+        shifted = selector.shifts(array).get(found[0])
+        if shifted is not None:
+            labels = labels + shifted
+        return Groups(axis, per, list(labels), np.arange(len(positions)))
     if by is None and every is None:
         return None
     for axis, cut in enumerate(axes):
-        labels = read_axis(array, axis, np.asarray(cut.positions))
-        if labels is not None and is_time(labels.labels):
-            return group_times(labels.labels, axis, by, every)
+        times = read_axis(array, axis, np.asarray(cut.positions))
+        if times is not None and is_time(times.labels):
+            return group_times(times.labels, axis, by, every)
     return None
 
 
