@@ -91,3 +91,13 @@ def test_each_side_has_its_own(references: Path, tmp_path: Path) -> None:
     assert run("diff", references, tmp_path / "a.zarr", "--a-option", allow).exit_code == 0
     assert run("diff", tmp_path / "a.zarr", references, "--b-option", allow).exit_code == 0
     assert "unreadable-cells" in run("diff", tmp_path / "a.zarr", references).stdout
+
+
+def test_diff_allows_places_to_both(references: Path, tmp_path: Path) -> None:
+    same = run("diff", references, references, "--allow-external", tmp_path)
+    assert (same.exit_code, same.output) == (0, "")
+    other = run("diff", references, references, "--allow-external", tmp_path / "elsewhere")
+    assert other.exit_code == 1 and "unreadable-cells" in other.stdout
+    hs.save(tmp_path / "plain.zarr", np.arange(3))
+    plain = run("diff", tmp_path / "plain.zarr", tmp_path / "plain.zarr", "--allow-external", "any")
+    assert plain.exit_code == 2 and "leave it out" in plain.stderr

@@ -24,7 +24,7 @@ from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound, Pr
 from hyperslab.formats.base import Feature, Moment
 from hyperslab.formats.enclosing import find_above
 from hyperslab.formats.netcdf.data_model import default_fill
-from hyperslab.formats.opening import locate_version
+from hyperslab.formats.opening import allow_places, locate_version
 from hyperslab.group import Group
 from hyperslab.group.choice import Choice, Patterns, Where
 from hyperslab.group.walk import arrays_of
@@ -38,6 +38,7 @@ from hyperslab.model.paths import child, outward
 from hyperslab.model.spec import ArraySpec, Node
 from hyperslab.selection.region import Range
 from hyperslab.stores.endpoints import Options, two_sides
+from hyperslab.stores.location import Location
 
 # -- the cells of two arrays of one shape, box by box by threads in bounded memory -------------------------------------
 
@@ -215,6 +216,7 @@ def diff(
     memory: int = MEMORY,
     storage_options: Options | tuple[Options, Options] = None,
     at: Moment | tuple[Moment | None, Moment | None] | None = None,
+    allow_external: Sequence[str] | bool = (),
     workers: int | None = None,
 ) -> Differences:
     """Find what differs between datasets ``a`` and ``b``: nodes, attributes, types, dimensions, fill values, cells.
@@ -224,13 +226,15 @@ def diff(
     order of names, mean nothing. A node or chunk that cannot be read is a difference and ends nothing. ``variables``,
     ``exclude``, ``where``: these alone, as for ``convert``, by the attributes that they have in A, else in B.
     ``storage_options``: for places in the network, or a pair of them: those of A and of B. ``at``: a moment of which A
-    is the version, as for ``open``, or a pair of them.
+    is the version, as for ``open``, or a pair of them. ``allow_external``: places that the references of both may lead
+    to, as for ``open``; Invalid where neither has any.
     """
     settings = Settings(workers=workers, cache_bytes=0)
     with ExitStack() as stack:
         sides = []
         moments = at if isinstance(at, tuple) else (at, None)
-        for place, moment in zip(two_sides(a, b, storage_options), moments, strict=True):
+        places = _allow_both(two_sides(a, b, storage_options), allow_external)
+        for place, moment in zip(places, moments, strict=True):
             if (found := find_above(place)) is not None:
                 remedy = (
                     "compare the whole, or convert the node to a dataset of its own (path=, --path) and compare that"
@@ -244,6 +248,15 @@ def diff(
         job = _Diff(sides[0], sides[1], settings, memory if cells else 0, wanted)
         problems = list(flattened(job.compare_nodes("")))
         return Differences(problems, url=f"{sides[0].url} {sides[1].url}", arrays=job.arrays, cells=job.cells)
+
+
+def _allow_both(places: tuple[Location, Location], allowed: Sequence[str] | bool) -> tuple[Location, Location]:
+    """Return the two places with those that references of both may lead to; Invalid where neither has references."""
+    a, b = (allow_places(place, {"allow_external": allowed}) for place in places)
+    if allowed and (a, b) == places:
+        message = "allow_external: neither dataset has references, and diff follows no links"
+        raise Invalid(message, url=places[0].url, remedy="leave it out")
+    return a, b
 
 
 def _wanted_nodes(sides: Sequence[OpenDataset], choice: Choice) -> frozenset[str]:

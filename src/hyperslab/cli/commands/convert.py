@@ -240,6 +240,7 @@ def _load(path: str) -> Values:
 @click.option("--b-at", metavar="VERSION", help="The version of B that is compared.")
 @storage_option("--a-option", "A")
 @storage_option("--b-option", "B")
+@allow_option("A and B")
 @json_option
 def diff_command(
     a: str,
@@ -252,6 +253,7 @@ def diff_command(
     b_at: str | None,
     a_option: dict[str, object] | None,
     b_option: dict[str, object] | None,
+    allow_external: tuple[str, ...] | bool,
     as_json: bool,
 ) -> int:
     """How dataset B differs from dataset A, whatever their formats, one difference a line; nothing when they are equal.
@@ -273,6 +275,7 @@ def diff_command(
         memory=most,
         storage_options=sides,
         at=versions,
+        allow_external=allow_external,
     )
     if as_json:
         differences = [asdict(problem) for problem in found]
