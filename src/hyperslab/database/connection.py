@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -35,6 +35,10 @@ from hyperslab.model.schemas import ArraySchema, VArraySchema
 from hyperslab.model.schemas.arrays import check_collection_name
 from hyperslab.stores.credentials import redact
 from hyperslab.stores.moments import split_moment
+
+# Seconds for which a client that closes brings an index up to date, some 30,000 to 90,000 documents of 0.06 to 0.18 ms
+# each: whoever makes one array in a copied collection of a million does not wait for all of it. The next one goes on.
+_CATCH_UP = 5.0
 
 
 @dataclass(repr=False)
@@ -66,8 +70,15 @@ class Connection:
 
     def close(self) -> None:
         """Let go of what is open; closing twice is fine."""
-        opened, self.opened = self.opened, None
-        if opened is not None:
+        opened = self.opened
+        if opened is None:
+            return
+        try:
+            for store in self.reader.opened_collections():
+                if store.has_followed_changes:
+                    _catch_up(store)
+        finally:
+            self.opened = None
             opened.close()
 
     @property
@@ -157,6 +168,14 @@ class Connection:
         if store is not None:
             store.drop()
             self.reader.refresh("")
+
+
+def _catch_up(store: CollectionStore) -> None:
+    """Bring the index of a collection that was changed here nearer to what is there: a copied one is not trusted, and
+    who may only read would list all that was copied, in each process. Where that fails the index is only older."""
+    with suppress(HyperslabError, OSError):
+        if store.exists():
+            AttributeIndex(store).catch_up(_CATCH_UP)
 
 
 def connection_of(place: str, mode: Literal["r", "a"], memory_limit: int, session: OpenDataset) -> Connection:

@@ -7,6 +7,7 @@ are, and what the writers of a collection do for it, is in :mod:`hyperslab.forma
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -102,6 +103,22 @@ class AttributeIndex:
             self._database.publish(wait=True)
             self._database.remove_leftovers()
             return count
+
+    def catch_up(self, seconds: float) -> int:
+        """List parts that the file does not know, or knows older, one after the other for so many seconds; return how
+        many are left. What was found stays in the file, so the next one goes on from there."""
+        end = time.monotonic() + seconds
+        with self._lock:
+            stamps, known = self.store.generations(), self._database.stamps()
+            present = {part: stamp_digest(stamp) for part, stamp in stamps.items()}
+            # What is never sure is looked at by each question: to list it here would spare nobody anything.
+            stale = [part for part, stamp in present.items() if stamp != UNSURE and known.get(part) != stamp]
+            for done, part in enumerate(stale):
+                if time.monotonic() >= end:
+                    return len(stale) - done
+                for news, _ in self._look_at_parts({part: present[part]}, known):
+                    self._database.refresh(news.parts, news.rows, news.pending, news.unread)
+        return 0
 
     def state(self) -> AttributeIndexState:
         """Return what is stored of the index, beside the present state of the collection."""

@@ -12,6 +12,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from own_store import ATTRIBUTES, ids, made, opened, record, schema
 
 import hyperslab as hs
+from hyperslab.database import Client
 from hyperslab.database.conditions import parse
 from hyperslab.database.index import AttributeIndex
 from hyperslab.database.queries import hits
@@ -326,6 +328,31 @@ def test_a_copy_is_not_believed(tmp_path: Path, where: Location) -> None:
         shutil.copytree(tmp_path / "collections", tmp_path / name / "collections")
     check(opened(Location.of(tmp_path / "copy"), writable=False))
     check(opened(Location.of(tmp_path / "moved")))
+
+
+def test_who_changes_a_copy_lists_it_when_it_closes(tmp_path: Path, where: Location) -> None:
+    opened(where).create(some(50))
+    shutil.copytree(tmp_path / "collections", tmp_path / "copy" / "collections")
+    copy = Location.of(tmp_path / "copy")
+    with Client(tmp_path / "copy", durable=False) as client:
+        list(client.get_collection("weather").schema.attributes)
+    assert not is_fresh(opened(copy))  # it changed nothing
+    with Client(tmp_path / "copy", durable=False) as client:
+        client.get_collection("weather").create({"dt": datetime(2050, 1, 1, tzinfo=UTC), "station": "Z"})
+    assert is_fresh(opened(copy, writable=False))
+    check(opened(copy, writable=False))
+
+
+def test_catching_up_ends_in_time_and_goes_on(tmp_path: Path, where: Location) -> None:
+    opened(where).create(some(50))
+    shutil.copytree(tmp_path / "collections", tmp_path / "copy" / "collections")
+    copy = opened(Location.of(tmp_path / "copy"))
+    parts = len(copy.generations())
+    assert AttributeIndex(copy).catch_up(0.0) == parts > 1
+    check(opened(Location.of(tmp_path / "copy"), writable=False))
+    assert AttributeIndex(copy).catch_up(60.0) == 0 == AttributeIndex(copy).catch_up(0.0)
+    assert is_fresh(copy)
+    check(copy)
 
 
 def test_what_an_older_version_kept_goes(tmp_path: Path, where: Location) -> None:

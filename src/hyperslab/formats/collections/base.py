@@ -521,6 +521,11 @@ class CollectionStore(ABC):
         """The index that is stored; None where it is made in memory by whoever asks."""
         return None
 
+    @property
+    def has_followed_changes(self) -> bool:
+        """Return True if arrays were changed here that a file beside the collection is to follow."""
+        return False
+
     # -- arrays -----------------------------------------------------------------------------------------------------
 
     @abstractmethod

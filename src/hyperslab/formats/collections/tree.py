@@ -280,6 +280,11 @@ class CollectionTreeReader(Reader):
         with self._mutex:
             return name in self._collection_stores
 
+    def opened_collections(self) -> list[CollectionStore]:
+        """Return the arrays of the collections that were looked for, and found, before."""
+        with self._mutex:
+            return list(self._collection_stores.values())
+
     def _shown_collection(self, path: str) -> CollectionStore | None:
         """Return the collection that is shown at a path; those that are there for one array elsewhere are not shown."""
         if not path or "/" in path or path in self._tree().collections:
@@ -444,9 +449,7 @@ class CollectionTreeReader(Reader):
 
     def close(self) -> None:
         """Let go of the collections and the store; closing twice is fine."""
-        with self._mutex:
-            found = list(self._collection_stores.values())
-        for each in found:
+        for each in self.opened_collections():
             each.close()
         self.store.close()
 

@@ -76,6 +76,7 @@ class StoredCollection:
         self.versions = None if seconds is None else ArrayVersions(store, self.keys, seconds)
         """The older versions of the arrays; None where they are not kept."""
         self.has_key = bool(document.schema.primary_attributes)
+        self._has_followed_changes = False
 
     def exists(self) -> bool:
         """Return True if the collection is still there, and no other one in its place."""
@@ -232,6 +233,11 @@ class StoredCollection:
         database = self.index_database
         return database if isinstance(database, ManifestIndex) else None
 
+    @property
+    def has_followed_changes(self) -> bool:
+        """Return True if arrays were changed here that the file of the index is to follow."""
+        return self._has_followed_changes
+
     def close(self) -> None:
         """Publish what the index keeps back."""
         if "index_database" in self.__dict__ and self.manifests is not None:
@@ -260,6 +266,7 @@ class StoredCollection:
         if database is None:
             self._generations.touch(parts, durable=durable)
             return
+        self._has_followed_changes |= self.manifests is None
         change = IndexChange(pending=bool(made) and self.has_key)
         for record in [*made, *changed]:
             stamp = stamps.get(record.id) or self.store.stamp(self.keys.array_document(record.id))
