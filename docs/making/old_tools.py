@@ -54,6 +54,10 @@ new name.
 | a copy in other chunks | 18.3 s, 192 MB | 24.6 s, 1132 MB | |
 | an attribute | 0.48 s, 95 MB | 0.17 s, 28 MB | 12.9 s, 132 MB |
 | packed into 16 bits | 20.6 s, 148 MB | 18.0 s, 1634 MB | 16.2 s, 1163 MB |
+| least, mean and largest cell | 2.96 s, 140 MB | | 3.46 s, 112 MB |
+| mean of each field, by area | 4.6 s, 293 MB | 21.7 s, 12702 MB | 3.6 s, 135 MB |
+| mean over time | 4.8 s, 268 MB | 3.4 s, 59 MB | 3.2 s, 88 MB |
+| mean of each month | 5.2 s, 290 MB | | 3.6 s, 115 MB |
 
 ## What is not here
 
