@@ -229,3 +229,13 @@ def test_a_cluster_computes(cells, tmp_path):
         found = aggregated(tmp_path, "--how", "max", "--every", "year", "--scheduler", client.scheduler.address)
     known = np.where(np.isnan(cells), -np.inf, cells).reshape(3, 365, 3, 4).max(1)
     np.testing.assert_array_equal(np.nan_to_num(found["t"][...], nan=-np.inf), known)
+
+
+def test_weighted_sums_of_all_missing_are_missing(cells, tmp_path):
+    with hs.open(tmp_path / "field.nc", mode="r+") as root:
+        root["t"][7] = np.nan
+    cells[7] = np.nan
+    found = aggregated(tmp_path, "--how", "sum", "--over", "lat,lon", "--weighted")["t"][...]
+    expected = weighted(cells)[0].sum((1, 2))
+    assert np.isnan(found[7])
+    np.testing.assert_allclose(np.delete(found, 7), np.delete(expected, 7), rtol=1e-6)
