@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,30 @@ def test_writers_beside_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.undo()
     edit(place, rename_variables={"t": "air"})
     assert state(place)["air"][2][0][0] == 99
+
+
+def test_writers_wait_while_the_folders_change_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a chunk would go into the old folder, between the last look at it and its removal."""
+    from hyperslab.stores import building as module
+
+    place = make(tmp_path, "zarr3")
+    real, others = module.exchange, []
+
+    def write() -> None:
+        with hs.open(place, "r+") as root:
+            root["t"][0, 0] = 99
+
+    def exchange(first: str, second: str) -> bool:
+        others.append(threading.Thread(target=write))
+        others[0].start()
+        others[0].join(0.3)  # ample for a write that nobody keeps waiting
+        return bool(real(first, second))
+
+    monkeypatch.setattr(module, "exchange", exchange)
+    edit(place, set={"*:note": "new"})
+    others[0].join()
+    after = state(place)["t"]
+    assert after[1]["note"] == "new" and after[2][0][0] == 99
 
 
 def test_places_that_are_no_folders() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 
 from hyperslab import api
@@ -28,9 +28,11 @@ from hyperslab.model.paths import child, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.building import building, can_build
 from hyperslab.stores.endpoints import Options
+from hyperslab.stores.keys import LOCK
 from hyperslab.stores.location import Location, unpublished
+from hyperslab.stores.locks import hold_all_ranges
+from hyperslab.stores.system import IS_WINDOWS, more_open_files
 
-_LOCK = ".lock"
 _Stamp = tuple[int, int, int]
 
 
@@ -125,6 +127,9 @@ def _change(where: Location, changes: Changes, plan: EditPlan) -> None:
             message = "nothing can be made beside the dataset"
             raise Unsupported(message, url=where.url, remedy="edit a copy of it elsewhere")
         is_linked = isinstance(session.format, ZarrFormat)
+        if is_linked and IS_WINDOWS:  # which moves no folder in which a lock is held
+            remedy = "change one at a time, or edit it in a zip archive: convert it there, and back"
+            raise Unsupported("several documents of a folder do not change at one stroke here", remedy=remedy)
         with writer.lock_node("") if is_linked else nullcontext():
             _change_beside(where, changes, session, is_linked=is_linked)
 
@@ -135,11 +140,11 @@ def _change_in_place(where: Location, changes: Changes) -> None:
 
 
 def _change_beside(where: Location, changes: Changes, session: OpenDataset, *, is_linked: bool) -> None:
-    """Make the dataset anew beside its place, and let both change places."""
+    """Make the dataset anew beside its place, and let both change places while nobody writes a chunk."""
     place = os.path.realpath(str(where.path))
-    around = EnclosingDataset(where).follow_whole() if is_linked else nullcontext()
     before = _stamps(place)
-    with building(place, overwrite=True, around=_unchanged(place, before, where.url, around)) as temporary:
+    around = _without_writers(where, place, before, session, is_linked=is_linked)
+    with building(place, overwrite=True, around=around) as temporary:
         _clone(place, temporary, is_linked=is_linked)
         with dataset_session(unpublished(temporary), "r+", format=session.format.name) as copy:
             _apply(copy, plan_edit(_read_nodes(copy), changes))
@@ -147,13 +152,26 @@ def _change_beside(where: Location, changes: Changes, session: OpenDataset, *, i
 
 
 @contextmanager
-def _unchanged(
-    place: str, before: Mapping[str, _Stamp], url: str, around: AbstractContextManager[None]
+def _without_writers(
+    where: Location, place: str, before: Mapping[str, _Stamp], session: OpenDataset, *, is_linked: bool
 ) -> Iterator[None]:
-    """Enter ``around`` unless others have written at the place since it had the stamps ``before``: Conflict."""
-    if before != _stamps(place):
-        raise Conflict("others wrote into the dataset meanwhile", url=url, remedy="edit it again")
-    with around:
+    """Keep writers of chunks out of all arrays in the block; Conflict where others have written at the place since it
+    had the stamps ``before``.
+
+    Writers of documents are kept out by the lock of the root, which the caller holds. The locks come before the look:
+    who wrote before is seen, and who waits finds, once they are let go, the new dataset under the path.
+    """
+    with ExitStack() as stack:
+        if is_linked:
+            stack.enter_context(EnclosingDataset(where).follow_whole())
+            folders = [
+                os.path.join(place, path) for path, node in sorted(_read_nodes(session).items()) if node.is_array
+            ]
+            stack.enter_context(more_open_files(len(folders)))
+            for folder in folders:
+                stack.enter_context(hold_all_ranges(folder, session.settings.lock_timeout))
+        if before != _stamps(place):
+            raise Conflict("others wrote into the dataset meanwhile", url=where.url, remedy="edit it again")
         yield
 
 
@@ -178,7 +196,7 @@ def _stamps(place: str) -> dict[str, _Stamp]:
     """Return what tells the versions of all files at a place, without those that only stand for a lock."""
     files = [place]
     if os.path.isdir(place):
-        files = [os.path.join(folder, name) for folder, _, names in os.walk(place) for name in names if name != _LOCK]
+        files = [os.path.join(folder, name) for folder, _, names in os.walk(place) for name in names if name != LOCK]
     found = {}
     for name in files:
         status = os.lstat(name)

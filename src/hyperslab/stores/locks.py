@@ -181,6 +181,16 @@ def hold_ranges(folder: Callable[[], str], slots: Sequence[int], timeout: float 
 
 
 @contextmanager
+def hold_all_ranges(folder: str, timeout: float | None) -> Iterator[None]:
+    """Hold every slot of ``folder/.lock`` exclusively, so that nobody writes a chunk there; ``Conflict`` after
+    ``timeout`` seconds (None: never). FileNotFoundError where there is no such folder."""
+    os.stat(folder)  # else it is waited for
+    part = (0, _CHUNK_BYTES) if sys.platform == "win32" else WHOLE
+    with _hold_parts(lambda: os.path.join(folder, LOCK), [part], timeout):
+        yield
+
+
+@contextmanager
 def _hold_parts(path: Callable[[], str], parts: Sequence[Range], timeout: float | None) -> Iterator[None]:
     descriptor = _acquire(path, _LOCK_FILE, parts, _lock_range, timeout)
     try:

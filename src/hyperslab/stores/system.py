@@ -12,7 +12,8 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from threading import Lock
 
 if sys.platform != "win32":
@@ -98,6 +99,22 @@ def most_files() -> int | None:
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return None if soft == resource.RLIM_INFINITY else soft
+
+
+@contextmanager
+def more_open_files(number: int) -> Iterator[None]:
+    """Let the process have so many more files open within the block, as far as the system allows."""
+    most = most_files()
+    if most is None or 2 * number <= most:  # half of them is left for what is open already
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = soft + number if hard == resource.RLIM_INFINITY else min(soft + number, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def process_lives(process: int) -> bool:
