@@ -210,6 +210,23 @@ def test_writers_wait_while_the_folders_change_places(tmp_path: Path, monkeypatc
     assert after[1]["note"] == "new" and after[2][0][0] == 99
 
 
+def test_what_goes_away_amid_an_edit_is_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So do the temporary files of writers beside, between two steps of an edit."""
+    place = make(tmp_path, "zarr3")
+    real, passing = os.link, place / "t" / ".passing.tmp"
+    passing.write_bytes(b"")
+
+    def link(source: str, target: str, **options: Any) -> None:
+        if os.path.basename(source) == passing.name:
+            passing.unlink()
+        real(source, target, **options)
+
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises(Conflict, match="others wrote"):
+        edit(place, set={"*:note": "new"})
+    assert not passing.exists() and "note" not in state(place)["t"][1]
+
+
 def test_places_that_are_no_folders() -> None:
     store = MemoryStore()
     with hs.create(store, "zarr3") as root:

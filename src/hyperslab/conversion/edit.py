@@ -184,7 +184,9 @@ def _clone(place: str, copy: str, *, is_linked: bool) -> None:
             with suppress(OSError):
                 os.link(source, target, follow_symlinks=False)
                 return target
-        return str(shutil.copy2(source, target, follow_symlinks=False))
+        with suppress(FileNotFoundError):  # a writer beside has renamed it, which the stamps tell
+            shutil.copy2(source, target, follow_symlinks=False)
+        return target
 
     if os.path.isdir(place):
         shutil.copytree(place, copy, symlinks=True, copy_function=take)
@@ -199,8 +201,9 @@ def _stamps(place: str) -> dict[str, _Stamp]:
         files = [os.path.join(folder, name) for folder, _, names in os.walk(place) for name in names if name != LOCK]
     found = {}
     for name in files:
-        status = os.lstat(name)
-        found[name] = (status.st_ino, status.st_size, status.st_mtime_ns)
+        with suppress(FileNotFoundError):  # a writer beside has renamed it
+            status = os.lstat(name)
+            found[name] = (status.st_ino, status.st_size, status.st_mtime_ns)
     return found
 
 
