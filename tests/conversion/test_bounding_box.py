@@ -165,6 +165,41 @@ def test_samples_that_are_counted_are_not_chosen_one_by_one() -> None:
         taken(root, BoundingBox(0, 40, 20, 60))
 
 
+@pytest.mark.parametrize(
+    ("kind", "item", "cells", "count"),
+    [
+        ("contiguous", 1, [1, 2, 3], 3),
+        ("contiguous", [0, 2], [0, 4, 5], [1, 2]),
+        ("contiguous", slice(1, None), [1, 2, 3, 4, 5], [3, 2]),
+        ("indexed", [0, 2], [0, 1, 3, 4], None),
+        ("indexed", 1, [2, 5], None),
+        ("orthogonal", [0, 2], [[0, 1], [4, 5]], None),
+    ],
+)
+def test_samples_follow_the_instances_that_are_chosen(kind: str, item: object, cells: object, count: object) -> None:
+    root = stations(kind)
+    selector = Selector([array for _, array in root.arrays()], Select({"station": item}, {}))
+    assert root["v"].oindex[selector.key(root["v"])].tolist() == cells
+    if count is not None:
+        assert root["row_size"].oindex[selector.key(root["row_size"])].tolist() == count
+    if kind == "indexed":  # whose numbers stay right
+        assert selector.key(root["name"]) == (slice(None),)
+        assert "all of station stay" in selector.notes[0]
+
+
+def test_samples_and_their_instances_are_not_chosen_apart() -> None:
+    root = stations("contiguous")
+    arrays = [array for _, array in root.arrays()]
+    with pytest.raises(Unsupported, match="counted by /row_size"):
+        Selector(arrays, Select({"obs": slice(0, 2)}, {}))
+    with pytest.raises(Unsupported, match="another order"):
+        Selector(arrays, Select({"station": [2, 0]}, {}))
+    whole = Selector(arrays, Select({"obs": slice(0, 6), "station": slice(None)}, {}))
+    assert whole.pick(root["lat"]).shape == (3,)
+    alone = Selector([root["v"]], Select({"obs": slice(0, 2)}, {}))
+    assert alone.pick(root["v"]).shape == (2,)
+
+
 @pytest.mark.parametrize("bad", [(0, 50, 10, 40), (0, -100, 10, 40), (0, 1, 2), (0, 1, float("nan"), 3)])
 def test_what_is_no_box_is_refused(bad: tuple[float, ...]) -> None:
     with pytest.raises(Invalid):

@@ -116,7 +116,7 @@ def find_box_cells(arrays: Sequence[Array], box: BoundingBox) -> dict[tuple[str,
     for along, inside in grids.items():
         if len(along) == 1:
             found[along[0]] = BoxCells(np.flatnonzero(inside[0]))
-            _add_samples(found, arrays, along[0], inside[0])
+            add_samples(found, arrays, along[0], inside[0])
         else:
             found |= {name: BoxCells(_arc(mask, goes_around[name])) for name, mask in zip(along, inside, strict=True)}
     if any(not cells.positions.size for cells in found.values()) or not found:
@@ -224,11 +224,11 @@ def _arc(mask: Values, goes_around: bool) -> Values:
     return np.arange(inside[0], inside[-1] + 1)
 
 
-def _add_samples(
+def add_samples(
     found: dict[tuple[str, int], BoxCells], arrays: Iterable[Array], instances: tuple[str, int], mask: Values
 ) -> None:
-    """Add the samples of the instances that lie in a box (CF 1.11, 9.3). Instances that an array numbers stay all, so
-    that its numbers stay right; Unsupported where samples are chosen one by one that an array counts."""
+    """Add the samples of the chosen instances (CF 1.11, 9.3). Instances that an array numbers stay all, so that its
+    numbers stay right; Unsupported where samples are chosen one by one that an array counts."""
     for array in arrays:
         attrs, dims = array.spec.attrs, array.dims
         counted, numbered = attrs.get("sample_dimension"), attrs.get("instance_dimension")

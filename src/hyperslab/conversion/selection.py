@@ -15,8 +15,8 @@ from hyperslab.array import Array
 from hyperslab.array.axis_roles import RADIANS, role_of
 from hyperslab.array.indexes import read_index
 from hyperslab.chunks.boxes import Box
-from hyperslab.conversion.bounding_box import BoundingBox, find_box_cells
-from hyperslab.errors import HyperslabError, Invalid, LabelError
+from hyperslab.conversion.bounding_box import BoundingBox, BoxCells, add_samples, find_box_cells
+from hyperslab.errors import HyperslabError, Invalid, LabelError, Unsupported
 from hyperslab.group.cf_variables import NamedAxis, companions_of, find_axis, names_in_attribute, words_of_axes
 from hyperslab.group.coordinates import find_coordinate
 from hyperslab.model.cells import Values
@@ -146,6 +146,7 @@ class Selector:
                 unmet -= self._look_up(array)
         if unmet:
             raise self._unknown(min(unmet))
+        self._look_up_samples()
         if select.box is not None:
             self._look_up_box(select.box)
 
@@ -199,6 +200,40 @@ class Selector:
                 if axis is not None:
                     self._share(array, dim, found[dim])
         return known
+
+    def _look_up_samples(self) -> None:
+        """Find the samples of the instances that are chosen (CF 1.11, 9.3), such as the times of a station, where an
+        array counts or numbers them."""
+        chosen = {
+            (dim, array.shape[array.dims.index(dim)]): cells.item
+            for array in self._arrays
+            for dim, cells in self._own.get(array.path, {}).items()
+        }
+        for along, item in chosen.items():
+            positions = np.atleast_1d(np.arange(along[1])[item])
+            mask = np.zeros(along[1], bool)
+            mask[positions] = True
+            if mask.all() and positions.size == along[1]:
+                continue
+            found = {along: BoxCells(positions)}
+            add_samples(found, self._arrays, along, mask)
+            for samples in found.keys() - {along}:
+                if samples in chosen:
+                    raise Invalid(f"{samples[0]!r} is selected twice, by {along[0]!r} too", remedy="leave one out")
+                if (np.diff(positions) <= 0).any():
+                    message = f"samples of {along[0]!r} in another order"
+                    raise Unsupported(message, remedy="choose a range that ascends")
+                self._shared[samples] = [("", DimensionCells(_as_slice(found[samples].positions)))]
+            if along not in found:
+                self._keep_whole(*along)
+
+    def _keep_whole(self, dim: str, size: int) -> None:
+        """Leave a dimension as it is, and note it: its instances are numbered by an array of their samples."""
+        self._shared.pop((dim, size), None)
+        for array in self._arrays:
+            if (dim, size) in zip(array.dims, array.shape, strict=True):
+                self._own.get(array.path, {}).pop(dim, None)
+        self.notes.append(f"all of {dim} stay, for their samples name them by number; only those chosen have samples")
 
     def _look_up_box(self, box: BoundingBox) -> None:
         """Find the cells in a box along all dimensions."""
