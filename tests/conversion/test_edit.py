@@ -359,6 +359,19 @@ STEPS = st.one_of(
 )
 
 
+@pytest.mark.parametrize("name", ["collections", "deker"])
+def test_arrays_of_collections_change_one_at_a_time(tmp_path: Path, name: str) -> None:
+    place = tmp_path / "a"
+    with hs.create(place, **VARIANTS[name].options) as root:
+        for each in ("s", "t"):
+            root.create_array(each, data=CELLS, dims=["lat", "x"], attrs={"units": "K"})
+    with pytest.raises(Unsupported, match="2 nodes change"):
+        edit(place, set={"s:units": "degC", "t:units": "degC"})
+    assert hs.open_group(place)["s"].attrs["units"] == "K"
+    edit(place, set={"s:units": "degC"})
+    assert hs.open_group(place)["s"].attrs["units"] == "degC"
+
+
 @pytest.mark.parametrize("name", ["zarr2", "nczarr current", "nczarr draft", "netcdf", "blaze", "bloscpack", "b2nd"])
 @given(st.lists(STEPS, min_size=1, max_size=6))
 def test_walks_give_what_they_give_in_memory(

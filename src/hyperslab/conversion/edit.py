@@ -127,6 +127,9 @@ def _change(where: Location, changes: Changes, plan: EditPlan) -> None:
             message = "nothing can be made beside the dataset"
             raise Unsupported(message, url=where.url, remedy="edit a copy of it elsewhere")
         is_linked = isinstance(session.format, ZarrFormat)
+        if session.format.traits.has_collections:  # writers of its arrays would not be kept out meanwhile
+            message = f"{plan.touched} nodes change, and format {session.format.name} shows them one by one"
+            raise Unsupported(message, url=where.url, remedy="change one at a time")
         if is_linked and IS_WINDOWS:  # which moves no folder in which a lock is held
             remedy = "change one at a time, or edit it in a zip archive: convert it there, and back"
             raise Unsupported("several documents of a folder do not change at one stroke here", remedy=remedy)
