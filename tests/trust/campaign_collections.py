@@ -131,7 +131,7 @@ class Worker:
         """Do one thing; where the place fails find out whether it is done."""
         deeds: list[Callable[[], None]] = [
             *[self.create] * 3, *[self.write] * 5, *[self.change] * 2, *[self.delete] * 2, *[self.set_cell] * 4,
-            self.create_many, self.erase, self.mark, self.query,
+            self.create_many, self.erase, self.mark, self.query, self.expire,
         ]  # fmt: skip
         chosen = self.random.choice(deeds)
         try:
@@ -165,6 +165,11 @@ class Worker:
         custom = {"note": f"n{number}", f"w{self.number}": number}
         state = {str(slot): {"rows": EMPTY, "note": number} for slot in slots}
         return state, [(key(slot), custom) for slot in slots]
+
+    def expire(self) -> None:
+        """Remove older versions whose time is over: none that anybody acknowledged as kept."""
+        self.collection.expire()
+        self.journal.count("expire")
 
     def create(self) -> None:
         free = [slot for slot in self.slots if str(slot) not in self.state]
