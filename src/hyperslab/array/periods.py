@@ -109,7 +109,8 @@ def _fields(times: Values) -> tuple[Values, Values, Values, Values]:
         hours = (times.astype("M8[h]") - days.astype("M8[h]")).astype(np.int64)
         return number // 12 + 1970, number % 12 + 1, since + 1, hours
     if is_time(times):
-        return tuple(np.array([getattr(time, name) for time in times], np.int64) for name in _FIELDS)  # type: ignore[return-value]
+        year, month, day, hour = (np.array([getattr(time, name) for time in times], np.int64) for name in _FIELDS)
+        return year, month, day, hour
     raise Invalid("these are no times", remedy="name a dimension whose coordinate is counted 'days since …'")
 
 

@@ -8,16 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from hyperslab.array import Array, cf
-from hyperslab.array.attributes import with_missing
-from hyperslab.array.axis_roles import RADIANS
+from hyperslab.array import Array
+from hyperslab.conversion.bounding_box import as_degrees
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group.cf_variables import CellPlaces, RotatedGrid, find_places, find_rotated_grid
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names
 from hyperslab.web.axes import ViewAxis
 from hyperslab.web.bounded_values import cut_text
-from hyperslab.web.views import ViewQuery, as_numbers, axis_facts, fit_view, is_within_budget, open_view
+from hyperslab.web.views import ViewQuery, axis_facts, fit_view, is_within_budget, open_view
 
 # Degrees beyond which a longitude is none, but a number for missing ones.
 _FARTHEST = 1080.0
@@ -82,7 +81,7 @@ def _read_middles(coordinate: Array, axes: list[ViewAxis], query: ViewQuery) -> 
     if not is_within_budget(view):
         raise Invalid("the coordinates are too long to be read", remedy="look at a part of the array")
     middles = [axis.middle_positions() for axis in axes]
-    return _as_degrees(coordinate, np.asarray(coordinate.oindex[tuple(middles)]))
+    return as_degrees(coordinate, np.asarray(coordinate.oindex[tuple(middles)]))
 
 
 def place_facts(array: Array, index: tuple[int, ...]) -> list[dict[str, object]]:
@@ -96,7 +95,7 @@ def place_facts(array: Array, index: tuple[int, ...]) -> list[dict[str, object]]
         degrees = []
         for coordinate in (places.longitude, places.latitude):
             cell = np.asarray(coordinate[tuple(at[str(dim)] for dim in coordinate.dims)])
-            degrees.append(_as_degrees(coordinate, cell[np.newaxis]))
+            degrees.append(as_degrees(coordinate, cell[np.newaxis]))
         names = [cut_text(places.longitude.name)[0], cut_text(places.latitude.name)[0]]
         if isinstance(places, RotatedGrid):
             degrees, names = list(places.pole.to_earth(*degrees)), ["longitude", "latitude"]
@@ -105,11 +104,3 @@ def place_facts(array: Array, index: tuple[int, ...]) -> list[dict[str, object]]
             facts = zip(names, degrees, units, strict=True)
             return [{"dim": name, "label": float(cell[0]), "units": unit} for name, cell, unit in facts][::-1]
     return []
-
-
-def _as_degrees(coordinate: Array, cells: Values) -> Values:
-    """Return stored longitudes or latitudes in degrees; missing ones are NaN."""
-    attrs = dict(with_missing(coordinate._session, coordinate.spec))
-    units = attrs.pop("units", None)
-    degrees = as_numbers(cf.decode(cells, attrs)).astype("f8")
-    return np.asarray(np.degrees(degrees) if units in RADIANS else degrees)
