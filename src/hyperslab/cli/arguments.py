@@ -11,25 +11,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import click
 import numpy as np
-from click.shell_completion import CompletionItem
 
 from hyperslab import api
 from hyperslab.array import Array
-from hyperslab.errors import HyperslabError, Invalid, LabelError, NodeNotFound, SelectionError
+from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, SelectionError
 from hyperslab.formats.enclosing import find_above, find_tree_above
 from hyperslab.formats.opening import locate_version
 from hyperslab.group import Group
-from hyperslab.group.choice import Choice
 from hyperslab.group.walk import arrays_of
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names
@@ -201,73 +197,6 @@ def _label(text: str) -> object:
         return text
 
 
-def complete_place(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Have the shell complete the name of a file or folder."""
-    return [CompletionItem(incomplete, type="file")]
-
-
-def complete_array(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the paths of arrays in the dataset that was typed before, where it lies on this machine."""
-    url = context.params.get("url")
-    if not url or "://" in url:  # a server would be asked at each press of a key
-        return []
-    try:
-        root = open_dataset(url, {})
-        return [CompletionItem(path) for path, _ in arrays_of(root, {}) if path.startswith(incomplete)]
-    except (HyperslabError, OSError):
-        return []
-
-
-url_argument = click.argument("url", shell_complete=complete_place)
-path_argument = click.argument("path", default="", shell_complete=complete_array)
-selection_option = click.option(
-    "-s",
-    "--select",
-    "selections",
-    multiple=True,
-    metavar="DIM=VALUE",
-    help="A label, position or range along a dimension, or X, Y, Z, T or a standard name; repeatable.",
-)
-
-
-def choice_options(*, companions: bool = False) -> Callable[[Any], Any]:
-    """Return the options that choose variables, as one argument ``choice``; with ``companions`` ``--alone`` too."""
-
-    def decorate(command: Callable[..., object]) -> Callable[..., object]:
-        @wraps(command)
-        def run(
-            *arguments: object,
-            variables: tuple[str, ...],
-            exclude: tuple[str, ...],
-            where: tuple[str, ...],
-            alone: bool = False,
-            **options: object,
-        ) -> object:
-            choice = Choice.of(split_commas(variables), split_commas(exclude), where, alone=alone)
-            return command(*arguments, choice=choice, **options)
-
-        with_companions = click.option("--alone", is_flag=True, help="Leave out what the variables belong to by CF.")
-        named = click.option(
-            "-v",
-            "--variables",
-            multiple=True,
-            metavar="NAME,…",
-            help="These variables: names, or patterns over paths (t*, ocean/*/t, ocean/**); repeatable.",
-        )
-        left_out = click.option(
-            "-x", "--exclude", multiple=True, metavar="NAME,…", help="All variables but these; repeatable."
-        )
-        conditions = click.option(
-            "--where",
-            multiple=True,
-            metavar="ATTR=VALUE",
-            help="Variables with this attribute, such as units=K, units!=1 or standard_name~=air_*; repeatable.",
-        )
-        return named(left_out(conditions(with_companions(run) if companions else run)))
-
-    return decorate
-
-
 def split_commas(texts: Iterable[str]) -> list[str]:
     """Return the names in texts that have commas between them."""
     return [name.strip() for text in texts for name in text.split(",") if name.strip()]
@@ -352,33 +281,6 @@ class SelectionOptions:
         return Select(isel, sel, self.nearest, self.tolerance, self.box)
 
 
-def selection_options(command: Callable[..., object]) -> Callable[..., object]:
-    """Give a command the options of a selection beside ``-s``, as one argument ``manner``."""
-
-    @wraps(command)
-    def run(
-        *arguments: object, nearest: bool, tolerance: tuple[str, ...], bbox: str | None, **options: object
-    ) -> object:
-        limits = tuple(parse_tolerance(text) for text in tolerance)
-        return command(*arguments, manner=SelectionOptions(nearest or bool(limits), limits, parse_box(bbox)), **options)
-
-    near = click.option(
-        "--nearest", is_flag=True, help="Take the neighbour of a label that no cell has; longitudes go around."
-    )
-    limit = click.option(
-        "--tolerance",
-        multiple=True,
-        metavar="N[UNIT]",
-        help="None farther than this: 0.5 for numbers, 3h (also D, m, s) for times; repeatable, takes the nearest.",
-    )
-    box = click.option(
-        "--bbox",
-        metavar="W,S,E,N",
-        help="The cells in this box of degrees; on a curved grid the smallest rectangle that holds all of them.",
-    )
-    return near(limit(box(run)))
-
-
 def parse_box(text: str | None) -> BoundingBox | None:
     """Return the box of four numbers with commas between them. Invalid for anything else."""
     if text is None:
@@ -409,14 +311,6 @@ _TOLERANCE = re.compile(r"(\d+(?:\.\d*)?|\.\d+) ?(D|d|h|min|m|s)?")
 _UNIT_MICROSECONDS = {"D": 864 * 10**8, "d": 864 * 10**8, "h": 36 * 10**8, "min": 6 * 10**7, "m": 6 * 10**7, "s": 10**6}
 
 
-def selection_key(array: Array, selection: TypedSelection, nearest: bool = False) -> tuple[object, ...]:
-    """Return the positional key that the selection means for this array, one entry per dimension.
-
-    A dimension without a name has positions alone.
-    """
-    return select_cells(array, selection, SelectionOptions(nearest)).key
-
-
 @dataclass(frozen=True, slots=True)
 class SelectedCells:
     """The positional ``key`` of the cells of an array, an entry per dimension; the whole turns by which longitudes are
@@ -427,7 +321,9 @@ class SelectedCells:
     notes: tuple[str, ...] = ()
 
 
-def select_cells(array: Array, selection: TypedSelection, manner: SelectionOptions) -> SelectedCells:
+def select_cells(
+    array: Array, selection: TypedSelection, manner: SelectionOptions = SelectionOptions()
+) -> SelectedCells:
     """Return the cells that the selection means for an array; a dimension without a name has positions alone."""
     with array._session.add_place_to_errors(array.path):
         return _select_cells(array, selection, manner)
@@ -449,24 +345,14 @@ def _select_cells(array: Array, selection: TypedSelection, manner: SelectionOpti
                 _refuse_beyond(dim, item, size)
     by_place = {dim: item for dim, item in selection.isel.items() if dim in sizes and dim not in array.dims}
     others = {word: item for word, item in selection.isel.items() if word not in by_place}
-    try:
-        from hyperslab.conversion.selection import Selector
+    from hyperslab.conversion.selection import Selector
 
-        selector = Selector([array], manner.select(others, selection.sel))
-    except LabelError as error:
-        raise name_option(error) from error.__cause__
+    selector = Selector([array], manner.select(others, selection.sel))
     key = tuple(
         by_place.get(place, by_place.get(name, item))
         for (place, name), item in zip(pairs, selector.key(array), strict=True)
     )
     return SelectedCells(key, selector.shifts(array), tuple(selector.notes))
-
-
-def name_option(error: LabelError) -> LabelError:
-    """Return the error with a remedy as it is typed here."""
-    if error.remedy:
-        error.remedy = error.remedy.replace('sel(..., method="nearest")', "--nearest")
-    return error
 
 
 def check_selection(root: Group | Array, selection: TypedSelection) -> TypedSelection:
@@ -494,10 +380,6 @@ def _refuse_beyond(dim: str, item: Any, size: int) -> None:
             f"{dim} has {size} positions, {first} is none of them",
             remedy=f"whole numbers are positions; write @{first} for the label {first}",
         )
-
-
-ANY = "any"
-"""The word that stands for every place."""
 
 
 def parse_options(texts: Iterable[str], what: str = "a storage option") -> dict[str, object] | None:
@@ -535,35 +417,3 @@ def parse_names(texts: Iterable[str], option: str) -> dict[str, str]:
             raise Invalid(f"{old.strip()!r} is named twice", remedy="name each once")
         found[old.strip()] = new.strip()
     return found
-
-
-def allow_option(whose: str = "the dataset") -> Callable[[Any], Any]:
-    """Return the places besides that links may lead to: a tuple of them, or True for all."""
-    return click.option(
-        "--allow-external",
-        multiple=True,
-        metavar="PLACE",
-        callback=lambda context, parameter, texts: True if ANY in texts else texts,
-        help=f"A folder or URL that links and references of {whose} may lead to, or {ANY}; repeatable.",
-    )
-
-
-def storage_option(flag: str = "--storage-option", whose: str = "the place") -> Callable[[Any], Any]:
-    """Return an option for commands that open something; its value is a mapping or None."""
-    return click.option(
-        flag,
-        multiple=True,
-        metavar="NAME=VALUE",
-        callback=lambda context, parameter, texts: parse_options(texts),
-        help=f"A storage option of {whose}, such as region=eu-west-1 or allow_external=FOLDER; repeatable.",
-    )
-
-
-def at_option(whose: str = "the dataset") -> Callable[[Any], Any]:
-    """Return the version of a dataset that is meant, as text or None: a moment, or its name in a repository."""
-    return click.option(
-        "--at",
-        metavar="VERSION",
-        help=f"The version of {whose} that was the present one then: 2026-11-01T00:00 (UTC); in a repository also a "
-        "tag, a branch, or the id of a snapshot.",
-    )

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from hyperslab.cli.arguments import storage_option
 from hyperslab.cli.exit_codes import verbosity_options
+from hyperslab.cli.options import storage_option
 from hyperslab.cli.output import json_option
 from hyperslab.errors import Invalid
 from hyperslab.formats.conditions import join_conditions

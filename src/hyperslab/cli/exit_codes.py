@@ -68,6 +68,7 @@ _TYPED = {
     ", or make it with mode='a'": "",
     "open it with path=": "name that file, with PATH (or --path) ",
     ", or make one with mode='a'": "",
+    'sel(..., method="nearest")': "--nearest",
     "give format=; there are": "give --format (to info, check or repair); there are",
 }
 """Words of remedies for callers in Python, with the words for users of the command line."""

@@ -34,6 +34,11 @@ def is_quiet() -> bool:
     return _is_flag_set("quiet")
 
 
+def shows_progress(as_json: bool) -> bool:
+    """Return True if a bar of progress may stand on stderr."""
+    return not as_json and not is_quiet()
+
+
 def _is_flag_set(manner: str) -> bool:
     context = click.get_current_context(silent=True)
     return context is not None and bool(getattr(context.obj, manner, False))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -11,35 +10,42 @@ from typing import Any
 
 import click
 
-from hyperslab.array.periods import BY, EVERY
 from hyperslab.bridges.cluster import client_of
 from hyperslab.bridges.extras import library
 from hyperslab.chunks.memory import largest_chunk
+from hyperslab.chunks.settings import Settings
 from hyperslab.cli.arguments import (
     SelectionOptions,
     TypedSelection,
-    allow_option,
-    at_option,
     check_selection,
-    choice_options,
     find_dimensions,
-    name_option,
     open_dataset,
     parse_selections,
+    split_commas,
+)
+from hyperslab.cli.options import (
+    allow_option,
+    at_option,
+    choice_options,
+    memory_option,
+    period_options,
+    scheduler_option,
     selection_option,
     selection_options,
-    storage_option,
+    side_options,
+    target_options,
+    workers_option,
 )
-from hyperslab.cli.output import format_columns, is_quiet, json_option, print_json, print_remark
+from hyperslab.cli.output import format_columns, json_option, print_json, print_remark, shows_progress
 from hyperslab.conversion import save
 from hyperslab.conversion.selection import Selector, ShiftedSelection
-from hyperslab.errors import AlreadyExists, Invalid, LabelError
+from hyperslab.errors import AlreadyExists, Invalid
 from hyperslab.formats import format_for_new
 from hyperslab.formats.opening import is_occupied
 from hyperslab.group import Group
 from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.walk import arrays_of
-from hyperslab.model.amounts import counted, parse_size, size_text
+from hyperslab.model.amounts import counted, size_text
 from hyperslab.model.paths import split
 from hyperslab.stores.location import Location
 
@@ -61,22 +67,19 @@ _USUAL = 4 << 20
 @click.argument("dst")
 @click.option("--how", type=click.Choice(_HOW), required=True, help="What is computed.")
 @click.option("--over", multiple=True, metavar="DIM,…", help="The dimensions that vanish, or give periods.")
-@click.option("--by", type=click.Choice(BY), help="One for each month (…) of the calendar, all years together.")
-@click.option("--every", type=click.Choice(EVERY), help="One for one month (…) after another.")
+@period_options
 @click.option("--weighted", is_flag=True, help="Weigh cells by their area.")
 @click.option("--path", default="", metavar="PATH", help="The group whose arrays are aggregated, else the root.")
 @choice_options()
 @selection_option
 @selection_options
-@click.option("--format", help="The target's format, where its name does not say it.")
-@click.option("--overwrite", is_flag=True, help="Replace the target, once the new one is complete.")
+@target_options
 @click.option("--dry-run", is_flag=True, help="Say what would be read and written, and write nothing.")
-@click.option("--memory", default="256MiB", show_default=True, metavar="SIZE", help="Memory for cells in flight.")
-@click.option("--workers", type=click.IntRange(1), metavar="N", help="Threads; else one per core.")
-@click.option("--scheduler", metavar="ADDRESS", help="Have the workers of this dask.distributed cluster compute.")
+@memory_option
+@workers_option
+@scheduler_option
 @at_option("SRC")
-@storage_option("--src-option", "SRC")
-@storage_option("--dst-option", "DST")
+@side_options
 @allow_option("SRC")
 @json_option
 def aggregate_command(
@@ -94,7 +97,7 @@ def aggregate_command(
     format: str | None,
     overwrite: bool,
     dry_run: bool,
-    memory: str,
+    memory: int,
     workers: int | None,
     scheduler: str | None,
     at: str | None,
@@ -119,15 +122,15 @@ def aggregate_command(
     if not isinstance(group, Group):
         raise Invalid("this is an array", url=root.url, node=path.strip("/"), remedy="name its group, and it by -v")
     dims = _parse_over(group, over)
-    threads = workers or _cores()
-    most = max(parse_size(memory, "--memory") // (_SHARE * threads), 1)
+    threads = Settings(workers=workers).threads
+    most = max(memory // (_SHARE * threads), 1)
     with _computing(scheduler, threads):
         source = _open(group, choice, check_selection(group, parse_selections(selections)), manner, most)
         result, left_out = aggregate(source, Aggregation(how, dims, by, every, weighted))
         facts = _facts(source, result, left_out)
         if not dry_run:
             places: dict[str, Any] = {} if dst_option is None else {"storage_options": dst_option}
-            show = None if as_json or is_quiet() else True
+            show = shows_progress(as_json) or None
             save(dst, result, format=format, mode="w" if overwrite else "x", progress=show, **places)
     if as_json:
         print_json("aggregate", source=src, target=dst, format=format, dry_run=dry_run, **facts)
@@ -144,8 +147,7 @@ def aggregate_command(
 def _parse_over(group: Group, over: tuple[str, ...]) -> tuple[str, ...]:
     """Return the dimensions that are named, those of words of CF among them; a name of none stays, to be refused."""
     arrays = [array for _, array in arrays_of(group)]
-    names = [name.strip() for text in over for name in text.split(",") if name.strip()]
-    return tuple(dict.fromkeys(dim for name in names for dim in find_dimensions(arrays, name) or [name]))
+    return tuple(dict.fromkeys(dim for name in split_commas(over) for dim in find_dimensions(arrays, name) or [name]))
 
 
 def _check_target(dst: str, options: Mapping[str, object] | None, format: str | None, *, overwrite: bool) -> str:
@@ -154,10 +156,6 @@ def _check_target(dst: str, options: Mapping[str, object] | None, format: str | 
     if not overwrite and is_occupied(target):
         raise AlreadyExists("something is there", url=target.url, remedy="--overwrite replaces it")
     return format or format_for_new(target.url)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
@@ -212,10 +210,7 @@ def _select(dataset: Any, group: Group, selection: TypedSelection, manner: Selec
     """Return the cells that are chosen of a Dataset; longitudes across the seam are made continuous."""
     arrays = {name: array for name, array in group.arrays() if name in dataset.variables}
     with group._session.add_place_to_errors(group.path):
-        try:
-            selector = Selector(arrays.values(), manner.select(selection.isel, selection.sel))
-        except LabelError as error:
-            raise name_option(error) from error.__cause__
+        selector = Selector(arrays.values(), manner.select(selection.isel, selection.sel))
         picked = {name: selector.pick(array) for name, array in arrays.items()}
     for note in selector.notes:
         print_remark(note)

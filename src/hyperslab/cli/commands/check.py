@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 import click
 
-from hyperslab.cli.arguments import allow_option, storage_option, url_argument
-from hyperslab.cli.output import is_quiet, json_option, print_json, print_remark, print_verbose
+from hyperslab.cli.options import allow_option, format_option, storage_option, url_argument
+from hyperslab.cli.output import json_option, print_json, print_remark, print_verbose, shows_progress
 from hyperslab.integrity import Mend, check, repair
 from hyperslab.integrity.report import Report, as_line
 from hyperslab.stores.location import Location
@@ -16,7 +16,7 @@ from hyperslab.stores.location import Location
 @click.command("check", epilog="Example: hyperslab check air.zarr --deep")
 @url_argument
 @click.option("--deep", is_flag=True, help="Decode every chunk; else names, lengths, documents and shard indexes.")
-@click.option("--format", help="The format, where it is not to be found out.")
+@format_option
 @storage_option()
 @allow_option()
 @json_option
@@ -39,7 +39,7 @@ def check_command(
         format=format,
         storage_options=storage_option,
         allow_external=allow_external,
-        progress=not as_json and not is_quiet(),
+        progress=shows_progress(as_json),
     )
     if as_json:
         problems, notes = (
@@ -80,7 +80,7 @@ def _say_part(report: Report, url: str) -> None:
 @click.option("--links", is_flag=True, help="Mend links and references alone, and complete what links say.")
 @click.option("--drop-links", is_flag=True, help="Take out links that lead nowhere; else they are only shown.")
 @click.option("--quarantine", metavar="FOLDER", help="Where what is taken out goes; else beside a local dataset.")
-@click.option("--format", help="The format, where it is not to be found out.")
+@format_option
 @storage_option()
 @allow_option()
 @json_option
@@ -112,7 +112,7 @@ def repair_command(
         format=format,
         storage_options=storage_option,
         allow_external=allow_external,
-        progress=not as_json and not is_quiet(),
+        progress=shows_progress(as_json),
     )
     left = [mend for mend in report if not (isinstance(mend, Mend) and mend.done)]
     if as_json:

@@ -14,35 +14,40 @@ from hyperslab.array.repeated_labels import CHOICES, Repeated
 from hyperslab.chunks.auto import SHARD_WORDS
 from hyperslab.cli.arguments import (
     SelectionOptions,
-    allow_option,
-    at_option,
     check_selection,
-    choice_options,
-    name_option,
     open_dataset,
     parse_names,
     parse_options,
     parse_selections,
-    selection_option,
-    selection_options,
-    storage_option,
     suggest_path_on_error,
 )
-from hyperslab.cli.output import is_quiet, json_option, print_json, print_remark
-from hyperslab.conversion import ConversionReport, Select, Units, convert
+from hyperslab.cli.options import (
+    allow_option,
+    at_option,
+    choice_options,
+    memory_option,
+    scheduler_option,
+    selection_option,
+    selection_options,
+    side_options,
+    storage_option,
+    target_options,
+)
+from hyperslab.cli.output import json_option, print_json, print_remark, shows_progress
+from hyperslab.conversion import Units, convert
 from hyperslab.conversion.append import append_cells, append_dataset
-from hyperslab.errors import FormatError, Invalid, LabelError, NotFound
+from hyperslab.errors import FormatError, Invalid, NotFound
 from hyperslab.group.choice import Choice
 from hyperslab.integrity import diff
 from hyperslab.integrity.report import as_line
-from hyperslab.model.amounts import counted, parse_size
+from hyperslab.model.amounts import counted
 from hyperslab.model.cells import Values
 
 
 @click.command("convert", epilog="Example: hyperslab convert air.nc air.zarr --chunks time=100,lat=50 --verify")
 @click.argument("src")
 @click.argument("dst")
-@click.option("--format", help="The target's format, where its name does not say it.")
+@target_options
 @click.option("--path", default="", metavar="PATH", help="Only this group or array, with what belongs to it by CF.")
 @click.option("--chunks", metavar="DIM=N,…", help="Chunk lengths by dimension (-1: whole), or auto.")
 @click.option(
@@ -69,13 +74,12 @@ from hyperslab.model.cells import Values
     help="Of joined datasets that pack cells differently: an error (same), or the floats that they mean.",
 )
 @click.option("--verify", is_flag=True, help="Read the target anew and compare every cell and attribute.")
-@click.option("--overwrite", is_flag=True, help="Replace the target, once the new one is complete.")
 @click.option("--allow-loss", is_flag=True, help="Convert what the target can hold, leave out the rest.")
 @click.option("--skip-damaged", is_flag=True, help="Copy what can be read, and list the rest; exit code 1 then.")
 @click.option("--resume", is_flag=True, help="Keep what is done when interrupted, and go on from there.")
 @click.option("--dry-run", is_flag=True, help="Write nothing; say what is read how often, written, lost, and how long.")
-@click.option("--memory", default="256MiB", show_default=True, metavar="SIZE", help="Memory for cells in flight.")
-@click.option("--scheduler", metavar="ADDRESS", help="Have the workers of this dask.distributed cluster copy.")
+@memory_option
+@scheduler_option
 @click.option(
     "--option",
     "layout",
@@ -84,8 +88,7 @@ from hyperslab.model.cells import Values
     callback=lambda context, parameter, texts: parse_options(texts, "an option"),
     help="An option of the target's format, such as layout=bcolz or superchunk:=4; repeatable.",
 )
-@storage_option("--src-option", "SRC")
-@storage_option("--dst-option", "DST")
+@side_options
 @allow_option("SRC")
 @at_option("SRC")
 @json_option
@@ -102,7 +105,7 @@ def convert_command(
     along: tuple[str, ...],
     src_option: dict[str, object] | None,
     dst_option: dict[str, object] | None,
-    layout: dict[str, object] | None,
+    layout: dict[str, Any] | None,
     as_json: bool,
     **options: Any,
 ) -> int:
@@ -114,12 +117,11 @@ def convert_command(
     for name in layout or {}:
         if name in own:
             raise Invalid(f"no format has an option {name!r}", remedy="hyperslab convert --help lists what has its own")
-    memory = parse_size(options.pop("memory"), "--memory")
     with suggest_path_on_error(options["path"], src, src_option, at):
-        report = _convert(
+        report = convert(
             src,
             dst,
-            manner.select(chosen.isel, chosen.sel),
+            select=manner.select(chosen.isel, chosen.sel),
             variables=choice.variables,
             exclude=choice.exclude,
             where=choice.where,
@@ -127,8 +129,7 @@ def convert_command(
             recode=[Units(parse_names(units, "--units"))] if units else (),
             chunks=lengths(chunks, "--chunks", ("auto",)),
             shards=lengths(shards, "--shards", SHARD_WORDS),
-            progress=not as_json and not is_quiet(),
-            memory=memory,
+            progress=shows_progress(as_json),
             at=at,
             along=along or None,
             storage_options=(src_option, dst_option),
@@ -140,14 +141,6 @@ def convert_command(
     else:
         print_remark(str(replace(report, losses=(), damaged=())))
     return 1 if report.damaged else 0
-
-
-def _convert(src: str, dst: str, select: Select, **options: Any) -> ConversionReport:
-    """Convert; an error of a label names the option that takes its neighbour."""
-    try:
-        return convert(src, dst, select=select, **options)
-    except LabelError as error:
-        raise name_option(error) from error.__cause__
 
 
 def lengths(text: str | None, option: str, words: Sequence[str]) -> dict[str, int] | str | None:
@@ -234,7 +227,7 @@ def _load(path: str) -> Values:
 @click.argument("b")
 @click.option("--no-cells", is_flag=True, help="Compare documents alone: attributes, types, dimensions, fill values.")
 @choice_options()
-@click.option("--memory", default="256MiB", show_default=True, metavar="SIZE", help="Memory for cells in flight.")
+@memory_option
 @at_option("A")
 @click.option("--a-at", metavar="VERSION", help="The same as --at.")
 @click.option("--b-at", metavar="VERSION", help="The version of B that is compared.")
@@ -247,7 +240,7 @@ def diff_command(
     b: str,
     no_cells: bool,
     choice: Choice,
-    memory: str,
+    memory: int,
     at: str | None,
     a_at: str | None,
     b_at: str | None,
@@ -264,7 +257,6 @@ def diff_command(
     if at is not None and a_at is not None:
         raise Invalid("--at and --a-at are one option", url=a, remedy="leave one of them out")
     sides, versions = (a_option, b_option), (at or a_at, b_at)
-    most = parse_size(memory, "--memory")
     found = diff(
         a,
         b,
@@ -272,7 +264,7 @@ def diff_command(
         variables=choice.variables,
         exclude=choice.exclude,
         where=choice.where,
-        memory=most,
+        memory=memory,
         storage_options=sides,
         at=versions,
         allow_external=allow_external,

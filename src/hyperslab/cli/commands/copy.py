@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 import click
 
-from hyperslab.cli.arguments import storage_option
-from hyperslab.cli.output import is_quiet, json_option, print_json, print_remark
+from hyperslab.cli.options import side_options
+from hyperslab.cli.output import json_option, print_json, print_remark, shows_progress
 from hyperslab.conversion.transfer import TransferReport, copy, sync
 
 
@@ -26,8 +26,7 @@ def _command_of_transfer(
     @click.argument("src")
     @click.argument("dst")
     @option
-    @storage_option("--src-option", "SRC")
-    @storage_option("--dst-option", "DST")
+    @side_options
     @json_option
     def command(
         src: str,
@@ -37,8 +36,7 @@ def _command_of_transfer(
         as_json: bool,
         **flags: bool,
     ) -> None:
-        progress = not as_json and not is_quiet()
-        report = transfer(src, dst, progress=progress, storage_options=(src_option, dst_option), **flags)
+        report = transfer(src, dst, progress=shows_progress(as_json), storage_options=(src_option, dst_option), **flags)
         if as_json:
             print_json(name, **asdict(report))
         else:

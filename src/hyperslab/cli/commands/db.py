@@ -11,14 +11,7 @@ from typing import Any
 import click
 
 from hyperslab import api
-from hyperslab.cli.arguments import (
-    at_option,
-    find_array,
-    open_dataset,
-    parse_selections,
-    selection_key,
-    selection_option,
-)
+from hyperslab.cli.arguments import SelectionOptions, find_array, open_dataset, parse_selections, select_cells
 from hyperslab.cli.commands.db_collections import (
     add_attribute,
     arrays,
@@ -45,6 +38,7 @@ from hyperslab.cli.database_rows import (
     version_rows,
 )
 from hyperslab.cli.open_collections import find_collection, find_database_array, open_client, tell_unreadable
+from hyperslab.cli.options import at_option, selection_option, selection_options
 from hyperslab.cli.output import echo_rows, format_columns, print_json, print_remark
 from hyperslab.conversion import convert
 from hyperslab.conversion.labelled_part import read_part
@@ -160,7 +154,7 @@ def _fact_text(name: str, value: Any) -> str:
 @click.argument("url")
 @click.argument("wanted", nargs=-1, metavar="[COLLECTION [ID|CONDITION]...]")
 @selection_option
-@click.option("--nearest", is_flag=True, help="Take the neighbour of a label that no cell has.")
+@selection_options
 @at_option("the collection")
 @click.option("-o", "--output", help="A new file (.npy, .csv, .json, .nc, .zarr); of an object also any other dataset.")
 @click.option("--overwrite", is_flag=True, help="Replace the target of an object, once the new one is complete.")
@@ -169,7 +163,7 @@ def get(
     url: str,
     wanted: tuple[str, ...],
     selections: tuple[str, ...],
-    nearest: bool,
+    manner: SelectionOptions,
     at: str | None,
     output: str | None,
     overwrite: bool,
@@ -191,11 +185,11 @@ def get(
             array = find_database_array(find_collection(client, wanted[0], at), wanted[1:])
             path = f"{wanted[0]}/{array.id}"
         cells = api.open_array(url, path=path, storage_options=storage_option, at=at)
-        key = selection_key(cells, parse_selections(selections), nearest)
-        part = read_part(cells, cells, key, decoded=False)
-        give_out("db-get", part, path, url, nearest=nearest, output=output, as_json=as_json)
+        chosen = select_cells(cells, parse_selections(selections), manner)
+        part = read_part(cells, cells, chosen.key, decoded=False, shifted=chosen.shifted)
+        give_out("db-get", part, path, url, nearest=manner.nearest, output=output, as_json=as_json)
         return
-    if wanted or selections or nearest or at:
+    if wanted or selections or manner != SelectionOptions() or at:
         raise Invalid("db get writes objects of a server whole", remedy="hyperslab get URL PATH -s ... takes a part")
     if output is None:
         raise Invalid("where the object goes is not said", remedy="give -o")

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from hyperslab.cli.arguments import at_option
 from hyperslab.cli.database_objects import refuse_server
 from hyperslab.cli.database_options import is_confirmed, verb
 from hyperslab.cli.database_rows import array_rows, describe_array, schema_rows
 from hyperslab.cli.open_collections import find_collection, find_database_array, open_client, tell_unreadable
+from hyperslab.cli.options import at_option
 from hyperslab.cli.output import echo_rows, format_columns, print_json, print_remark
 from hyperslab.database import AttributeSchema, Collection
 from hyperslab.database.typed_conditions import parse_conditions, parse_value

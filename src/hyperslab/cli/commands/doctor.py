@@ -17,7 +17,7 @@ import click
 
 from hyperslab.chunks.engine import describe_engine
 from hyperslab.chunks.memory import available
-from hyperslab.cli.arguments import storage_option
+from hyperslab.cli.options import storage_option
 from hyperslab.cli.output import format_columns, json_option, print_json, print_remark
 from hyperslab.codecs import crc32c, libblosc2
 from hyperslab.formats import get_format, names

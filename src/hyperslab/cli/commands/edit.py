@@ -9,7 +9,8 @@ from dataclasses import asdict
 import click
 import numpy as np
 
-from hyperslab.cli.arguments import parse_names, storage_option, url_argument
+from hyperslab.cli.arguments import parse_names
+from hyperslab.cli.options import storage_option, url_argument
 from hyperslab.cli.output import json_option, print_json, print_remark
 from hyperslab.conversion.edit import edit
 from hyperslab.errors import Invalid

@@ -17,14 +17,16 @@ from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
     SelectionOptions,
     TypedSelection,
-    allow_option,
-    at_option,
-    choice_options,
     find_array,
     open_dataset,
     parse_selections,
-    path_argument,
     select_cells,
+)
+from hyperslab.cli.options import (
+    allow_option,
+    at_option,
+    choice_options,
+    path_argument,
     selection_option,
     selection_options,
     storage_option,

@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from hyperslab import versions
-from hyperslab.cli.arguments import at_option, storage_option, url_argument
 from hyperslab.cli.database_options import parse_age
-from hyperslab.cli.output import echo_rows, is_quiet, json_option, print_json, print_remark
+from hyperslab.cli.options import at_option, storage_option, url_argument
+from hyperslab.cli.output import echo_rows, json_option, print_json, print_remark, shows_progress
 from hyperslab.conversion import convert
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.opening import has_keys
@@ -161,7 +161,7 @@ def commit_command(
             "zarr3",
             overwrite=True,
             message=message,
-            progress=not as_json and not is_quiet(),
+            progress=shows_progress(as_json),
             storage_options=sides,
         )
     newest = versions.history(url, branch, 1, storage_options=storage_option)[0]

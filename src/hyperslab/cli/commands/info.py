@@ -12,20 +12,19 @@ import click
 from hyperslab.array import Array
 from hyperslab.array.plain_values import codec_text
 from hyperslab.chunks.plan import batched
-from hyperslab.cli.arguments import (
+from hyperslab.cli.arguments import SelectionOptions, find_array, open_dataset, parse_selections, select_cells
+from hyperslab.cli.cdl import dump
+from hyperslab.cli.options import (
     allow_option,
     at_option,
     choice_options,
-    find_array,
-    open_dataset,
-    parse_selections,
+    format_option,
     path_argument,
-    selection_key,
     selection_option,
+    selection_options,
     storage_option,
     url_argument,
 )
-from hyperslab.cli.cdl import dump
 from hyperslab.cli.output import format_columns, json_option, print_json
 from hyperslab.codecs.registry import IMPLIED, PARAMETERS
 from hyperslab.errors import HyperslabError, Invalid, Problem
@@ -145,7 +144,7 @@ def _links(group: Group) -> Generator[Any]:
 
 @click.command("info", epilog="Example: hyperslab info air.zarr --json")
 @url_argument
-@click.option("--format", help="The format, where it is not to be found out.")
+@format_option
 @choice_options()
 @at_option()
 @storage_option()
@@ -313,7 +312,7 @@ def dump_command(
 @url_argument
 @path_argument
 @selection_option
-@click.option("--nearest", is_flag=True, help="Take the neighbour of a label that no cell has.")
+@selection_options
 @storage_option()
 @allow_option()
 @json_option
@@ -321,14 +320,14 @@ def plan_command(
     url: str,
     path: str,
     selections: tuple[str, ...],
-    nearest: bool,
+    manner: SelectionOptions,
     storage_option: dict[str, object] | None,
     allow_external: tuple[str, ...] | bool,
     as_json: bool,
 ) -> None:
     """Which chunks, bytes and requests a selection of the array PATH costs; no cell is read."""
     array = find_array(open_dataset(url, storage_option, allow=allow_external), path)
-    price = array.plan(selection_key(array, parse_selections(selections), nearest))
+    price = array.plan(select_cells(array, parse_selections(selections), manner).key)
     if as_json:
         print_json("plan", url=url, path=array.path, **price.as_json())
     else:

@@ -23,13 +23,15 @@ from hyperslab.array.decoded import is_packed, value_units
 from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
     SelectionOptions,
-    allow_option,
     find_array,
     name_dimensions,
     open_dataset,
     parse_selections,
-    path_argument,
     select_cells,
+)
+from hyperslab.cli.options import (
+    allow_option,
+    path_argument,
     selection_option,
     selection_options,
     storage_option,

@@ -8,35 +8,31 @@ from typing import Any
 
 import click
 
-from hyperslab.cli.arguments import split_commas, storage_option
+from hyperslab.cli.arguments import split_commas
 from hyperslab.cli.commands.convert import lengths
-from hyperslab.cli.output import is_quiet, json_option, print_json, print_remark
+from hyperslab.cli.options import apply_options, memory_option, side_options, target_options
+from hyperslab.cli.output import json_option, print_json, print_remark, shows_progress
 from hyperslab.conversion import convert
 from hyperslab.conversion.packing import Pack, Recoder, Round, Unpack, plan_recoding
 from hyperslab.errors import Invalid
-from hyperslab.model.amounts import parse_size
 
-_SHARED: tuple[Callable[[Any], Any], ...] = (
+_OPTIONS = (
     click.argument("src"),
     click.argument("dst"),
     click.option("-v", "--variables", multiple=True, metavar="NAME,…", help="These alone are changed; repeatable."),
-    click.option("--format", help="The target's format, where its name does not say it."),
+    target_options,
     click.option("--chunks", metavar="DIM=N,…", help="Chunk lengths by dimension, or auto."),
     click.option("--codec", help="As of convert; where the type of cells changes default, else as in the source."),
-    click.option("--overwrite", is_flag=True, help="Replace the target, once the new one is complete."),
     click.option("--verify", is_flag=True, help="Read the target anew and compare every cell with what was made."),
-    click.option("--memory", default="256MiB", show_default=True, metavar="SIZE", help="Memory for cells in flight."),
+    memory_option,
     click.option("--dry-run", is_flag=True, help="Say what would become of each array, and write nothing."),
-    storage_option("--src-option", "SRC"),
-    storage_option("--dst-option", "DST"),
+    side_options,
     json_option,
 )
 
 
-def _shared(command: Any) -> Any:
-    for option in reversed(_SHARED):
-        command = option(command)
-    return command
+def _shared(command: Callable[..., None]) -> Callable[..., None]:
+    return apply_options(command, *_OPTIONS)
 
 
 @click.command(
@@ -79,16 +75,15 @@ def _run(
     src: str,
     dst: str,
     chunks: str | None,
-    memory: str,
+    memory: int,
     dry_run: bool,
     src_option: dict[str, object] | None,
     dst_option: dict[str, object] | None,
     as_json: bool,
     **options: Any,
 ) -> None:
-    most = parse_size(memory, "--memory")
     if dry_run:
-        lines: Sequence[str] = plan_recoding(src, [recoder], memory=most, storage_options=src_option)
+        lines: Sequence[str] = plan_recoding(src, [recoder], memory=memory, storage_options=src_option)
         if as_json:
             print_json(name, source=src, target=dst, dry_run=True, recoded=lines)
             return
@@ -100,8 +95,8 @@ def _run(
         src,
         dst,
         chunks=lengths(chunks, "--chunks", ("auto",)),
-        progress=not as_json and not is_quiet(),
-        memory=most,
+        progress=shows_progress(as_json),
+        memory=memory,
         recode=[recoder],
         storage_options=(src_option, dst_option),
         **options,

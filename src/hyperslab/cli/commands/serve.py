@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from hyperslab.cli.arguments import storage_option
+from hyperslab.cli.options import storage_option
 from hyperslab.cli.output import json_option, print_json, print_remark
 from hyperslab.web.server import DataServer, serve
 

@@ -9,35 +9,39 @@ import click
 import numpy as np
 
 from hyperslab.array import Array
-from hyperslab.array.periods import BY, EVERY, Groups, group_times, is_time
+from hyperslab.array.periods import Groups, group_times, is_time
 from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
     SelectionOptions,
     TypedSelection,
-    allow_option,
-    at_option,
     check_selection,
-    choice_options,
     find_array,
     find_dimensions,
     name_dimensions,
-    name_option,
     open_dataset,
     parse_selections,
+)
+from hyperslab.cli.options import (
+    allow_option,
+    at_option,
+    choice_options,
+    memory_option,
+    period_options,
+    scheduler_option,
     selection_option,
     selection_options,
     storage_option,
     url_argument,
+    workers_option,
 )
 from hyperslab.cli.output import format_columns, json_option, print_json, print_remark
 from hyperslab.conversion.labelled_part import read_axis
 from hyperslab.conversion.selection import Selector
 from hyperslab.conversion.statistics import Statistics, measure, why_not_measured
-from hyperslab.errors import Invalid, LabelError
+from hyperslab.errors import Invalid
 from hyperslab.group import Group
 from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.walk import arrays_of
-from hyperslab.model.amounts import parse_size
 from hyperslab.model.guessing import meant
 from hyperslab.selection.positional import outer
 from hyperslab.selection.region import Axis
@@ -54,13 +58,12 @@ _BAR = 40
 @selection_option
 @selection_options
 @click.option("--per", metavar="DIM", help="A row for each position along DIM, such as each level.")
-@click.option("--by", type=click.Choice(BY), help="A row for each month (…) of the calendar, all years together.")
-@click.option("--every", type=click.Choice(EVERY), help="A row for one month (…) after another.")
+@period_options
 @click.option("--histogram", "bins", type=click.IntRange(1), metavar="N", help="Count the cells in N bins, too.")
 @click.option("--range", "span", metavar="LOW..HIGH", help="The ends of the histogram, so that one pass is enough.")
-@click.option("--memory", default="256MiB", show_default=True, metavar="SIZE", help="Memory for cells in flight.")
-@click.option("--workers", type=click.IntRange(1), metavar="N", help="Threads; else one per core.")
-@click.option("--scheduler", metavar="ADDRESS", help="Have the workers of this dask.distributed cluster read.")
+@memory_option
+@workers_option
+@scheduler_option
 @at_option()
 @storage_option()
 @allow_option()
@@ -76,7 +79,7 @@ def stats_command(
     every: str | None,
     bins: int | None,
     span: str | None,
-    memory: str,
+    memory: int,
     at: str | None,
     storage_option: dict[str, object] | None,
     allow_external: tuple[str, ...] | bool,
@@ -99,7 +102,7 @@ def stats_command(
     _check_dims(found, [*selection.dims, *([per] if per else [])])
     selector, by_place = _selector(found, selection, manner)
     ends = None if span is None else _parse_span(span)
-    most, results = parse_size(memory, "--memory"), []
+    results = []
     for array in found:
         reason = why_not_measured(array)
         if reason is not None:
@@ -112,7 +115,7 @@ def stats_command(
                 continue
             message = f"/{array.path} has no dimension with times" if per is None else f"/{array.path} has no {per!r}"
             raise Invalid(message, url=url, remedy=f"its dimensions are {', '.join(name_dimensions(array.dims))}")
-        results.append(measure(array, axes, groups=groups, bins=bins or 0, span=ends, memory=most, **options))
+        results.append(measure(array, axes, groups=groups, bins=bins or 0, span=ends, memory=memory, **options))
     if as_json:
         print_json("stats", url=url, arrays=[as_json_value(each) for each in results])
         return
@@ -152,10 +155,7 @@ def _selector(
     places = {name for array in arrays for name in name_dimensions(array.dims)} - named
     by_place = {word: item for word, item in selection.isel.items() if word in places}
     others = {word: item for word, item in selection.isel.items() if word not in places}
-    try:
-        selector = Selector(arrays, manner.select(others, selection.sel))
-    except LabelError as error:
-        raise name_option(error) from error.__cause__
+    selector = Selector(arrays, manner.select(others, selection.sel))
     for note in selector.notes:
         print_remark(note)
     return selector, by_place

@@ -6,8 +6,8 @@ from dataclasses import asdict, replace
 
 import click
 
-from hyperslab.cli.arguments import allow_option, storage_option
-from hyperslab.cli.output import is_quiet, json_option, print_json, print_remark
+from hyperslab.cli.options import allow_option, storage_option
+from hyperslab.cli.output import json_option, print_json, print_remark, shows_progress
 from hyperslab.conversion import virtual
 
 
@@ -44,7 +44,7 @@ def virtual_command(
         relative=not absolute,
         overwrite=overwrite,
         allow_loss=allow_loss,
-        progress=not as_json and not is_quiet(),
+        progress=shows_progress(as_json),
         storage_options=storage_option,
         **more,
     )

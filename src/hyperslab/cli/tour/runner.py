@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from hyperslab import api
-from hyperslab.cli.arguments import parse_selections, selection_key
+from hyperslab.cli.arguments import parse_selections, select_cells
 from hyperslab.cli.database_objects import is_server, open_objects
 from hyperslab.cli.open_collections import find_collection
 from hyperslab.cli.tour.steps import (
@@ -176,14 +176,15 @@ def _readers(place: str, kind: Reading) -> tuple[Callable[[], Values], Callable[
     """Return what reads all cells of the dataset, and what reads the slice; each opens it anew."""
     path = IN_NWB if kind == "nwb" else ARRAY
     # in an NWB file no axis has labels, so the positions of the slice are looked up in the source, and not timed
-    key = selection_key(api.open_array(SOURCE, path=ARRAY), parse_selections(SLICE)) if kind == "nwb" else None
+    key = select_cells(api.open_array(SOURCE, path=ARRAY), parse_selections(SLICE)).key if kind == "nwb" else None
 
     def read_whole() -> Values:
         return np.asarray(api.open_array(place, path=path)[...])
 
     def read_slice() -> Values:
         array = api.open_array(place, path=path)
-        return np.asarray(array.oindex[selection_key(array, parse_selections(SLICE)) if key is None else key])
+        chosen = select_cells(array, parse_selections(SLICE)).key if key is None else key
+        return np.asarray(array.oindex[chosen])
 
     def read_decades() -> Values:
         with Client(place, mode="r") as client:
