@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import hyperslab as hs
 from hyperslab.cli import main
 from hyperslab.conversion import Select
 from hyperslab.conversion.selection import Selector
-from hyperslab.errors import Invalid, LabelError
+from hyperslab.errors import Invalid, LabelError, Unsupported, WrongType
 from hyperslab.stores import MemoryStore
 
 
@@ -174,7 +175,7 @@ def test_labels_wrap_and_the_nearest_too(source: Path, tmp_path: Path) -> None:
     for text, expected in (("-10.0", 350), ("370.0", 10), ("360.0", 0)):
         result = run("get", str(source), "orog", "-s", f"lon={text}", "-s", "y_lat=0", "--json")
         assert json.loads(result.stdout)["coordinates"]["lon"] == expected, result.stderr
-    hs.convert(source, tmp_path / "a.zarr", path="orog", select=Select({}, {"lon": 357.0}, nearest=True))
+    hs.convert(source, tmp_path / "a.zarr", path="orog", select={"lon": 357.0}, method="nearest")
     assert reading(tmp_path / "a.zarr")["lon"] == 0.0
     result = run("convert", str(source), str(tmp_path / "b.zarr"), "-s", "lon=357.0", "--tolerance", "2")
     assert result.exit_code == 2
@@ -191,6 +192,49 @@ def test_a_tolerance_fits_its_labels(source: Path, tmp_path: Path) -> None:
     result = run("get", str(source), "t", *about, "--tolerance", "4h")
     assert (result.exit_code, "further than" in result.stderr) == (2, True)
     assert "--tolerance '3 pints'" in run("get", str(source), "t", "--tolerance", "3 pints").stderr
+
+
+@pytest.mark.parametrize("label", [-176.0, -5.1, -4.9, 0.0, 4.9, 5.1, 12.0, 182.0, 356.0, 364.9, 715.0])
+def test_the_nearest_in_python_is_that_of_xarray_around_the_globe(label: float, source: Path, tmp_path: Path) -> None:
+    theirs = reading(source)
+    turned = np.concatenate([theirs["lon"] - 720, theirs["lon"] - 360, theirs["lon"], theirs["lon"] + 360])
+    around = xr.concat([theirs["orog"]] * 5, "lon").assign_coords(lon=np.append(turned, theirs["lon"] + 720))
+    wanted = {"lon": label, "y_lat": [57.0, -71.0]}
+    hs.convert(source, tmp_path / "a.zarr", path="orog", select=wanted, method="nearest", tolerance=9.5)
+    expected = around.sel(wanted, method="nearest", tolerance=9.5)
+    found = reading(tmp_path / "a.zarr")
+    np.testing.assert_array_equal(found["orog"], expected)
+    assert found["lon"] % 360 == expected["lon"] % 360
+    gap = abs(float(expected["lon"]) - label)
+    if gap > 1:
+        with pytest.raises(LabelError, match=r"is further than 1\.0"):
+            hs.convert(source, tmp_path / "b.zarr", select={"lon": label}, method="nearest", tolerance=1.0)
+
+
+def test_the_nearest_time_in_python_is_that_of_xarray(source: Path, tmp_path: Path) -> None:
+    wanted = {"time": "2001-05-01T05:00", "plev": 870.0}
+    limits = (timedelta(hours=6), 25)
+    hs.convert(source, tmp_path / "a.zarr", path="t", select=wanted, method="nearest", tolerance=limits)
+    with xr.open_dataset(source, engine="zarr", consolidated=False) as theirs:
+        expected = theirs["t"].sel(time=wanted["time"], method="nearest", tolerance=limits[0])
+        expected = expected.sel(plev=870.0, method="nearest", tolerance=limits[1])
+    np.testing.assert_array_equal(reading(tmp_path / "a.zarr")["t"], expected)
+    for tolerance in ((timedelta(hours=4), 25), (timedelta(hours=6), 15)):
+        with pytest.raises(LabelError, match="is further than"):
+            hs.convert(source, tmp_path / "b.zarr", select=wanted, method="nearest", tolerance=tolerance)
+
+
+def test_a_tolerance_that_limits_nothing_is_refused(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="a tolerance without a method"):
+        hs.convert(source, tmp_path / "b.zarr", select={"lon": 12.0}, tolerance=1.0)
+    with pytest.raises(Unsupported, match="method 'pad'"):
+        hs.convert(source, tmp_path / "b.zarr", select={"lon": 12.0}, method="pad")  # type: ignore[arg-type]
+    with pytest.raises(WrongType, match="it is a number"):
+        hs.convert(source, tmp_path / "b.zarr", select={"lon": 12.0}, method="nearest", tolerance=timedelta(hours=1))
+    result = run("convert", str(source), str(tmp_path / "b.zarr"), "-s", "time=2001-05-01T05:00", "--tolerance", "3")
+    assert (result.exit_code, "it is a timedelta (3h)" in result.stderr) == (2, True)
+    result = run("stats", str(source), "-s", "time=2001-05-01T05:00", "--tolerance", "3")
+    assert (result.exit_code, "it is a timedelta (3h)" in result.stderr) == (2, True)
 
 
 def test_axes_that_are_no_longitudes_stay_as_they_are(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from hyperslab.stores.location import Location
 
 if TYPE_CHECKING:  # each doubles what info imports, which selects nothing
     from hyperslab.conversion.bounding_box import BoundingBox
-    from hyperslab.conversion.selection import Select
+    from hyperslab.conversion.selection import Distance, Select
 
 # Paths that an error lists; of a database fewer, since its names are ids.
 _SHOWN = 10
@@ -271,7 +271,7 @@ class SelectionOptions:
     fits the labels; and the ``box`` that cells lie in."""
 
     nearest: bool = False
-    tolerance: tuple[object, ...] = ()
+    tolerance: tuple[Distance, ...] = ()
     box: BoundingBox | None = None
 
     def select(self, isel: Mapping[str, object], sel: Mapping[str, object]) -> Select:
@@ -296,7 +296,7 @@ def parse_box(text: str | None) -> BoundingBox | None:
     return BoundingBox.of(numbers)
 
 
-def parse_tolerance(text: str) -> object:
+def parse_tolerance(text: str) -> Distance:
     """Return ``0.5`` as a float, ``3h`` as a timedelta of NumPy. Invalid for anything else."""
     found = _TOLERANCE.fullmatch(text.strip())
     if found is None:

@@ -31,7 +31,7 @@ from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.recoding import Recoding
 from hyperslab.conversion.references import build_reference_map
 from hyperslab.conversion.report import ConversionReport, describe_recut
-from hyperslab.conversion.selection import Select
+from hyperslab.conversion.selection import Distances, Select
 from hyperslab.conversion.source_nodes import (
     SourceDamage,
     SourceNode,
@@ -70,6 +70,8 @@ def convert(
     shards: Mapping[str, int] | str | Literal[False] | None = None,
     codec: object = None,
     select: Mapping[str, object] | Select | None = None,
+    method: Literal["nearest"] | None = None,
+    tolerance: Distances | None = None,
     variables: Patterns | None = None,
     exclude: Patterns | None = None,
     where: Where | None = None,
@@ -94,31 +96,29 @@ def convert(
 ) -> ConversionReport:
     """Copy the dataset ``src``, or what ``join`` gave, to ``dst`` in another format, or cut and encoded anew.
 
-    ``format``: of the target, else the end of its name tells. ``path``: the group that becomes the target's root, or
-    the array that is copied with its companions (a target of one array needs it where there are several). ``chunks``,
-    ``shards``: lengths by dimension name (-1: the whole) or ``"auto"``, else as in the source where it suits;
-    ``shards`` also ``"many"``, or False for none. ``codec``: as in ``create_array``, else the source's where the target
+    ``format``: of the target, else the end of its name tells. ``path``: the group that becomes the root, or an array
+    with its companions. ``chunks``, ``shards``: lengths by dimension (-1: the whole) or ``"auto"``, else as in the
+    source; ``shards`` also ``"many"``, or False. ``codec``: as in ``create_array``, else the source's where the target
     has it. ``select``: by dimension name, whole numbers are positions, anything else labels (with their stop); one
-    label drops the dimension. ``variables``, ``exclude``: patterns over paths (``"t*"``, ``"ocean/**"``); ``where``:
-    attributes (``{"units": "K"}``); their companions by CF come along, unless ``alone``. ``verify``: read both sides
-    again and compare all. ``resume``: go on where a call was interrupted. ``skip_damaged``: leave out what cannot be
-    read. ``memory``: bytes for cells in flight, or ``"1GB"``. ``scheduler``: a Client of dask.distributed (or address)
-    whose workers copy. ``progress``: True for a bar, or a function of ``Progress``. ``storage_options``: for sides in
-    the network, or a pair. ``allow_external``, ``at``: of the source, as for ``open``; ``along``, ``packing`` as for
-    ``join``. ``recode``: :class:`.Pack` … ``message``: of a commit. ``layout``: options.
-    ``dry_run``: write nothing, report what it would cost.
-    Unsupported with all losses before anything is touched, unless ``allow_loss``; AlreadyExists unless ``overwrite``,
-    which replaces the target once the new one is complete. Interrupted it leaves what was (without renames: nothing).
+    label drops the dimension; ``method``, ``tolerance``: as for ``sel``. ``variables``, ``exclude``: patterns over
+    paths (``"t*"``, ``"ocean/**"``); ``where``: attributes (``{"units": "K"}``); their companions by CF come along,
+    unless ``alone``. ``verify``: read and compare both sides. ``resume``: go on where a call was interrupted.
+    ``skip_damaged``: copy what can be read. ``memory``: bytes for cells in flight, or ``"1GB"``. ``scheduler``: a
+    Client (or address) of dask.distributed. ``progress``: True for a bar, or a function of ``Progress``.
+    ``storage_options``: for sides in the network, or a pair. ``allow_external``, ``at``: as for ``open``; ``along``,
+    ``packing`` as for ``join``. ``recode``: :class:`.Pack` … ``message``: of a commit. ``layout``: options.
+    ``dry_run``: write nothing, report the cost. Unsupported with all losses before anything is touched, unless
+    ``allow_loss``; AlreadyExists unless ``overwrite``. Interrupted it leaves what was (without renames: nothing).
     """
     source, target = _two_sides(place_of_group(src), dst, storage_options, along, packing, at)
     more = _only_set({"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged})
-    given: dict[str, Any] = {"source": source, "target": target, "message": message, "path": path}
-    given |= {"resume": resume, "overwrite": overwrite, "verify": verify, "allow_loss": allow_loss, "dry_run": dry_run}
-    given |= {"recoders": tuple(recode), "skip_damaged": skip_damaged, "memory": parse_size(memory, "memory")}
-    given |= {"select": Select.of(select), "choice": Choice.of(variables, exclude, where, alone=alone)}
-    given |= {"format": format or format_for_new(target.url), "layout": api.add_consolidated(target, format, layout)}
-    given["options"] = {"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more}
-    report = _run(_Request(**given, encoding=Encoding(chunks, shards, codec)), progress, scheduler)
+    args: dict[str, Any] = {"source": source, "target": target, "message": message, "path": path, "resume": resume}
+    args |= {"choice": Choice.of(variables, exclude, where, alone=alone), "overwrite": overwrite, "dry_run": dry_run}
+    args |= {"select": Select.of(select, method, tolerance), "memory": parse_size(memory, "memory"), "verify": verify}
+    args |= {"recoders": tuple(recode), "skip_damaged": skip_damaged, "allow_loss": allow_loss}
+    args |= {"format": format or format_for_new(target.url), "layout": api.add_consolidated(target, format, layout)}
+    args["options"] = {"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more}
+    report = _run(_Request(**args, encoding=Encoding(chunks, shards, codec)), progress, scheduler)
     return replace(report, source=_display_place(src, source, at), target=_display_place(dst, target))
 
 

@@ -16,7 +16,7 @@ from hyperslab.array.axis_roles import RADIANS, role_of
 from hyperslab.array.indexes import read_index
 from hyperslab.chunks.boxes import Box
 from hyperslab.conversion.bounding_box import BoundingBox, BoxCells, add_samples, find_box_cells
-from hyperslab.errors import HyperslabError, Invalid, LabelError, Unsupported
+from hyperslab.errors import HyperslabError, Invalid, LabelError, Unsupported, WrongType
 from hyperslab.group.cf_variables import NamedAxis, companions_of, find_axis, names_in_attribute, words_of_axes
 from hyperslab.group.coordinates import find_coordinate
 from hyperslab.model.cells import Values
@@ -34,9 +34,12 @@ from hyperslab.model.dims import (
 from hyperslab.model.guessing import meant, nearest
 from hyperslab.model.paths import split
 from hyperslab.selection.circle import Circle
-from hyperslab.selection.labels import resolve_sel
+from hyperslab.selection.labels import check_method, resolve_sel
 from hyperslab.selection.positional import outer
 from hyperslab.selection.region import Axis, PositionList, Range, Region
+
+Distance = float | timedelta | np.timedelta64
+Distances = Distance | tuple[Distance, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +54,29 @@ class Select:
     isel: Mapping[str, object]
     sel: Mapping[str, object]
     nearest: bool = False
-    tolerance: tuple[object, ...] = ()
+    tolerance: tuple[Distance, ...] = ()
     box: BoundingBox | None = None
 
     @classmethod
-    def of(cls, select: Mapping[str, Any] | Select | None) -> Select:
+    def of(
+        cls,
+        select: Mapping[str, Any] | Select | None,
+        method: Literal["nearest"] | None = None,
+        tolerance: Distances | None = None,
+    ) -> Select:
         """Sort ``select`` by the kind of value: ints, slices of ints, arrays of ints and masks are positions, others
-        labels; ``bbox`` is a box of four numbers: west, south, east, north."""
-        if isinstance(select, Select):
+        labels; ``bbox`` is a box of four numbers: west, south, east, north. ``method`` and ``tolerance`` as of
+        ``Array.sel``; a tuple has a tolerance for each kind of labels."""
+        check_method(method, tolerance)
+        if not isinstance(select, Select):
+            chosen = dict(select or {})
+            box = BoundingBox.of(chosen.pop("bbox")) if "bbox" in chosen and np.shape(chosen["bbox"]) == (4,) else None
+            isel = {dim: value for dim, value in chosen.items() if _is_position(value)}
+            select = cls(isel, {dim: value for dim, value in chosen.items() if dim not in isel}, box=box)
+        if method is None:
             return select
-        chosen = dict(select or {})
-        box = BoundingBox.of(chosen.pop("bbox")) if "bbox" in chosen and np.shape(chosen["bbox"]) == (4,) else None
-        isel = {dim: value for dim, value in chosen.items() if _is_position(value)}
-        return cls(isel, {dim: value for dim, value in chosen.items() if dim not in isel}, box=box)
+        limits = tolerance if isinstance(tolerance, tuple) else () if tolerance is None else (tolerance,)
+        return replace(select, nearest=True, tolerance=limits)
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -140,6 +153,7 @@ class Selector:
         self._shared: dict[tuple[str, int], list[tuple[str, DimensionCells]]] = {}
         self._own: dict[str, dict[str, DimensionCells]] = {}
         self._shifts: dict[str, Values] = {}
+        self._kinds: set[bool] = set()
         unmet = set(select.dims)
         for array in self._arrays:
             with array._session.add_place_to_errors(array.path):
@@ -149,6 +163,13 @@ class Selector:
         self._look_up_samples()
         if select.box is not None:
             self._look_up_box(select.box)
+
+    def check_tolerance(self) -> None:
+        """Raise WrongType for tolerances of which none fits the labels whose neighbours were looked for."""
+        limits = self._select.tolerance
+        if limits and self._kinds and not self._kinds & {_is_duration(limit) for limit in limits}:
+            wanted = "a timedelta (3h)" if self._kinds == {True} else "a number"
+            raise WrongType(f"a tolerance of {limits[0]}", remedy=f"of these labels it is {wanted}")
 
     def key(self, array: Array) -> tuple[Any, ...]:
         """Return the positional key of an array, one entry per dimension, each to be taken for itself."""
@@ -281,6 +302,8 @@ class Selector:
                 item, shifts = around
         if shifts is None:
             lookup = _Lookup(array, dim, index, self._select)
+            if lookup.is_near(item):
+                self._kinds.add(lookup.has_times)
             turned = item if circle is None else _turn(circle, item)
             try:
                 return DimensionCells(lookup.positions(turned))
@@ -419,19 +442,30 @@ class _Lookup:
             raise
 
     def _positions(self, item: Any) -> Any:
-        near = self.select.nearest and not isinstance(item, slice)
+        near = self.is_near(item)
         method: Literal["nearest"] | None = "nearest" if near else None
         tolerance = self._tolerance() if near else None
         why = self.array._why_unlabelled
         return resolve_sel({self.dim: item}, (self.dim,), lambda _: self.index, method, tolerance, why)[0]
 
+    def is_near(self, item: object) -> bool:
+        """Return True for a label that may mean its neighbour."""
+        return self.select.nearest and not isinstance(item, slice)
+
+    @property
+    def has_times(self) -> bool:
+        """Return True if the labels are times."""
+        index = self.index
+        is_stamps = isinstance(index, Coordinate) and index.values.dtype.kind == "M"
+        return is_stamps or isinstance(index, CFTime | TimeScale)
+
     def _tolerance(self) -> object:
         """Return the tolerance that fits the labels; None without any."""
-        is_time = isinstance(self.index, CFTime | TimeScale) or (
-            isinstance(self.index, Coordinate) and self.index.values.dtype.kind == "M"
-        )
-        fits = [one for one in self.select.tolerance if isinstance(one, timedelta | np.timedelta64) == is_time]
-        return fits[0] if fits else None
+        return next((limit for limit in self.select.tolerance if _is_duration(limit) == self.has_times), None)
+
+
+def _is_duration(limit: Distance) -> bool:
+    return isinstance(limit, timedelta | np.timedelta64)
 
 
 def _as_words(item: object) -> object:

@@ -249,6 +249,7 @@ def select_nodes(
         check_dimensions(encoding.dims, known)
         arrays = [Array(session, part.origin, part.node) for part in parts if part.node.is_array]
         selector = Selector(arrays, select)
+        selector.check_tolerance()
         picked = iter([selector.pick(array) for array in arrays])
     items = [replace(part, picked=next(picked)) if part.node.is_array else part for part in parts]
     for note in selector.notes:

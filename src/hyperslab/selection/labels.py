@@ -68,10 +68,7 @@ def resolve_sel(
     Slices include their stop and need not meet labels on a sorted coordinate; a date such as ``"2013-01"`` selects the
     whole period. On a dimension without labels the item is positional, as in xarray.
     """
-    if method not in (None, "nearest"):
-        raise Unsupported(f"method {method!r}", remedy='method is None or "nearest"')
-    if tolerance is not None and method is None:
-        raise Invalid("a tolerance without a method", remedy='give method="nearest"')
+    check_method(method, tolerance)
     for name in mapping:
         if name not in dims:
             raise LabelError(f"no dimension {name!r}", remedy=meant(name, dims))
@@ -84,6 +81,14 @@ def resolve_sel(
             _refuse_label(item, dim, why)
         key.append(item if lookup is None else _selected(item, lookup, method, tolerance))
     return tuple(key)
+
+
+def check_method(method: str | None, tolerance: object) -> None:
+    """Raise Unsupported for a method that is none, Invalid for a tolerance without one."""
+    if method not in (None, "nearest"):
+        raise Unsupported(f"method {method!r}", remedy='method is None or "nearest"')
+    if tolerance is not None and method is None:
+        raise Invalid("a tolerance without a method", remedy='give method="nearest"')
 
 
 def _refuse_label(item: object, dim: str | None, why: Why | None) -> None:

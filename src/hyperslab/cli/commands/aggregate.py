@@ -211,6 +211,7 @@ def _select(dataset: Any, group: Group, selection: TypedSelection, manner: Selec
     arrays = {name: array for name, array in group.arrays() if name in dataset.variables}
     with group._session.add_place_to_errors(group.path):
         selector = Selector(arrays.values(), manner.select(selection.isel, selection.sel))
+        selector.check_tolerance()
         picked = {name: selector.pick(array) for name, array in arrays.items()}
     for note in selector.notes:
         print_remark(note)

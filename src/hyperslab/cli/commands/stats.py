@@ -156,6 +156,7 @@ def _selector(
     by_place = {word: item for word, item in selection.isel.items() if word in places}
     others = {word: item for word, item in selection.isel.items() if word not in places}
     selector = Selector(arrays, manner.select(others, selection.sel))
+    selector.check_tolerance()
     for note in selector.notes:
         print_remark(note)
     return selector, by_place
