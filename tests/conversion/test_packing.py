@@ -137,6 +137,63 @@ def test_only_what_is_named_is_packed(tmp_path: Path) -> None:
 # -- quantizing --------------------------------------------------------------------------------------------------------
 
 
+_STORED: dict[str, dict[str, Any]] = {
+    "blosc": {"chunks": (16, 12), "codec": "blosc:zstd:7", "fill_value": -5},
+    "plain": {"chunks": (10, 48), "codec": "none"},
+    "shuffled": {"chunks": (64, 24), "codec": "shuffle+zlib:3", "fill_value": 7},
+    "zstd": {"chunks": (64, 48), "codec": "zstd:9", "fill_value": np.nan},
+}
+
+
+def stored(place: Path) -> dict[str, Any]:
+    """How each array is stored, but for the one that is repacked."""
+    with hs.open_group(place) as root:
+        arrays = [array for name, array in root.arrays() if name != "t"]
+        return {
+            each.name: (each.dtype, each.chunks, each.shards, each.codec, repr(each.fill_value), each.nbytes_stored)
+            for each in arrays
+        }
+
+
+@pytest.mark.parametrize("command", [("repack",), ("repack", "--digits", "3")])
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_zarr_arrays_that_do_not_change_are_stored_as_they_were(
+    tmp_path: Path, format: str, command: tuple[str, ...]
+) -> None:
+    source, target = tmp_path / "a.zarr", tmp_path / "b.zarr"
+    cells = np.random.default_rng(1).normal(size=(64, 48)).astype("f4")
+    with hs.create(source, format) as root:
+        root.create_array("t", data=cells, dims=("y", "x"), chunks=(16, 16))
+        for name, how in _STORED.items():
+            root.create_array(name, data=cells, dims=("y", "x"), **how)
+        if format == "zarr3":
+            root.create_array("sharded", data=cells, dims=("y", "x"), chunks=(8, 12), shards=(32, 48), codec="zstd:9")
+    first, *options = command
+    assert run(first, source, target, "-v", "t", "--format", format, *options).exit_code == 0
+    assert stored(target) == stored(source) and len(stored(source)) >= 4
+
+
+def test_netcdf_variables_that_do_not_change_are_stored_as_they_were(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.nc", tmp_path / "b.nc"
+    cells = np.random.default_rng(1).normal(size=(64, 48)).astype("f4")
+    deflated: dict[str, Any] = {"compression": "zlib", "complevel": 7, "shuffle": True, "fletcher32": True}
+    with netCDF4.Dataset(source, "w") as file:
+        file.createDimension("y", 64)
+        file.createDimension("x", 48)
+        file.createVariable("t", "f4", ("y", "x"), compression="zlib")[:] = cells
+        file.createVariable("deflated", "f4", ("y", "x"), chunksizes=(16, 12), fill_value=-5, **deflated)[:] = cells
+        file.createVariable("whole", "f4", ("y", "x"), contiguous=True)[:] = cells
+        file.createVariable("summed", "f4", ("y", "x"), chunksizes=(16, 48), fletcher32=True)[:] = cells
+        file.createVariable("unshuffled", "f4", ("y", "x"), compression="zlib", complevel=2, shuffle=False)[:] = cells
+    assert run("repack", source, target, "-v", "t").exit_code == 0
+    with netCDF4.Dataset(source) as before, netCDF4.Dataset(target) as after:
+        assert after["t"].dtype == np.dtype("i2")
+        for name in ("deflated", "whole", "summed", "unshuffled"):
+            old, new = before[name], after[name]
+            assert (new.chunking(), new.filters(), new.ncattrs()) == (old.chunking(), old.filters(), old.ncattrs())
+            assert new.get_fill_value() == old.get_fill_value()
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize(("mode", "most"), [("BitRound", 23), ("GranularBitRound", 6)])
 def test_the_same_bits_as_netcdf_c(tmp_path: Path, dtype: str, mode: str, most: int) -> None:

@@ -10,15 +10,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import netCDF4
+import numpy as np
 import pytest
+import xarray
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "making"))
 
 from old_tool_tasks import TASKS, Task
 
-np = pytest.importorskip("numpy")
-netCDF4 = pytest.importorskip("netCDF4")
-xarray = pytest.importorskip("xarray")
 pytest.importorskip("iris_sample_data")
 pytestmark = [
     pytest.mark.interop,

@@ -229,7 +229,7 @@ def translate_codecs(target: TargetNode, encoding: Encoding, format: Format, ada
     if target.is_native or not spec.is_array or not origin.is_array:
         return target
     chains = [spec.codecs]
-    if encoding.codec is None and Feature.CODECS in format.features:
+    if encoding.codec is None and target.source.keeps_codecs and Feature.CODECS in format.features:
         alike, common = list(equivalent_chains(origin.codecs)), format.traits.common_codecs
         if common is not None:  # those first of which every reader of the format knows all codecs
             alike.sort(key=lambda chain: not common.issuperset(codec.name for codec in chain))

@@ -510,11 +510,15 @@ def recode(
     for recoder in recoders:
         recoding = recoder.plan(source, changed, memory)
         source = add_recoding(source, recoding)
-        changed = [
-            replace(item, node=recoding[item.origin].spec) if item.origin in recoding else item for item in changed
-        ]
+        changed = [_recoded_node(item, recoding.get(item.origin)) for item in changed]
         done.append(recoding)
     return source, changed, done
+
+
+def _recoded_node(item: SourceNode, change: CellChange | None) -> SourceNode:
+    if change is None:
+        return item
+    return replace(item, node=change.spec, keeps_codecs=item.keeps_codecs and change.keeps_type)
 
 
 def plan_recoding(

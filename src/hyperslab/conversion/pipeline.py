@@ -172,7 +172,7 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
             plan = plan_conversion(
                 source,
                 items,
-                _encoding_of(request, recodings),
+                request.encoding,
                 format,
                 request.target,
                 allow_loss=request.allow_loss,
@@ -219,13 +219,6 @@ def _recode(
     if request.recoders and scheduler is not None:
         raise Unsupported("workers of a cluster copy cells as they are", remedy="leave scheduler= (--scheduler) out")
     return recode_cells(source, items, request.recoders, request.memory)
-
-
-def _encoding_of(request: _Request, recodings: Sequence[Recoding]) -> Encoding:
-    """Return how arrays are cut and encoded: by the usual codec, unless one is asked for, where some have cells of
-    another type than those that the source's codec is for."""
-    is_same = all(change.keeps_type for recoding in recodings for change in recoding.values())
-    return request.encoding if is_same or request.encoding.codec else replace(request.encoding, codec="default")
 
 
 def _log_losses(plan: DryRun, format: Format) -> None:

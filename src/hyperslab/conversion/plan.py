@@ -265,9 +265,11 @@ def plan_nodes(
             continue
         if item.node.is_array and item.picked is not None:
             cut = encoding
+            if encoding.codec is None and not item.keeps_codecs:
+                cut = replace(encoding, codec="default")
             if item.node.dims == (split(item.path)[1],) and isinstance(encoding.chunks, Mapping):
                 # chunk lengths by dimension are meant for cells, so coordinates stay whole
-                cut = replace(encoding, chunks="auto", shards=None)
+                cut = replace(cut, chunks="auto", shards=None)
             # arrays of the same format say themselves that they have no shards, unless they are cut anew
             if same_format and cut.chunks is None and cut.shards != MANY:
                 cut = replace(cut, shard_bytes=0)

@@ -54,7 +54,7 @@ class SourceNode:
     """A node of the source at ``origin``, and its ``path`` in the target; of an array its ``picked`` cells.
 
     ``whole``: all that is in a group is converted too. ``is_companion``: of a variable that comes along with others,
-    which were chosen.
+    which were chosen. ``keeps_codecs``: False of cells of another type than those that the source's codecs are for.
     """
 
     path: str
@@ -63,6 +63,7 @@ class SourceNode:
     whole: bool = True
     picked: ArraySelection | None = None
     is_companion: bool = False
+    keeps_codecs: bool = True
 
 
 def find_source_nodes(
