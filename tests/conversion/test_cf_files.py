@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import xarray
 from click.testing import CliRunner
 
 from cf_files import FILES
 from hyperslab.cli import main
-
-xarray = pytest.importorskip("xarray")
 
 PARTS = {
     "curved": {"time": (1, 2), "y": (2, 6), "x": (0, 5)},
@@ -72,3 +72,84 @@ def test_a_part_takes_what_belongs_to_it_along(kind: str, tmp_path: Path) -> Non
     part = {dim: slice(*ends) for dim, ends in PARTS[kind].items()}
     with open_netcdf(tmp_path / "b.nc") as found, expected(tmp_path / "a.nc") as wanted:
         xarray.testing.assert_identical(found.load(), wanted.isel(part).load())
+
+
+def each_cell(dataset: Any, instances: Any, dim: str) -> Any:
+    """Values of instances along ``dim`` for each cell of ``t``, by the variables that count or number its samples."""
+    while dim not in dataset.t.dims:
+        numbers = [each for each in dataset.variables.values() if each.attrs.get("instance_dimension") == dim]
+        counts = [
+            each for each in dataset.variables.values() if each.dims == (dim,) and "sample_dimension" in each.attrs
+        ]
+        if numbers:
+            instances, dim = instances[numbers[0].values], numbers[0].dims[0]
+        else:
+            instances, dim = np.repeat(instances, counts[0].values), counts[0].attrs["sample_dimension"]
+    return instances
+
+
+def places_of(dataset: Any, kind: str) -> tuple[Any, Any]:
+    """Longitudes from -180 on and latitudes of each cell of ``t``."""
+    names = ("face_lon", "face_lat") if kind == "mesh" else ("lon", "lat")
+    found = []
+    for name in names:
+        coordinate = dataset[name]
+        if set(coordinate.dims) <= set(dataset.t.dims):
+            found.append(coordinate.broadcast_like(dataset.t).transpose(*dataset.t.dims).values)
+        else:
+            found.append(each_cell(dataset, coordinate.values, coordinate.dims[0]))
+    return (found[0] + 180.0) % 360.0 - 180.0, found[1]
+
+
+BOX = (-26.0, 39.0, -0.5, 62.0)
+IN_BOX = sorted(FILES.keys() - {"hybrid", "profile", "rotated_alone", "station", "trajectories_contiguous"})
+"""Kinds whose cells have places in the box that a selection can take."""
+RECTANGLES = ("curved", "rotated", "trajectories", "track_profiles")
+
+
+@pytest.mark.parametrize("kind", IN_BOX)
+def test_a_box_takes_the_cells_that_lie_in_it(kind: str, tmp_path: Path) -> None:
+    FILES[kind](tmp_path / "a.nc")
+    convert(tmp_path / "a.nc", tmp_path / "b.nc", "-v", "t", "--bbox", ",".join(map(str, BOX)))
+    cells = []
+    for name in ("a.nc", "b.nc"):
+        with xarray.open_dataset(tmp_path / name) as dataset:
+            east, north = places_of(dataset, kind)
+            inside = (east >= BOX[0]) & (east <= BOX[2]) & (north >= BOX[1]) & (north <= BOX[3])
+            cells.append((dataset.t.values[inside], dataset.t.size - np.count_nonzero(inside)))
+    (wanted, before), (found, after) = cells
+    assert wanted.size and np.array_equal(found, wanted, equal_nan=True)
+    assert after < before if kind in ("curved", "rotated") else after == 0 or kind in RECTANGLES
+
+
+def test_a_grid_that_its_mapping_alone_places_is_cut_as_one_with_places(tmp_path: Path) -> None:
+    for kind in ("rotated", "rotated_alone"):
+        FILES[kind](tmp_path / f"{kind}.nc")
+        convert(tmp_path / f"{kind}.nc", tmp_path / f"{kind}_part.nc", "-v", "t", "--bbox", "-10,45,5,58")
+    wanted, found = (xarray.load_dataset(tmp_path / f"{kind}_part.nc") for kind in ("rotated", "rotated_alone"))
+    assert 1 < found.sizes["rlat"] < 10 and 1 < found.sizes["rlon"] < 13
+    np.testing.assert_array_equal(found.t, wanted.t)
+
+
+@pytest.mark.parametrize(
+    ("kind", "instances", "number"),
+    [
+        ("stations_contiguous", "station", 1),
+        ("stations_indexed", "station", 1),
+        ("station_profiles_ragged", "station", 0),
+        ("profiles_contiguous", "profile", 2),
+        ("profiles_indexed", "profile", 2),
+        ("trajectories_contiguous", "trajectory", 0),
+        ("trajectories_indexed", "trajectory", 1),
+        ("track_profiles_ragged", "trajectory", 1),
+        ("stations", "station", 2),
+    ],
+)
+def test_the_samples_of_one_instance(kind: str, instances: str, number: int, tmp_path: Path) -> None:
+    FILES[kind](tmp_path / "a.nc")
+    convert(tmp_path / "a.nc", tmp_path / "b.nc", "-v", "t", "-s", f"{instances}={number}..{number + 1}")
+    with xarray.open_dataset(tmp_path / "a.nc") as wanted, xarray.open_dataset(tmp_path / "b.nc") as found:
+        owners = each_cell(wanted, np.arange(wanted.sizes[instances]), instances)
+        np.testing.assert_array_equal(found.t.values, wanted.t.values[owners == number])
+        counts = [each for each in found.variables.values() if "sample_dimension" in each.attrs]
+        assert all(each.values.sum() == found.t.size for each in counts)

@@ -3,7 +3,7 @@ of discrete samples (CF 1.11, 5 and 9)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -13,7 +13,13 @@ from hyperslab.array import Array, cf
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.axis_roles import RADIANS, role_of
 from hyperslab.errors import Invalid, SelectionError, Unsupported
-from hyperslab.group.cf_variables import find_auxiliary_coordinates, find_axis, find_places
+from hyperslab.group.cf_variables import (
+    RotatedGrid,
+    find_auxiliary_coordinates,
+    find_axis,
+    find_places,
+    find_rotated_grid,
+)
 from hyperslab.model.cells import Values
 from hyperslab.model.paths import split
 from hyperslab.selection.circle import Circle
@@ -85,9 +91,9 @@ def as_degrees(coordinate: Array, cells: Values) -> Values:
 def find_box_cells(arrays: Sequence[Array], box: BoundingBox) -> dict[tuple[str, int], BoxCells]:
     """Return the cells in a box along the dimensions of arrays of one dataset, by name and length of the dimension.
 
-    Of a grid of two dimensions the smallest rectangle that holds all, across the seam where the grid goes around; of
-    grids along the same dimensions one that holds those of all. Invalid without any longitudes and latitudes,
-    SelectionError where nothing lies in the box.
+    Of a grid of two dimensions, also one around another pole, the smallest rectangle that holds all, across the seam
+    where the grid goes around; of grids along the same dimensions one that holds those of all. Invalid without any
+    longitudes and latitudes, SelectionError where nothing lies in the box.
     """
     found: dict[tuple[str, int], BoxCells] = {}
     grids: dict[tuple[tuple[str, int], ...], list[Values]] = {}
@@ -97,15 +103,23 @@ def find_box_cells(arrays: Sequence[Array], box: BoundingBox) -> dict[tuple[str,
     for array in arrays:
         with array._session.add_place_to_errors(array.path):
             pair = _find_pair(array)
-            if pair is None or (pair[0].path, pair[1].path) in seen:
+            rotated = find_rotated_grid(array) if pair is None else None
+            longitude, latitude = pair or (None, None) if rotated is None else (rotated.longitude, rotated.latitude)
+            if longitude is None or latitude is None or (longitude.path, latitude.path) in seen:
                 continue
-            longitude, latitude = pair
             seen.add((longitude.path, latitude.path))
-            if longitude.dims != latitude.dims and longitude.ndim == latitude.ndim == 1:
+            if rotated is None and longitude.dims != latitude.dims and longitude.ndim == latitude.ndim == 1:
                 found |= _rectangle(longitude, latitude, box, extents)
                 continue
-            names = [(str(dim), size) for dim, size in zip(longitude.dims, longitude.shape, strict=True)]
-            masks, around = _masks_in(longitude, latitude, box, extents)
+            if rotated is None:
+                names = [(str(dim), size) for dim, size in zip(longitude.dims, longitude.shape, strict=True)]
+                masks = _masks_in(longitude.shape, _reader_of(longitude, latitude), box, extents)
+                around = [longitude.ndim == 2 and _goes_around(longitude, axis) for axis in range(longitude.ndim)]
+            else:
+                sizes = {str(longitude.dims[0]): longitude.size, str(latitude.dims[0]): latitude.size}
+                names = [(dim, sizes[dim]) for dim in rotated.dims]
+                masks = _masks_in(tuple(size for _, size in names), _reader_of_rotated(rotated), box, extents)
+                around = [False, False]
             before = grids.setdefault(tuple(names), [np.zeros(mask.size, bool) for mask in masks])
             grids[tuple(names)] = [old | new for old, new in zip(before, masks, strict=True)]
             goes_around |= {
@@ -170,17 +184,36 @@ def _rectangle(
     }
 
 
-def _masks_in(
-    longitude: Array, latitude: Array, box: BoundingBox, extents: list[tuple[Values, Values]]
-) -> tuple[list[Values], list[bool]]:
-    """Return where along each dimension of two coordinates some cell lies in the box, and along which of them the grid
-    goes around."""
+_PlaceReader = Callable[[slice], tuple[Values, Values]]
+"""Reads longitude and latitude, in degrees, of some rows of cells."""
+
+
+def _reader_of(longitude: Array, latitude: Array) -> _PlaceReader:
+    """Return what reads two coordinates along the same dimensions."""
     turned = latitude.dims != longitude.dims
-    masks = [np.zeros(size, bool) for size in longitude.shape]
-    for rows in _row_strips(longitude.shape):
-        east = as_degrees(longitude, np.asarray(longitude[rows]))
+
+    def read(rows: slice) -> tuple[Values, Values]:
         cells = latitude[:, rows].T if turned else latitude[rows]
-        north = as_degrees(latitude, np.asarray(cells))
+        return as_degrees(longitude, np.asarray(longitude[rows])), as_degrees(latitude, np.asarray(cells))
+
+    return read
+
+
+def _reader_of_rotated(grid: RotatedGrid) -> _PlaceReader:
+    """Return what computes the places of a grid around another pole."""
+    east, north = (as_degrees(each, np.asarray(each[...])) for each in (grid.longitude, grid.latitude))
+    if grid.dims[0] == grid.longitude.dims[0]:
+        return lambda rows: grid.to_earth(east[rows], north)
+    return lambda rows: grid.to_earth(east, north[rows])
+
+
+def _masks_in(
+    shape: tuple[int, ...], read: _PlaceReader, box: BoundingBox, extents: list[tuple[Values, Values]]
+) -> list[Values]:
+    """Return where along each dimension of cells some cell lies in the box."""
+    masks = [np.zeros(size, bool) for size in shape]
+    for rows in _row_strips(shape):
+        east, north = read(rows)
         extents.append((_limits(east), _limits(north)))
         inside = box.holds_longitude(east) & box.holds_latitude(north)
         if inside.ndim == 1:
@@ -188,7 +221,7 @@ def _masks_in(
         else:
             masks[0][rows] |= inside.any(axis=1)
             masks[1] |= inside.any(axis=0)
-    return masks, [longitude.ndim == 2 and _goes_around(longitude, axis) for axis in range(longitude.ndim)]
+    return masks
 
 
 def _row_strips(shape: tuple[int, ...]) -> Iterator[slice]:
@@ -225,7 +258,7 @@ def _arc(mask: Values, goes_around: bool) -> Values:
 
 
 def add_samples(
-    found: dict[tuple[str, int], BoxCells], arrays: Iterable[Array], instances: tuple[str, int], mask: Values
+    found: dict[tuple[str, int], BoxCells], arrays: Sequence[Array], instances: tuple[str, int], mask: Values
 ) -> None:
     """Add the samples of the chosen instances (CF 1.11, 9.3). Instances that an array numbers stay all, so that its
     numbers stay right; Unsupported where samples are chosen one by one that an array counts."""
@@ -244,8 +277,10 @@ def add_samples(
             numbers = np.asarray(array[...]).astype("i8")
             within = (numbers >= 0) & (numbers < mask.size)
             samples = np.where(within, mask[np.clip(numbers, 0, mask.size - 1)], False)
-            found[str(dims[0]), samples.size] = BoxCells(np.flatnonzero(samples))
+            chosen = (str(dims[0]), samples.size)
+            found[chosen] = BoxCells(np.flatnonzero(samples))
             found.pop(instances, None)
+            add_samples(found, arrays, chosen, samples)  # profiles of stations count samples themselves
 
 
 def _empty(box: BoundingBox, extents: Sequence[tuple[Values, Values]]) -> SelectionError:
