@@ -22,6 +22,7 @@ from planting import CASES, LAYOUTS, Dataset, sound
 import hyperslab as hs
 from hyperslab.chunks.settings import DEFAULTS
 from hyperslab.errors import FormatError, NotFound, Problem, SelectionError
+from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr.shards import ShardedChunks, open_chunks
 from hyperslab.integrity import Report
 from hyperslab.integrity.stored_chunks import Shards, open_objects
@@ -355,7 +356,7 @@ def test_shards_are_cut_where_readers_cut_them(codecs: list[Codec], chunks: Chun
     spec = ArraySpec(shape=(12,), dtype=np.dtype("i4"), chunks=chunks, codecs=tuple(codecs), fill_value=0)
     store, key_of = MemoryStore(), lambda coords: "c/" + "/".join(map(str, coords))
     assert isinstance(open_objects(store, "a", key_of, spec, DEFAULTS), Shards) == cut
-    assert isinstance(open_chunks(store, "a", key_of, spec, DEFAULTS), ShardedChunks) == cut
+    assert isinstance(open_chunks(ChunkKeys(store, "a", key_of, DEFAULTS), spec), ShardedChunks) == cut
 
 
 def test_the_cells_of_a_damaged_inner_chunk_are_its_own(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from hyperslab.stores.endpoints import Options
 from hyperslab.stores.keys import LOCK
 from hyperslab.stores.location import Location, unpublished
 from hyperslab.stores.locks import hold_all_ranges
-from hyperslab.stores.system import IS_WINDOWS, more_open_files
+from hyperslab.stores.system import IS_WINDOWS
 
 _Stamp = tuple[int, int, int]
 
@@ -167,12 +167,8 @@ def _without_writers(
     with ExitStack() as stack:
         if is_linked:
             stack.enter_context(EnclosingDataset(where).follow_whole())
-            folders = [
-                os.path.join(place, path) for path, node in sorted(_read_nodes(session).items()) if node.is_array
-            ]
-            stack.enter_context(more_open_files(len(folders)))
-            for folder in folders:
-                stack.enter_context(hold_all_ranges(folder, session.settings.lock_timeout))
+            folders = [os.path.join(place, path) for path, node in _read_nodes(session).items() if node.is_array]
+            stack.enter_context(hold_all_ranges(folders, session.settings.lock_timeout))
         if before != _stamps(place):
             raise Conflict("others wrote into the dataset meanwhile", url=where.url, remedy="edit it again")
         yield

@@ -8,6 +8,7 @@ from contextlib import suppress
 from hyperslab.array.growth import grow
 from hyperslab.errors import HyperslabError
 from hyperslab.formats.rules import Finding, Plan, Rule, Stage, Subject, found
+from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr.shards import open_chunks
 from hyperslab.integrity.cells import read_box
 from hyperslab.integrity.views import GroupView, RepairState
@@ -57,8 +58,8 @@ def find_unordered_coordinates(group: GroupView) -> Iterator[Finding]:
         if spec.dims != (member.name,) or spec.numpy_dtype.kind not in "iufM" or spec.shape[0] > _MOST_LABELS:
             continue
         try:
-            key_of = dataset.dialect.key_of(spec)
-            source = open_chunks(dataset.store, member.path, key_of, spec, dataset.settings)
+            keys = ChunkKeys(dataset.store, member.path, dataset.dialect.key_of(spec), dataset.settings)
+            source = open_chunks(keys, spec)
             labels = read_box(source, spec, (slice(0, spec.shape[0]),), dataset.settings)
         except HyperslabError:
             continue  # said of its chunks

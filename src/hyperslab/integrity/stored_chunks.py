@@ -393,7 +393,7 @@ def _shorten(places: list[str]) -> str:
 def open_objects(store: Store, path: str, key_of: KeyOf, spec: ArraySpec, settings: Settings) -> ArrayObjects:
     """Return the objects of an array; the errors of a chain that cannot be built are those of opening the array."""
     keys = ChunkKeys(store, path, key_of, settings)
-    source = open_chunks(store, path, key_of, spec, settings)
+    source = open_chunks(keys, spec)
     if isinstance(source, ShardedChunks):
         return Shards(keys, spec, source)
     if not isinstance(source, KeyedChunks):

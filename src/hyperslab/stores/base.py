@@ -169,13 +169,11 @@ class Store(ABC):
         self._refuse("values of this store are no files", key)
 
     def locate(self, key: str) -> str | None:
-        """Return the path of the file that the value is, or would be; None where values are no files, or there is no
-        safe way to it."""
+        """Return the path of the file that the value is, or would be; None where there is no safe way to one."""
         return None
 
     def open_folder(self, folder: str) -> int | None:
-        """Return a folder, open for reading files below it (the caller closes it); None where values are no files, or
-        there is none."""
+        """Return a folder, open for reading files below it (the caller closes it); None where there is none."""
         return None
 
     def place(self, key: str) -> ValuePlace | None:
@@ -484,9 +482,14 @@ class Store(ABC):
         never). Nobody is kept out where the store has no locks."""
         return nullcontext()
 
-    def lock_chunks(self, folder: str, slots: Sequence[int], timeout: float | None) -> AbstractContextManager[None]:
-        """Hold the bytes ``slots`` of ``folder/.lock`` exclusively, taken in order; ``Conflict`` after ``timeout``
-        seconds (None: never). Nobody is kept out where the store has no locks."""
+    def lock_chunks(
+        self, folder: str, slots: Sequence[int], timeout: float | None, guard: Callable[[], None] | None = None
+    ) -> AbstractContextManager[None]:
+        """Hold the bytes ``slots`` of ``folder/.lock``, as ``lock_node``; ``guard`` comes before the folder is made."""
+        return nullcontext()
+
+    def lock_writers(self, folders: Sequence[str], timeout: float | None) -> AbstractContextManager[None]:
+        """Keep writers of chunks out of folders that are moved or removed, as :meth:`lock_node` does."""
         return nullcontext()
 
     def end(self) -> None:

@@ -502,19 +502,32 @@ class DirectoryStore(FolderReader):
                 return
         raise StorageError("the folder is being removed all the time", url=self.url, key=target)
 
-    def lock_chunks(self, folder: str, slots: Sequence[int], timeout: float | None) -> AbstractContextManager[None]:
-        """Hold the bytes ``slots`` of ``folder/.lock`` exclusively; ``Conflict`` after ``timeout`` s (None: never)."""
-        return self._locked(locks.hold_ranges(self._maker(folder), slots, timeout), folder)
+    def lock_chunks(
+        self, folder: str, slots: Sequence[int], timeout: float | None, guard: Callable[[], None] | None = None
+    ) -> AbstractContextManager[None]:
+        """Hold the bytes ``slots`` of ``folder/.lock`` exclusively; ``Conflict`` after ``timeout`` s (None: never).
+        ``guard`` is called before a folder is made that is missing."""
+        return self._locked(locks.hold_ranges(self._maker(folder, guard), slots, timeout), folder)
 
     def lock_node(self, folder: str, timeout: float | None) -> AbstractContextManager[None]:
         """Hold the folder itself exclusively; ``Conflict`` after ``timeout`` seconds (None: never)."""
         return self._locked(locks.hold_folder(self._maker(folder), timeout, beside=bool(folder)), folder)
 
-    def _maker(self, folder: str) -> Callable[[], str]:
+    def lock_writers(self, folders: Sequence[str], timeout: float | None) -> AbstractContextManager[None]:
+        """Hold all of ``folder/.lock`` of each folder exclusively; ``Conflict`` after ``timeout`` s (None: never)."""
+        if IS_WINDOWS:  # which moves no folder in which a lock is held
+            return nullcontext()
+        return locks.hold_all_ranges(
+            [path for path in map(self._folders.path, folders) if os.path.isdir(path)], timeout
+        )
+
+    def _maker(self, folder: str, guard: Callable[[], None] | None = None) -> Callable[[], str]:
         check_file_prefix(folder)
 
         def make() -> str:
             if not os.path.isdir(self._folders.path(folder)):
+                if guard is not None:
+                    guard()
                 self._folders.forget_all()
             return self._folders.make(folder)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import time
-from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -512,7 +512,9 @@ class RepositoryStore(ProcessStore):
     # -- locks ------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def lock_chunks(self, folder: str, slots: Sequence[int], timeout: float | None) -> Iterator[None]:
+    def lock_chunks(
+        self, folder: str, slots: Sequence[int], timeout: float | None, guard: Callable[[], None] | None = None
+    ) -> Iterator[None]:
         """Hold chunks against other threads that write through this store; other writers are met when it commits."""
         with self._chunk_locks.hold({(folder, slot) for slot in slots}, timeout):
             yield

@@ -19,7 +19,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 from zlib import crc32
@@ -27,7 +28,7 @@ from zlib import crc32
 from hyperslab.stores.attempts import kept_waiting
 from hyperslab.stores.forks import call_after_fork
 from hyperslab.stores.keys import LOCK
-from hyperslab.stores.system import ALWAYS, NO_FOLLOW, NO_WAIT, is_link_followed
+from hyperslab.stores.system import ALWAYS, NO_FOLLOW, NO_WAIT, is_link_followed, more_open_files
 
 if sys.platform == "win32":
     import msvcrt
@@ -181,12 +182,14 @@ def hold_ranges(folder: Callable[[], str], slots: Sequence[int], timeout: float 
 
 
 @contextmanager
-def hold_all_ranges(folder: str, timeout: float | None) -> Iterator[None]:
-    """Hold every slot of ``folder/.lock`` exclusively, so that nobody writes a chunk there; ``Conflict`` after
-    ``timeout`` seconds (None: never). FileNotFoundError where there is no such folder."""
-    os.stat(folder)  # else it is waited for
+def hold_all_ranges(folders: Sequence[str], timeout: float | None) -> Iterator[None]:
+    """Hold every slot of ``folder/.lock`` of all folders exclusively, so that nobody writes a chunk there; ``Conflict``
+    after ``timeout`` seconds (None: never). FileNotFoundError where one is not there."""
     part = (0, _CHUNK_BYTES) if sys.platform == "win32" else WHOLE
-    with _hold_parts(lambda: os.path.join(folder, LOCK), [part], timeout):
+    with more_open_files(len(folders)), ExitStack() as stack:
+        for folder in sorted(folders):  # in one order, so that two of this kind never wait for one another
+            os.stat(folder)  # else it is waited for
+            stack.enter_context(_hold_parts(partial(os.path.join, folder, LOCK), [part], timeout))
         yield
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from weakref import WeakSet
@@ -189,7 +189,9 @@ class MemoryStore(Store):
         return sum(len(value) for key, (value, _) in list(self._shelf.values.items()) if key.startswith(start))
 
     @contextmanager
-    def lock_chunks(self, folder: str, slots: Sequence[int], timeout: float | None) -> Iterator[None]:
+    def lock_chunks(
+        self, folder: str, slots: Sequence[int], timeout: float | None, guard: Callable[[], None] | None = None
+    ) -> Iterator[None]:
         """Hold the slots of the folder against other threads; ``Conflict`` after ``timeout`` seconds (None: never)."""
         with self._hold({(check_prefix(folder), slot) for slot in slots}, folder, timeout):
             yield

@@ -33,7 +33,6 @@ from hyperslab.formats.hdmf.reference_ids import (
     read_object_id,
     reference_fields,
 )
-from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr.writer import ZarrWriter
@@ -97,7 +96,7 @@ class HdmfDocuments(ZarrWriter):
         if fields is None or spec.problem is not None or "zarr2" not in spec.layout:
             return super().chunks_as(path, spec)
         try:
-            keys = ChunkKeys(self.store, path, self._dialect.key_of(spec), self._settings)
+            keys = self.keys_of(path, spec)
             source = CasReferenceChunks if keys.uses_compare_and_swap else ReferenceChunks
             return source(keys, spec, Grid.of(spec.shape, spec.chunks), fields, self.find_object_id)
         except HyperslabError as error:

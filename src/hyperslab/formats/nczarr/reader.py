@@ -12,12 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Problem, Unsupported
 from hyperslab.formats.base import PROVENANCE, Format, Reader
 from hyperslab.formats.documents import LIMITS, JsonObject
 from hyperslab.formats.nczarr.attributes import source_texts
-from hyperslab.formats.nczarr.cells import with_member_check
 from hyperslab.formats.nczarr.dialect import CONSOLIDATED, DECIDING, DRAFT_GROUP, NczarrDialect
 from hyperslab.formats.nczarr.document_survey import NCZarrSurvey, SurveyedDataset
 from hyperslab.formats.nczarr.generation import Generation, find_generation
@@ -140,10 +138,6 @@ class NczarrReader(SurveyedDataset):
             known = sorted(path for path, doc in arrays.items() if isinstance(doc.get("dtype"), list))
             self._structured_arrays = known
         return known
-
-    def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
-        """Return the chunks as they are under ``spec``; cells of an enumeration are checked when they are written."""
-        return super().chunks_as(path, spec if self.store.read_only else with_member_check(spec))
 
     # -- documents --------------------------------------------------------------------------------------------------
 

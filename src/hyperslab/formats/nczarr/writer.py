@@ -18,12 +18,13 @@ import numpy as np
 from hyperslab.chunks.edges import blank_outside
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, HyperslabError, NodeNotFound
 from hyperslab.formats.base import Node
 from hyperslab.formats.documents import JsonObject
 from hyperslab.formats.format_errors import require_array, require_no_link
 from hyperslab.formats.nczarr.attributes import MAXIMUM_TEXT
-from hyperslab.formats.nczarr.cells import DEFAULT_MAXIMUM, MAXIMUM
+from hyperslab.formats.nczarr.cells import DEFAULT_MAXIMUM, MAXIMUM, with_member_check
 from hyperslab.formats.nczarr.dialect import NczarrDialect
 from hyperslab.formats.nczarr.edits import Edits, moved_path, written_lengths
 from hyperslab.formats.nczarr.generation import Generation
@@ -64,6 +65,10 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         needed."""
         usual, _ = self.node("").layout.get("hidden", {}).get(DEFAULT_MAXIMUM, (MAXIMUM_TEXT, None))
         return {MAXIMUM: np.int32(longest)} if longest > usual else {}
+
+    def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
+        """Return the chunks as they are under ``spec``; cells of an enumeration are checked when they are written."""
+        return super().chunks_as(path, with_member_check(spec))
 
     # -- changes ----------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import re
 import stat
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from itertools import product
@@ -38,7 +38,7 @@ from hyperslab.errors import CorruptChunk, HyperslabError, ReadOnly, StorageErro
 from hyperslab.formats.zarr.locations import locate_values
 from hyperslab.model.dtypes import is_fixed
 from hyperslab.model.spec import ArraySpec
-from hyperslab.stores.base import Scratch, Stamp, Store
+from hyperslab.stores.base import Scratch, Stamp, Store, StoreTraits
 from hyperslab.stores.requests import each_request
 from hyperslab.stores.stored_file import ValuePlace
 from hyperslab.stores.system import preadv
@@ -62,16 +62,14 @@ def coords_of_key(key_of: KeyOf, ndim: int, key: str) -> Coords | None:
 
 
 @lru_cache(maxsize=32)  # they are the same for all arrays of a store
-def _source_traits(
-    concurrency: int | None, stamped: bool, locks: bool, in_files: bool, transacts: bool
-) -> SourceTraits:
+def _source_traits(traits: StoreTraits, in_files: bool) -> SourceTraits:
     return SourceTraits(
-        concurrency=concurrency,
-        stamped=stamped,
-        locks=locks,
+        concurrency=traits.concurrency,
+        stamped=traits.stamped,
+        locks=traits.locks_chunks,
         lists_chunks=True,
         in_files=in_files,
-        transacts=transacts,
+        transacts=traits.transacts,
     )
 
 
@@ -89,8 +87,11 @@ class ChunkKeys:
     """Where one array's chunks lie: its store, folder and key rule, with the locks that guard them.
 
     ``stamp(key)``: what identifies the stored version; None when missing, or always where the store cannot tell
-    (``has_stamps``). ``uses_compare_and_swap``: True if there are versions to compare in place of locks.
+    (``has_stamps``). ``uses_compare_and_swap``: True if there are versions to compare in place of locks. ``guard``
+    raises where the array is not the one any more that was opened.
     """
+
+    guard: Callable[[], None] | None = None
 
     def __init__(self, store: Store, folder: str, key_of: KeyOf, settings: Settings) -> None:
         self.store = store
@@ -103,9 +104,7 @@ class ChunkKeys:
         self.stamp: Callable[[str], Any] = store.stamp if traits.stamped else lambda key: None
         self.uses_compare_and_swap = traits.swaps and not traits.locks_chunks
         in_files = traits.descriptors and has_engine()  # without it no read asks for more
-        self.source_traits = _source_traits(
-            traits.concurrency, traits.stamped, traits.locks_chunks, in_files, traits.transacts
-        )
+        self.source_traits = _source_traits(traits, in_files)
         """What the store makes of a source of these chunks, whatever they are."""
 
     @cached_property
@@ -118,11 +117,26 @@ class ChunkKeys:
         return self.prefix + self.key_of(coords)
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
-        """Hold the chunks' byte ranges; a range follows from the key alone, so it stays when the array grows."""
+        """Hold the chunks' byte ranges; a range follows from the key alone, so it stays when the array grows. Of an
+        array with a guard, NodeNotFound or Conflict where it is not there, before or after the block."""
         # ascending, so that two writers of the same chunks never wait for one another; writers of chunks whose keys
         # have one checksum queue without need, which is rare and does no harm
         slots = sorted({crc32(self.key_of(each).encode()) for each in coords})
-        return self.store.lock_chunks(self.folder, slots, timeout)
+        lock = self.store.lock_chunks(self.folder, slots, timeout, self.guard)
+        return lock if self.guard is None else self._guarded(lock, self.guard)
+
+    @contextmanager
+    def _guarded(self, lock: AbstractContextManager[None], guard: Callable[[], None]) -> Iterator[None]:
+        with lock:
+            guard()
+            try:
+                yield
+            except StorageError:
+                guard()  # the folder went while it was written into
+                raise
+        # Once more, for whoever renames or removes an array waits for no writer: what the block wrote may lie in a
+        # folder that the write itself has made anew.
+        guard()
 
     def transaction(self, timeout: float | None) -> AbstractContextManager[None]:
         """Have what the block writes show together, where the store can."""

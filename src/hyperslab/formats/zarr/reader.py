@@ -16,6 +16,7 @@ from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, StorageE
 from hyperslab.formats.base import Reader
 from hyperslab.formats.documents import INLINE, JsonMapping, JsonObject, read_document
 from hyperslab.formats.format_errors import node_not_found, require_array
+from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr.dialect import Consolidated, Docs, MetadataDialect, read_consolidated
 from hyperslab.formats.zarr.shards import open_chunks
 from hyperslab.model.paths import child, is_within, relative
@@ -320,9 +321,13 @@ class ZarrReader(Reader):
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
         """Return the chunks as they are under ``spec``, whatever the documents say."""
         try:
-            return open_chunks(self.store, path, self._dialect.key_of(spec), spec, self._settings)
+            return open_chunks(self.keys_of(path, spec), spec)
         except HyperslabError as error:
             raise error.locate(url=self.store.url, node=path) from error.__cause__
+
+    def keys_of(self, path: str, spec: ArraySpec) -> ChunkKeys:
+        """Return the keys of an array's chunks."""
+        return ChunkKeys(self.store, path, self._dialect.key_of(spec), self._settings)
 
 
 def _length_of_holder(entry: tuple[str, Consolidated]) -> int:

@@ -24,7 +24,6 @@ from hyperslab.chunks.engine import Found, ShardLayout, SingleChunks, StoredFile
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.locations import ChunkLocations
 from hyperslab.chunks.pool import each_if_many
-from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, Within
 from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.buffers import fill_cell_bytes, is_filled_with, most_stored
@@ -37,7 +36,6 @@ from hyperslab.formats.zarr.chunks import (
     CasChunks,
     ChunkKeys,
     KeyedChunks,
-    KeyOf,
     StoredChunks,
     UncompressedChunks,
     decode_fetched,
@@ -48,7 +46,7 @@ from hyperslab.formats.zarr.locations import locate_inner_chunks
 from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.attempts import attempts
-from hyperslab.stores.base import Scratch, Store, Unversioned
+from hyperslab.stores.base import Scratch, Unversioned
 from hyperslab.stores.ranges import fetch_coalesced
 from hyperslab.stores.stored_file import ValuePlace
 
@@ -576,15 +574,14 @@ class CasShards(ShardedChunks):
         self._keys.store.update(key, change, timeout=settings.lock_timeout, durable=settings.durable, most=self._most)
 
 
-def open_chunks(store: Store, folder: str, key_of: KeyOf, spec: ArraySpec, settings: Settings) -> ChunkSource:
-    """Return the chunks of the array whose keys are ``folder/`` + ``key_of(coords)``; Unsupported when they cannot be
-    decoded.
+def open_chunks(keys: ChunkKeys, spec: ArraySpec) -> ChunkSource:
+    """Return the chunks under the keys of an array; Unsupported when they cannot be decoded.
 
     Shards are cut into their inner chunks where :func:`cut_into_shards` says so; others are decoded whole.
     """
     if spec.problem is not None:
         raise Unsupported(spec.problem)
-    keys = ChunkKeys(store, folder, key_of, settings)
+    store = keys.store
     grid = Grid.of(spec.shape, spec.chunks)
     if cut_into_shards(spec, grid):
         return (CasShards if keys.uses_compare_and_swap else ShardedChunks)(keys, spec, grid, spec.codecs[0].config)

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
+from itertools import islice
 from operator import gt
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import AlreadyExists, FormatError, Invalid
+from hyperslab.errors import AlreadyExists, Conflict, FormatError, HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats.base import BatchBlocks, Node, Reader, Writer
 from hyperslab.formats.documents import JsonMapping, check_limits, write_again
 from hyperslab.formats.enclosing import EnclosingDataset
 from hyperslab.formats.format_errors import require_no_link
+from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr.commit import DocumentChange, DocumentCommits
 from hyperslab.formats.zarr.dialect import Docs, MetadataDialect
 from hyperslab.formats.zarr.reader import ThreadPaths, ZarrReader
 from hyperslab.model.paths import child, is_within, normalize, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.base import Store
+from hyperslab.stores.base import Stamp, Store
+
+# Arrays whose writers are kept out while a group is renamed or removed: each lock is an open file, of which a process
+# has 1,024 by default. Of more arrays none is locked; who writes there learns of it behind the write (_guard_of).
+MOST_LOCKED = 1000
 
 
 class ZarrWriter(ZarrReader, Writer):
@@ -37,6 +43,8 @@ class ZarrWriter(ZarrReader, Writer):
     ) -> None:
         super().__init__(store, dialect, settings, remembered)
         self._pending: dict[str, Docs] = {}
+        self._flushing: Collection[str] = ()
+        """Nodes that were pending and are being stored."""
         self._batches = BatchBlocks(self._mutex)
         self._batch_locks: set[str] = set()
         self._locked_nodes = ThreadPaths()
@@ -110,7 +118,8 @@ class ZarrWriter(ZarrReader, Writer):
         self._forget(path)
 
     def _remove(self, path: str) -> None:
-        self.store.delete_prefix(path, durable=self._settings.durable)
+        with self._without_chunk_writers(path):
+            self.store.delete_prefix(path, durable=self._settings.durable)
 
     def move(self, source: str, target: str) -> bool:
         """Rename a node with all below it; AlreadyExists when the target is taken."""
@@ -129,7 +138,8 @@ class ZarrWriter(ZarrReader, Writer):
     def _move_keys(self, source: str, target: str) -> None:
         store = self.store
         if store.traits.renames:
-            store.rename(source, target)
+            with self._without_chunk_writers(source):
+                store.rename(source, target)
             return
         names = {*self._dialect.extras, *self._dialect.nodes}
         # documents last: nothing is seen at the new place before its chunks are there; in a store that transacts they
@@ -141,6 +151,26 @@ class ZarrWriter(ZarrReader, Writer):
             if value is not None:
                 store.put(target + place[len(source) :], value, durable=self._settings.durable)
         self._remove(source)
+
+    @contextmanager
+    def _without_chunk_writers(self, path: str) -> Iterator[None]:
+        """Have writers of the arrays at and below a node wait, or end before: none finds the folder gone half-way."""
+        arrays = list(islice(self._arrays_below(path), MOST_LOCKED + 1))
+        if len(arrays) > MOST_LOCKED:
+            arrays = []
+        with self.store.lock_writers(arrays, self._settings.lock_timeout):
+            yield
+
+    def _arrays_below(self, path: str) -> Iterator[str]:
+        """Yield the arrays at and below a node, without those whose documents cannot be read."""
+        waiting = [path]
+        while waiting:
+            path = waiting.pop()
+            with suppress(HyperslabError):
+                if self.node(path).is_array:
+                    yield path
+                else:
+                    waiting += [child(path, name) for name in self.children(path)]
 
     def _forget(self, path: str) -> None:
         with self._mutex:
@@ -241,9 +271,13 @@ class ZarrWriter(ZarrReader, Writer):
     def _flush(self) -> None:
         with self._mutex:
             # taken out first: what is put meanwhile belongs to the next commit
+            self._flushing = (*self._flushing, *self._pending)
             pending, self._pending = self._pending, {}
-        if pending:
-            self._commit(DocumentChange(pending))
+        try:
+            if pending:
+                self._commit(DocumentChange(pending))
+        finally:
+            self._flushing = ()
 
     def close(self) -> None:
         """Write what is pending and let go of the store."""
@@ -272,6 +306,48 @@ class ZarrWriter(ZarrReader, Writer):
             if known.is_array and any(map(gt, spec.shape, known.shape)):
                 self.put(path, spec)
         return super().chunks_as(path, spec)
+
+    def keys_of(self, path: str, spec: ArraySpec) -> ChunkKeys:
+        """Return the keys of an array's chunks, with a guard where the store has locks."""
+        keys = super().keys_of(path, spec)
+        if self.store.traits.locks_chunks:
+            keys.guard = self._guard_of(path)
+        return keys
+
+    def _guard_of(self, path: str) -> Callable[[], None]:
+        """Return the function by which a writer of chunks learns that others have meanwhile renamed or removed the
+        array (NodeNotFound), or made another one in its place (Conflict)."""
+        names = [child(path, name) for name in self._dialect.nodes]
+        known: Stamp | None = None
+        docs: Docs | None = None
+
+        def guard() -> None:
+            nonlocal known, docs
+            stamp = next(filter(None, map(self.store.stamp, names)), None)
+            if stamp is not None and stamp == known:
+                return
+            # in this order, and without the mutex, which a thread may have that waits for the lock of these chunks
+            if path in self._pending or path in self._flushing:
+                return
+            stored = self._stored_docs(path)  # what was pending before is stored now
+            if stored is None:
+                message = "the array was renamed or removed while it was open for writing"
+                remedy = "open it where it is now, and write again"
+                raise NodeNotFound(message, url=self.store.url, node=path, remedy=remedy)
+            if docs is not None and self._chunk_layout(path, stored) != self._chunk_layout(path, docs):
+                message = "another array was made in place of the one that is open for writing"
+                raise Conflict(message, url=self.store.url, node=path, remedy="open it anew, and write again")
+            known, docs = stamp, stored
+
+        return guard
+
+    def _chunk_layout(self, path: str, docs: Docs) -> tuple[object, ...] | None:
+        """Return all of an array's documents that the bytes of a chunk follow from, which it keeps while it grows."""
+        spec = self._parse(path, docs)
+        if not spec.is_array:
+            return None
+        ndim = len(spec.shape)
+        return ndim, spec.dtype, spec.chunks, spec.codecs, self._dialect.key_of(spec)((0,) * ndim)
 
     def _followed_above(self, change: DocumentChange) -> AbstractContextManager[None]:
         if self.enclosing is None:

@@ -239,7 +239,7 @@ class CollectionDamage:
         for key in store.list(folder):
             if key not in known and key != f"{folder}/{ARRAY}":
                 yield found_at(node, "stray", "this is no part of the array", key)
-        source = open_chunks(store, folder, key_of(spec), spec, self._collection.settings)
+        source = open_chunks(keys, spec)
         if not isinstance(source, ShardedChunks):
             return
         writable = self._collection.chunks(id, spec)

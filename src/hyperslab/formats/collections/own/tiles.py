@@ -63,10 +63,10 @@ def open_tiles(
     array alone and go with it. An array that is never stored in more than one shard needs none of it
     (:func:`open_shard`). Unsupported when the cells cannot be decoded.
     """
-    shards = open_chunks(store, folder, key_of(spec), spec, settings)
+    keys = ChunkKeys(store, folder, key_of(spec), settings)
+    shards = open_chunks(keys, spec)
     if not isinstance(shards, ShardedChunks):
         return shards
-    keys = ChunkKeys(store, folder, key_of(spec), settings)
     transaction = TileTransaction(keys, len(spec.shape), journal_key, staged_folder, keep_versions)
     return Tiles(shards, transaction)
 
@@ -76,7 +76,7 @@ def open_shard(
 ) -> ChunkSource:
     """Return the chunks of the Zarr v3 array in ``folder`` that is never stored in more than one shard. Unsupported
     when the cells cannot be decoded."""
-    shard = open_chunks(store, folder, key_of(spec), spec, settings)
+    shard = open_chunks(ChunkKeys(store, folder, key_of(spec), settings), spec)
     if not isinstance(shard, ShardedChunks):
         return shard
     keys = GuardedChunkKeys(store, folder, key_of(spec), settings)
