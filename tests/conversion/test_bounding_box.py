@@ -16,6 +16,7 @@ from hyperslab.cli import main
 from hyperslab.conversion.bounding_box import BoundingBox, find_box_cells
 from hyperslab.conversion.selection import Select, Selector
 from hyperslab.errors import Invalid, SelectionError, Unsupported
+from hyperslab.group.cf_variables import AxisSearch
 from hyperslab.stores import MemoryStore
 
 EAST, NORTH = {"units": "degrees_east"}, {"units": "degrees_north"}
@@ -248,5 +249,5 @@ def test_cells_of_several_grids_along_the_same_dimensions() -> None:
         root.create_array(f"lat_{name}", data=lat, dims=("y", "x"), attrs=NORTH)
         about = {"coordinates": f"lat_{name} lon_{name}"}
         root.create_array(f"v_{name}", data=lon, dims=("y", "x"), attrs=about)
-    found = find_box_cells([root["v_t"], root["v_u"]], BoundingBox(15, 0, 30, 10))
+    found = find_box_cells([root["v_t"], root["v_u"]], BoundingBox(15, 0, 30, 10), AxisSearch())
     assert found["x", 6].positions.tolist() == [1, 2, 3]

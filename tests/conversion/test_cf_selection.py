@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hyperslab as hs
+from hyperslab.array import Array
 from hyperslab.cli import main
 from hyperslab.conversion import Select
 from hyperslab.conversion.selection import Selector
 from hyperslab.errors import Invalid, LabelError, Unsupported, WrongType
+from hyperslab.group.walk import arrays_of
 from hyperslab.stores import MemoryStore
 
 
@@ -329,3 +333,60 @@ def test_a_word_of_cf_with_years_as_positions_gets_the_hint(source: Path, tmp_pa
             assert result.exit_code == 2
             assert "write @2001 for the label 2001" in result.stderr
     assert not (tmp_path / "a.zarr").exists()
+
+
+def _calls(work: Callable[[], object]) -> int:
+    """Count the Python functions that are called."""
+    calls = 0
+
+    def notice(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(notice)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def _many(count: int) -> list[Array]:
+    """Arrays of two groups over the coordinates of the root, every other one with an auxiliary coordinate."""
+    root = hs.create(MemoryStore(), "zarr3")
+    with root.batch():
+        for name, units in (("y", "degrees_north"), ("x", "degrees_east")):
+            root.create_array(name, data=np.arange(0.0, 90, 10), dims=(name,), attrs={"units": units})
+        root.create_array("row", data=np.arange(9), dims=("y",))
+        for number in range(count):
+            about = {"coordinates": "row"} if number % 2 else {}
+            root.create_array(f"g{number % 2}/v{number}", shape=(9, 9), dtype="f4", dims=("y", "x"), attrs=about)
+    return [array for _, array in arrays_of(root)]
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        {"Y": slice(20.0, 50.0)},
+        {"x": slice(20.0, 50.0)},
+        {"row": 4},
+        {"row": 4.0},
+        {"bbox": (10, 20, 30, 50)},
+    ],
+    ids=str,
+)
+def test_each_coordinate_is_looked_for_once(select: Any) -> None:
+    """The budget of one array more: 200 calls, no request."""
+
+    def pick(arrays: list[Array]) -> None:
+        selector = Selector(arrays, Select.of(select))
+        for array in arrays:
+            selector.pick(array)
+
+    few, many = _many(100), _many(300)
+    pick(_many(2))  # imports
+    with hs.trace() as cost:
+        calls = _calls(lambda: pick(few))
+    with hs.trace() as more:
+        assert _calls(lambda: pick(many)) - calls < 200 * 200
+    assert cost.requests == more.requests <= 10

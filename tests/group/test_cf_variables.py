@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +201,30 @@ def test_places_are_those_that_an_array_names_or_that_stand_beside_it() -> None:
     found = find_places(named)
     assert found is not None
     assert found.dims == ("x", "y")
+
+
+def test_stations_take_time_in_proportion_to_their_number() -> None:
+    """The budget of one variable of the stations more: 400 calls."""
+
+    def calls(count: int) -> int:
+        root = hs.create(MemoryStore(), "zarr3")
+        with root.batch():
+            root.attrs["featureType"] = "timeSeries"
+            root.create_array("name", data=np.arange(3), dims=("station",), attrs={"cf_role": "timeseries_id"})
+            for number in range(count):
+                root.create_array(f"v{number}", data=np.arange(3), dims=("station",))
+        arrays, found = [root["v0"]], 0
+
+        def notice(frame: object, event: str, argument: object) -> None:
+            nonlocal found
+            found += event == "call"
+
+        sys.setprofile(notice)
+        try:
+            assert len(companions_of(arrays)) == count
+        finally:
+            sys.setprofile(None)
+        return found
+
+    calls(2)
+    assert calls(150) - calls(50) < 400 * 100

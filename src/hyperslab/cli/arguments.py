@@ -50,11 +50,12 @@ def name_dimensions(dims: Iterable[str | None]) -> list[str]:
 
 def find_dimensions(arrays: Sequence[Array], word: str) -> list[str]:
     """Return the dimensions of arrays that a word means: the one of that name, else what it means of each by CF."""
-    from hyperslab.group.cf_variables import find_axis
+    from hyperslab.group.cf_variables import AxisSearch
 
     if any(word in array.dims for array in arrays):
         return [word]
-    return list(dict.fromkeys(axis.dim for array in arrays if (axis := find_axis(array, word)) is not None))
+    search = AxisSearch()
+    return list(dict.fromkeys(axis.dim for array in arrays if (axis := search.find_axis(array, word)) is not None))
 
 
 def list_array_paths(group: Group) -> str:

@@ -13,13 +13,7 @@ from hyperslab.array import Array, cf
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.axis_roles import RADIANS, role_of
 from hyperslab.errors import Invalid, SelectionError, Unsupported
-from hyperslab.group.cf_variables import (
-    RotatedGrid,
-    find_auxiliary_coordinates,
-    find_axis,
-    find_places,
-    find_rotated_grid,
-)
+from hyperslab.group.cf_variables import AxisSearch, RotatedGrid
 from hyperslab.model.cells import Values
 from hyperslab.model.paths import split
 from hyperslab.selection.circle import Circle
@@ -88,7 +82,7 @@ def as_degrees(coordinate: Array, cells: Values) -> Values:
     return np.asarray(np.degrees(degrees) if units in RADIANS else degrees)
 
 
-def find_box_cells(arrays: Sequence[Array], box: BoundingBox) -> dict[tuple[str, int], BoxCells]:
+def find_box_cells(arrays: Sequence[Array], box: BoundingBox, search: AxisSearch) -> dict[tuple[str, int], BoxCells]:
     """Return the cells in a box along the dimensions of arrays of one dataset, by name and length of the dimension.
 
     Of a grid of two dimensions, also one around another pole, the smallest rectangle that holds all, across the seam
@@ -102,8 +96,8 @@ def find_box_cells(arrays: Sequence[Array], box: BoundingBox) -> dict[tuple[str,
     extents: list[tuple[Values, Values]] = []
     for array in arrays:
         with array._session.add_place_to_errors(array.path):
-            pair = _find_pair(array)
-            rotated = find_rotated_grid(array) if pair is None else None
+            pair = _find_pair(array, search)
+            rotated = search.find_rotated_grid(array) if pair is None else None
             longitude, latitude = pair or (None, None) if rotated is None else (rotated.longitude, rotated.latitude)
             if longitude is None or latitude is None or (longitude.path, latitude.path) in seen:
                 continue
@@ -138,16 +132,16 @@ def find_box_cells(arrays: Sequence[Array], box: BoundingBox) -> dict[tuple[str,
     return found
 
 
-def _find_pair(array: Array) -> tuple[Array, Array] | None:
+def _find_pair(array: Array, search: AxisSearch) -> tuple[Array, Array] | None:
     """Return longitude and latitude of the cells of an array: those of its dimensions, of both together, or of the
     instances that its samples are of."""
-    axes = [find_axis(array, word) for word in ("longitude", "latitude")]
-    places = find_places(array, beside=True)
+    axes = [search.find_axis(array, word) for word in ("longitude", "latitude")]
+    places = search.find_places(array)
     if places is not None:
         return places.longitude, places.latitude
     if axes[0] is not None and axes[1] is not None and axes[0].dim != axes[1].dim:
         return axes[0].coordinate, axes[1].coordinate
-    named = {role_of(split(each.path)[1], each.spec.attrs): each for each in find_auxiliary_coordinates(array)}
+    named = {role_of(split(each.path)[1], each.spec.attrs): each for each in search.find_auxiliary_coordinates(array)}
     longitude, latitude = named.get("longitude"), named.get("latitude")
     if longitude is None or latitude is None or longitude.ndim != 1 or longitude.dims != latitude.dims:
         return None

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from os.path import commonpath
 from typing import Any, Literal, TypeGuard
 
 import numpy as np
@@ -17,7 +16,7 @@ from hyperslab.array.indexes import read_index
 from hyperslab.chunks.boxes import Box
 from hyperslab.conversion.bounding_box import BoundingBox, BoxCells, add_samples, find_box_cells
 from hyperslab.errors import HyperslabError, Invalid, LabelError, Unsupported, WrongType
-from hyperslab.group.cf_variables import NamedAxis, companions_of, find_axis, names_in_attribute, words_of_axes
+from hyperslab.group.cf_variables import AxisSearch, NamedAxis, companions_of, names_in_attribute
 from hyperslab.group.coordinates import find_coordinate
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import (
@@ -32,7 +31,7 @@ from hyperslab.model.dims import (
     scale_value,
 )
 from hyperslab.model.guessing import meant, nearest
-from hyperslab.model.paths import split
+from hyperslab.model.paths import outward, split
 from hyperslab.selection.circle import Circle
 from hyperslab.selection.labels import check_method, resolve_sel
 from hyperslab.selection.positional import outer
@@ -150,7 +149,9 @@ class Selector:
         self._select = select
         self._arrays = list(arrays)
         self.notes: list[str] = []
-        self._shared: dict[tuple[str, int], list[tuple[str, DimensionCells]]] = {}
+        self._search = AxisSearch()
+        self._found: dict[tuple[object, ...], DimensionCells] = {}
+        self._shared: dict[tuple[str, int], dict[str, DimensionCells]] = {}
         self._own: dict[str, dict[str, DimensionCells]] = {}
         self._shifts: dict[str, Values] = {}
         self._kinds: set[bool] = set()
@@ -201,15 +202,15 @@ class Selector:
         own = self._own.get(array.path, {}).get(dim)
         if own is not None:
             return own
-        others = self._shared.get((dim, size), [])
-        return max(others, key=lambda other: len(commonpath([f"/{other[0]}", f"/{array.path}"])))[1] if others else None
+        others = self._shared.get((dim, size), {})
+        return next((others[group] for group in outward(split(array.path)[0]) if group in others), None)
 
     def _look_up(self, array: Array) -> set[str]:
         """Find what each word means for an array; return those that it knows."""
         known = set()
         for mapping, by_label in ((self._select.isel, False), (self._select.sel, True)):
             for word, item in mapping.items():
-                axis = None if word in array.dims else find_axis(array, word)
+                axis = None if word in array.dims else self._search.find_axis(array, word)
                 if word not in array.dims and axis is None:
                     continue
                 known.add(word)
@@ -244,7 +245,7 @@ class Selector:
                 if (np.diff(positions) <= 0).any():
                     message = f"samples of {along[0]!r} in another order"
                     raise Unsupported(message, remedy="choose a range that ascends")
-                self._shared[samples] = [("", DimensionCells(_as_slice(found[samples].positions)))]
+                self._shared[samples] = {"": DimensionCells(_as_slice(found[samples].positions))}
             if along not in found:
                 self._keep_whole(*along)
 
@@ -258,12 +259,12 @@ class Selector:
 
     def _look_up_box(self, box: BoundingBox) -> None:
         """Find the cells in a box along all dimensions."""
-        for (dim, size), cells in find_box_cells(self._arrays, box).items():
+        for (dim, size), cells in find_box_cells(self._arrays, box, self._search).items():
             for array in self._arrays:
                 if dim in self._own.get(array.path, {}) and (dim, size) in zip(array.dims, array.shape, strict=True):
                     raise Invalid(f"{dim!r} is selected twice, by a box too", node=array.path, remedy="leave one out")
             item = _as_slice(cells.positions)
-            self._shared[dim, size] = [("", DimensionCells(item, cells.shifted))]
+            self._shared[dim, size] = {"": DimensionCells(item, cells.shifted)}
             if cells.longitude is not None and cells.shifted is not None:
                 self._shift(cells.longitude, cells.shifted)
                 stored = np.asarray(cells.longitude[...])[cells.positions]
@@ -286,10 +287,24 @@ class Selector:
         self.notes += [note] if note not in self.notes else []
 
     def _share(self, array: Array, dim: str, cells: DimensionCells) -> None:
-        size = array.shape[array.dims.index(dim)]
-        self._shared.setdefault((dim, size), []).append((array.path, cells))
+        """Have the cells hold for others along the dimension: in the group of the array, else in a group around it."""
+        others = self._shared.setdefault((dim, array.shape[array.dims.index(dim)]), {})
+        for group in outward(split(array.path)[0]):
+            others.setdefault(group, cells)
 
     def _find(self, array: Array, dim: str, word: str, item: Any, axis: NamedAxis | None) -> DimensionCells:
+        """Return the cells of labels along a dimension; those of arrays that have the same labels are looked for
+        once."""
+        if dim in array.spec.indexes:
+            return self._find_labels(array, dim, word, item, axis)
+        place = None if axis is None else axis.coordinate.path
+        size = array.shape[array.dims.index(dim)]
+        key = (id(array._session), split(array.path)[0], dim, size, word, place)
+        if key not in self._found:
+            self._found[key] = self._find_labels(array, dim, word, item, axis)
+        return self._found[key]
+
+    def _find_labels(self, array: Array, dim: str, word: str, item: Any, axis: NamedAxis | None) -> DimensionCells:
         """Return the cells of labels along a dimension; of a range across the seam, note it and its shifts."""
         coordinate = _coordinate_of(array, dim) if axis is None else axis.coordinate
         is_auxiliary = coordinate is not None and coordinate.dims == (dim,) and split(coordinate.path)[1] != dim
@@ -324,7 +339,7 @@ class Selector:
             for name in axis_names(array.dims):
                 dims.setdefault(name, [])
             with suppress(HyperslabError):
-                dims |= words_of_axes(array)
+                dims |= self._search.words_of_axes(array)
         names = sorted(dims)
         texts = [f"{name} ({', '.join(sorted(dims[name], key=str.lower))})" if dims[name] else name for name in names]
         remedy = nearest(word, names) or f"there are {', '.join(texts[:_LISTED]) or 'none'}"

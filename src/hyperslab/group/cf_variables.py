@@ -1,7 +1,7 @@
 """The variables that belong to a variable by the CF conventions (CF 1.11), UGRID 1.0 and SGRID: what its attributes
 name, the coordinates of its dimensions, and the instances that its cells are of.
 
-``companions_of`` finds what has to be copied with an array so that it keeps its meaning; ``find_axis`` the dimension
+``companions_of`` finds what has to be copied with an array so that it keeps its meaning; ``AxisSearch`` the dimension
 that ``X``, ``time`` or ``air_pressure`` means; ``find_places`` the longitude and latitude of its cells.
 """
 
@@ -112,12 +112,14 @@ def global_attributes(session: OpenDataset, folder: str) -> Attrs:
 def find_auxiliary_coordinates(array: Array) -> Iterator[Array]:
     """Yield the arrays that the attribute ``coordinates`` names, the nearest of each name, but for labels of a
     dimension; damaged ones are left out."""
-    search = _VariableSearch(array._session, None)
+    yield from _iter_named(array, _VariableSearch(array._session, {}))
+
+
+def _iter_named(array: Array, search: _VariableSearch) -> Iterator[Array]:
     for name in names_in_attribute("coordinates", array.spec.attrs.get("coordinates"), array.spec.attrs):
-        with suppress(HyperslabError):
-            coordinate = search.find(split(array.path)[0], name)
-            if coordinate is not None and not (name in array.dims and coordinate.ndim <= 1):
-                yield coordinate
+        coordinate = search.find(split(array.path)[0], name)
+        if coordinate is not None and not (name in array.dims and coordinate.ndim <= 1):
+            yield coordinate
 
 
 @dataclass
@@ -127,7 +129,10 @@ class _VariableSearch:
     session: OpenDataset
     errors: dict[str, HyperslabError] | None
     nodes: dict[str, Array | None] = field(default_factory=dict)
+    arrays: dict[str, list[Array]] = field(default_factory=dict)
     features: dict[str, list[Array]] = field(default_factory=dict)
+    places: dict[str, list[Array]] = field(default_factory=dict)
+    taken: set[tuple[str, str]] = field(default_factory=set)
 
     def neighbours(self, array: Array) -> Iterator[Array]:
         """Yield what an array itself needs: coordinates of its dimensions, what it names, what its samples are of."""
@@ -171,32 +176,54 @@ class _VariableSearch:
 
     def _instances(self, array: Array) -> Iterator[Array]:
         """Yield the variables of discrete samples that an array needs: the one that counts or numbers its samples, and
-        those along the dimension of the instances (CF 1.11, 9.3)."""
-        beside = self._features_beside(split(array.path)[0])
-        instances = set()
-        for other in beside:
-            counted, numbered = other.spec.attrs.get("sample_dimension"), other.spec.attrs.get("instance_dimension")
+        those along the dimension of the instances (CF 1.11, 9.3), once each of a search."""
+        folder = split(array.path)[0]
+        for marker in self._markers_beside(folder):
+            counted, numbered = marker.spec.attrs.get("sample_dimension"), marker.spec.attrs.get("instance_dimension")
+            first = marker.dims[0] if marker.dims else None
             if isinstance(counted, str) and counted in array.dims:
-                yield other
-                instances.add(other.dims[0] if other.ndim else None)
-            elif isinstance(numbered, str) and other.dims and other.dims[0] in array.dims:
-                yield other
-                instances.add(numbered)
-            elif "cf_role" in other.spec.attrs and other.dims and other.dims[0] in array.dims:
-                instances.add(other.dims[0])
-        for other in beside:
-            if other.dims and other.dims[0] in instances - {None} and (other.ndim == 1 or other.dtype.kind == "S"):
-                yield other
+                yield marker
+                yield from self._take_along(folder, first)
+            elif first is None or first not in array.dims:
+                continue
+            elif isinstance(numbered, str):
+                yield marker
+                yield from self._take_along(folder, numbered)
+            elif "cf_role" in marker.spec.attrs:
+                yield from self._take_along(folder, first)
 
-    def _features_beside(self, folder: str) -> list[Array]:
-        """Return the arrays of a group of discrete samples; none of other groups."""
+    def _markers_beside(self, folder: str) -> list[Array]:
+        """Return the arrays of a group of discrete samples that count or number samples or name instances; none of
+        other groups."""
         if folder not in self.features:
-            found = []
+            self.features[folder] = []
             if {"featureType", "CF:featureType"} & set(global_attributes(self.session, folder)):
-                places = (self._at(child(folder, name)) for name in self.session.reader.children(folder))
-                found = [array for array in places if array is not None]
-            self.features[folder] = found
+                marks = {"sample_dimension", "instance_dimension", "cf_role"}
+                self.features[folder] = [one for one in self.beside(folder) if marks & set(one.spec.attrs)]
         return self.features[folder]
+
+    def _take_along(self, folder: str, dim: str | None) -> list[Array]:
+        """Return the variables of a group along its dimension of instances; none the second time."""
+        if dim is None or (folder, dim) in self.taken:
+            return []
+        self.taken.add((folder, dim))
+        along = [other for other in self.beside(folder) if other.dims and other.dims[0] == dim]
+        return [other for other in along if other.ndim == 1 or other.dtype.kind == "S"]
+
+    def beside(self, folder: str) -> list[Array]:
+        """Return the arrays of a group; damaged ones are left out where errors are collected."""
+        if folder not in self.arrays:
+            places = (self._at(child(folder, name)) for name in self.session.reader.children(folder))
+            self.arrays[folder] = [array for array in places if array is not None]
+        return self.arrays[folder]
+
+    def places_beside(self, folder: str) -> list[Array]:
+        """Return the arrays of a group along several dimensions that may say where cells lie."""
+        if folder not in self.places:
+            grids = [other for other in self.beside(folder) if other.ndim > 1]
+            kinds = {*_EARTH, *_PLANE}
+            self.places[folder] = [one for one in grids if role_of(split(one.path)[1], one.spec.attrs) in kinds]
+        return self.places[folder]
 
 
 # -- where cells lie on the earth --------------------------------------------------------------------------------------
@@ -255,10 +282,14 @@ def find_places(array: Array, *, beside: bool = False, plane: bool = False) -> C
     They are those that it names itself, or its mesh. ``beside``: without any, among all arrays of its group; ``plane``:
     without longitude and latitude, ``x`` and ``y`` of a plane. None without any; what cannot be read is none.
     """
-    sources = (find_auxiliary_coordinates, _iter_mesh_coordinates, *([_iter_beside] if beside else []))
+    return _find_places(array, _VariableSearch(array._session, {}), beside=beside, plane=plane)
+
+
+def _find_places(array: Array, search: _VariableSearch, *, beside: bool, plane: bool = False) -> CellPlaces | None:
+    sources = (_iter_named, _iter_mesh_coordinates, *([_iter_beside] if beside else []))
     for kind in (_EARTH, _PLANE) if plane else (_EARTH,):
         for candidates in sources:
-            found = _pair_of(array, candidates(array), kind)
+            found = _pair_of(array, candidates(array, search), kind)
             if found is not None:
                 return found
     return None
@@ -266,7 +297,11 @@ def find_places(array: Array, *, beside: bool = False, plane: bool = False) -> C
 
 def find_rotated_grid(array: Array) -> RotatedGrid | None:
     """Return the grid around another pole that the dimensions of an array are of, by its grid mapping; None without."""
-    search, folder, attrs = _VariableSearch(array._session, {}), split(array.path)[0], array.spec.attrs
+    return _find_rotated_grid(array, _VariableSearch(array._session, {}))
+
+
+def _find_rotated_grid(array: Array, search: _VariableSearch) -> RotatedGrid | None:
+    folder, attrs = split(array.path)[0], array.spec.attrs
     pole: RotatedPole | None = None
     for name in names_in_attribute("grid_mapping", attrs.get("grid_mapping"), attrs):
         mapping = search.find(folder, name)
@@ -286,9 +321,9 @@ def find_rotated_grid(array: Array) -> RotatedGrid | None:
     return RotatedGrid(tuple(along), longitude, latitude, pole)
 
 
-def _iter_mesh_coordinates(array: Array) -> Iterator[Array]:
+def _iter_mesh_coordinates(array: Array, search: _VariableSearch) -> Iterator[Array]:
     """Yield the coordinates of the faces, edges or nodes of a mesh that the cells of an array lie at (UGRID 1.0)."""
-    search, folder, attrs = _VariableSearch(array._session, {}), split(array.path)[0], array.spec.attrs
+    folder, attrs = split(array.path)[0], array.spec.attrs
     for mesh in names_in_attribute("mesh", attrs.get("mesh"), attrs):
         topology = search.find(folder, mesh)
         key = f"{attrs.get('location')}_coordinates"
@@ -308,17 +343,10 @@ def _feature_of(array: Array) -> str:
     return ""
 
 
-def _iter_beside(array: Array) -> Iterator[Array]:
+def _iter_beside(array: Array, search: _VariableSearch) -> Iterator[Array]:
     """Yield the arrays of the group of an array that run along several dimensions; damaged ones are left out."""
-    search, folder = _VariableSearch(array._session, {}), split(array.path)[0]
-    names = []
     with suppress(HyperslabError):
-        names = list(array._session.reader.children(folder))
-    for name in names:
-        with suppress(HyperslabError):
-            found = search._at(child(folder, name))
-            if found is not None and found.ndim > 1:
-                yield found
+        yield from search.places_beside(split(array.path)[0])
 
 
 def _pair_of(array: Array, coordinates: Iterable[Array], kind: tuple[str, str]) -> CellPlaces | None:
@@ -354,34 +382,81 @@ class NamedAxis:
 _LETTERS = {"longitude": "X", "x": "X", "latitude": "Y", "y": "Y", "up": "Z", "down": "Z", "time": "T"}
 
 
-def find_axis(array: Array, word: str) -> NamedAxis | None:
-    """Return the dimension of an array that a word means: X, Y, Z or T, a standard name, longitude, latitude or time,
-    or the name of a coordinate of one dimension that the attribute ``coordinates`` names.
-
-    An attribute ``axis`` and a standard name say more than units; coordinates called as their dimension come first.
-    None without any; Invalid where several are meant alike.
-    """
-    for candidates in (_iter_coordinates(array), _iter_auxiliary(array)):
-        by_strength: dict[int, list[NamedAxis]] = {}
-        for axis in candidates:
-            if strength := _words_of(axis).get(word):
-                by_strength.setdefault(strength, []).append(axis)
-        if by_strength:
-            best = by_strength[max(by_strength)]
-            if len({axis.dim for axis in best}) > 1:
-                dims = " and ".join(axis.dim for axis in best)
-                raise Invalid(f"{word} may mean {dims}", node=array.path, remedy="name the dimension itself")
-            return best[0]
-    return None
+_WordedAxis = tuple[NamedAxis, dict[str, int]]
 
 
-def words_of_axes(array: Array) -> dict[str, list[str]]:
-    """Return for each dimension of an array the words of CF that mean it, for an error that lists them."""
-    found: dict[str, list[str]] = {}
-    for axis in (*_iter_coordinates(array), *_iter_auxiliary(array)):
-        words = found.setdefault(axis.dim, [])
-        words += [word for word in _words_of(axis) if word not in (axis.dim, *words)]
-    return found
+class AxisSearch:
+    """A search for the dimensions of arrays that words mean, and for the places of their cells: what arrays share, such
+    as the coordinates of their group, is looked for once."""
+
+    def __init__(self) -> None:
+        self._searches: dict[int, _VariableSearch] = {}
+        self._axes: dict[tuple[object, ...], tuple[list[_WordedAxis], list[_WordedAxis]]] = {}
+        self._places: dict[tuple[object, ...], CellPlaces | None] = {}
+
+    def find_axis(self, array: Array, word: str) -> NamedAxis | None:
+        """Return the dimension of an array that a word means: X, Y, Z or T, a standard name, longitude, latitude or
+        time, or the name of a coordinate of one dimension that the attribute ``coordinates`` names.
+
+        An attribute ``axis`` and a standard name say more than units; coordinates called as their dimension come first.
+        None without any; Invalid where several are meant alike.
+        """
+        for candidates in self._axes_of(array):
+            by_strength: dict[int, list[NamedAxis]] = {}
+            for axis, words in candidates:
+                if strength := words.get(word):
+                    by_strength.setdefault(strength, []).append(axis)
+            if by_strength:
+                best = by_strength[max(by_strength)]
+                if len({axis.dim for axis in best}) > 1:
+                    dims = " and ".join(axis.dim for axis in best)
+                    raise Invalid(f"{word} may mean {dims}", node=array.path, remedy="name the dimension itself")
+                return best[0]
+        return None
+
+    def words_of_axes(self, array: Array) -> dict[str, list[str]]:
+        """Return for each dimension of an array the words of CF that mean it, for an error that lists them."""
+        found: dict[str, list[str]] = {}
+        for axis, meant in (pair for candidates in self._axes_of(array) for pair in candidates):
+            words = found.setdefault(axis.dim, [])
+            words += [word for word in meant if word not in (axis.dim, *words)]
+        return found
+
+    def find_places(self, array: Array) -> CellPlaces | None:
+        """Return what says where the cells of an array lie: what it names, else what stands in its group."""
+        key = (*self._key(array), *(str(array.spec.attrs.get(name)) for name in ("mesh", "location")))
+        if key not in self._places:
+            self._places[key] = _find_places(array, self._search(array), beside=True)
+        return self._places[key]
+
+    def find_rotated_grid(self, array: Array) -> RotatedGrid | None:
+        """Return what the function of this name does."""
+        return _find_rotated_grid(array, self._search(array))
+
+    def find_auxiliary_coordinates(self, array: Array) -> Iterator[Array]:
+        """Yield what the function of this name does."""
+        return _iter_named(array, self._search(array))
+
+    def _search(self, array: Array) -> _VariableSearch:
+        number = id(array._session)
+        if number not in self._searches:
+            self._searches[number] = _VariableSearch(array._session, {})
+        return self._searches[number]
+
+    def _key(self, array: Array) -> tuple[object, ...]:
+        """Return all that decides which coordinates an array has."""
+        self._search(array)  # it keeps the dataset, and so the number of it
+        spec = array.spec
+        indexes, named = frozenset(spec.indexes), str(spec.attrs.get("coordinates"))
+        return id(array._session), split(array.path)[0], spec.dims, spec.shape, indexes, named
+
+    def _axes_of(self, array: Array) -> tuple[list[_WordedAxis], list[_WordedAxis]]:
+        """Return the axes of an array with their words: by coordinates of their name, and by others."""
+        key = self._key(array)
+        if key not in self._axes:
+            own, others = _iter_coordinates(array), _iter_auxiliary(array, self._search(array))
+            self._axes[key] = ([(axis, _words_of(axis)) for axis in own], [(axis, _words_of(axis)) for axis in others])
+        return self._axes[key]
 
 
 def _iter_coordinates(array: Array) -> Iterator[NamedAxis]:
@@ -392,9 +467,9 @@ def _iter_coordinates(array: Array) -> Iterator[NamedAxis]:
                     yield NamedAxis(dim, coordinate)
 
 
-def _iter_auxiliary(array: Array) -> Iterator[NamedAxis]:
+def _iter_auxiliary(array: Array, search: _VariableSearch) -> Iterator[NamedAxis]:
     sizes = dict(zip(array.dims, array.shape, strict=True))
-    for coordinate in find_auxiliary_coordinates(array):
+    for coordinate in _iter_named(array, search):
         dims = coordinate.dims
         if len(dims) == 1 and dims[0] is not None and coordinate.shape == (sizes.get(dims[0]),):
             yield NamedAxis(dims[0], coordinate)

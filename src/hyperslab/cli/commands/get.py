@@ -38,7 +38,7 @@ from hyperslab.conversion.csv_text import csv_cell, render_csv
 from hyperslab.conversion.report import name_companions
 from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, SelectionError
 from hyperslab.group import Group
-from hyperslab.group.cf_variables import find_axis
+from hyperslab.group.cf_variables import AxisSearch
 from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.table_columns import TableColumn
 from hyperslab.group.tables import find_columns
@@ -86,9 +86,8 @@ def get_command(
     root = open_dataset(url, storage_option, allow=allow_external, at=at)
     if choice:
         arrays = choose_measured(root, path, choice)
-        parts = [
-            _read(root, array, _selections_of(array, selections, arrays), manner, decoded, output) for array in arrays
-        ]
+        typed = _selections_by_array(arrays, selections)
+        parts = [_read(root, array, texts, manner, decoded, output) for array, texts in zip(arrays, typed, strict=True)]
         alone = choice.alone
         give_out_several(parts, url, nearest=manner.nearest, output=output, as_json=as_json, alone=alone)
         return
@@ -128,17 +127,15 @@ def _read(
     return part
 
 
-def _selections_of(array: Array, selections: tuple[str, ...], arrays: list[Array]) -> tuple[str, ...]:
-    """Return what is selected of an array: it lets dimensions be that others among the chosen ones have."""
-    words = {text: text.partition("=")[0].strip() for text in selections}
-    return tuple(
-        text for text, word in words.items() if _knows(array, word) or not any(_knows(other, word) for other in arrays)
-    )
-
-
-def _knows(array: Array, word: str) -> bool:
-    """Return True if a word means a dimension of an array, by its name or by CF."""
-    return word in array.dims or find_axis(array, word) is not None
+def _selections_by_array(arrays: list[Array], selections: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return what is selected of each array: it lets dimensions be that others among the chosen ones have."""
+    search = AxisSearch()
+    known = {}
+    for text in selections:
+        word = text.partition("=")[0].strip()
+        knowing = [word in array.dims or search.find_axis(array, word) is not None for array in arrays]
+        known[text] = knowing if any(knowing) else [True] * len(arrays)
+    return [tuple(text for text in selections if known[text][number]) for number in range(len(arrays))]
 
 
 def choose_measured(root: Group | Array, path: str, choice: Choice) -> list[Array]:
