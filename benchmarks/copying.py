@@ -55,7 +55,7 @@ def _count(server: subprocess.Popen[str]) -> int:
     assert server.stdout is not None
     server.stdin.write("\n")
     server.stdin.flush()
-    return int(server.stdout.readline())
+    return int(server.stdout.readline().split()[0])
 
 
 def measure(title: str, source: Path, endpoint: str, options: argparse.Namespace, count: Callable[[], int]) -> None:

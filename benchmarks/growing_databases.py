@@ -45,12 +45,14 @@ _KEYS = {"access_key_id": "bench", "secret_access_key": "bench", "region": "us-e
 
 @dataclass
 class Figures:
-    """Of one question to one library: seconds by size, cold and warm; megabytes, and requests to the server."""
+    """Of one question to one library: seconds by size, cold and warm; megabytes, requests to the server, and seconds
+    that the server spent on those that list keys."""
 
     cold: dict[int, float] = field(default_factory=dict)
     warm: dict[int, float] = field(default_factory=dict)
     memory: dict[int, float] = field(default_factory=dict)
     requests: dict[int, int] = field(default_factory=dict)
+    listing: dict[int, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -86,16 +88,17 @@ class Library:
     def measure(self, server: subprocess.Popen[str] | None) -> None:
         """Ask all questions."""
         for title, (what, arguments) in QUESTIONS.items():
-            before = count_requests(server, 0)
             answer, cold, warm, memory = self.call("ask", what, arguments, AGAIN)
             if not is_right(what, arguments, answer, self.size):
                 raise RuntimeError(f"{self.name}: {what} gave {answer}")
+            before = count_requests(server)
             if server is not None:  # once more, asked once alone
-                before = count_requests(server, 0)
                 self.call("ask", what, arguments, 0.0)
             figures = self.figures.setdefault(title, Figures())
             figures.cold[self.size], figures.warm[self.size], figures.memory[self.size] = cold, warm, memory
-            figures.requests[self.size] = count_requests(server, before)
+            requests, listing = count_requests(server)
+            figures.requests[self.size] = requests - before[0]
+            figures.listing[self.size] = listing - before[1]
             print(self.place, self.name, self.size, title, cold, warm, memory, file=sys.stderr, flush=True)
 
 
@@ -110,13 +113,14 @@ def is_right(what: str, arguments: list[int], answer: list[int], size: int) -> b
     return answer == [arguments[0] + 10 * each for each in range(arguments[1])]
 
 
-def count_requests(server: subprocess.Popen[str] | None, before: int) -> int:
-    """Return how many requests a server has had since; 0 where there is none."""
+def count_requests(server: subprocess.Popen[str] | None) -> tuple[int, float]:
+    """Return how many requests a server has had, and its seconds for lists of keys; zeros where there is none."""
     if server is None or server.stdin is None or server.stdout is None:
-        return 0
+        return 0, 0.0
     server.stdin.write("\n")
     server.stdin.flush()
-    return int(server.stdout.readline()) - before
+    requests, listing = server.stdout.readline().split()
+    return int(requests), float(listing)
 
 
 @contextmanager
@@ -161,7 +165,8 @@ def on_s3() -> Iterator[tuple[list[Library], subprocess.Popen[str]]]:
 def print_table(libraries: list[Library], sizes: list[int]) -> None:
     """Print milliseconds, cold and warm, and how much longer each takes for ten times as many; then the rest."""
     with_requests = any(library.options for library in libraries)
-    heads = [*(f"{size:,}" for size in sizes), "ten times as many", "MB", *["requests"] * with_requests]
+    heads = [*(f"{size:,}" for size in sizes), "ten times as many", "MB"]
+    heads += ["requests", "of the cold ms, lists of moto", "ten times as many without them"] * with_requests
     print(f"| question | library | {' | '.join(heads)} |")
     print("|---" * (len(heads) + 2) + "|")
     for title in QUESTIONS:
@@ -170,7 +175,10 @@ def print_table(libraries: list[Library], sizes: list[int]) -> None:
             row = [f"{1000 * found.cold[n]:.0f} / {1000 * found.warm[n]:.1f}" if n in found.cold else "" for n in sizes]
             row.append(" / ".join(f"x {slope(each):.1f}" for each in (found.cold, found.warm)))
             row.append(f"{max(found.memory.values(), default=0):.0f}")
-            row += [", ".join(map(str, found.requests.values()))] * with_requests
+            if with_requests:
+                row.append(", ".join(map(str, found.requests.values())))
+                row.append(", ".join(f"{1000 * seconds:.0f}" for seconds in found.listing.values()))
+                row.append(f"x {slope({n: found.cold[n] - found.listing[n] for n in found.cold}):.1f}")
             print(f"| {title} | {TITLES[library.name]} | {' | '.join(row)} |")
     for library in libraries:
         print(
