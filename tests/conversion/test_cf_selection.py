@@ -390,3 +390,42 @@ def test_each_coordinate_is_looked_for_once(select: Any) -> None:
     with hs.trace() as more:
         assert _calls(lambda: pick(many)) - calls < 200 * 200
     assert cost.requests == more.requests <= 10
+
+
+# -- the coordinates of a point ----------------------------------------------------------------------------------------
+
+
+def _opened(path: Path) -> xr.Dataset:
+    engine, options = ("netcdf4", {}) if path.suffix == ".nc" else ("zarr", {"consolidated": False})
+    with xr.open_dataset(path, engine=engine, **options) as found:
+        found.load()
+    found.attrs.pop("_hyperslab", None)
+    return found
+
+
+@pytest.mark.parametrize("source_name", ["a.nc", "a.zarr"])
+@pytest.mark.parametrize("target_name", ["b.nc", "b.zarr"])
+def test_coordinates_of_a_point_are_those_of_xarray(source_name: str, target_name: str, tmp_path: Path) -> None:
+    """There and back: the scalars are named by the arrays that had the dimension, but not by bounds."""
+    made = air().assign_coords(height=((), 2.0, {"units": "m"}), day=("time", [5, 6]))
+    made = made.assign(zonal=("lat", np.arange(3.0))).assign_coords(lat=[10.0, 20.0, 30.0])
+    made = made.reset_coords("lon_bnds")
+    wanted = {"lon": 30.0, "y_lat": 20.0, "time": 1}
+    expected = made.isel(time=1).sel(lon=30.0, y_lat=20.0)
+    source, target, back = tmp_path / source_name, tmp_path / target_name, tmp_path / f"back-{source_name}"
+    for dataset, path in ((made, source), (expected, tmp_path / f"x-{target_name}")):
+        write = dataset.to_netcdf if path.suffix == ".nc" else dataset.to_zarr
+        write(path, **({"engine": "netcdf4"} if path.suffix == ".nc" else {"consolidated": False}))
+    theirs = _opened(tmp_path / f"x-{target_name}")
+    hs.convert(source, target, select=wanted, verify=True)
+    xr.testing.assert_identical(_opened(target), theirs)
+    hs.convert(target, back, verify=True)
+    xr.testing.assert_identical(_opened(back), theirs)
+    with hs.open_group(target) as root:
+        for name in ("lon_bnds", "zonal"):
+            assert "lon" not in root[name].attrs.get("coordinates", "").split()
+    part = tmp_path / f"part-{target_name}"
+    words = ["-s", "lon=30.0", "-s", "y_lat=20.0", "-s", "time=1"]
+    result = run("get", str(source), "-v", "t,orog", *words, "-o", str(part))
+    assert result.exit_code == 0, result.output
+    xr.testing.assert_identical(_opened(part), theirs.drop_vars(["zonal", "lat"]))

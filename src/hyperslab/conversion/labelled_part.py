@@ -30,6 +30,7 @@ from hyperslab.group.cf_variables import (
     find_auxiliary_coordinates,
     global_attributes,
     keep_references,
+    name_coordinates,
     names_in_attribute,
 )
 from hyperslab.group.coordinates import SampleClock, find_labels
@@ -356,6 +357,9 @@ def save_dataset(parts: Sequence[LabelledPart], url: str, *, alone: bool = False
             root.create_array(dim, data=_plain_text(axis.cells), dims=(dim,) if axis.cells.ndim else (), attrs=attrs)
         for each, found in {**others, **own}.items():
             attrs, cells = keep_references(found.attrs, written), _plain_text(found.cells)
+            if each in own:
+                points = [dim for dim, axis in found.coordinates.items() if not axis.cells.ndim and dim != each]
+                attrs = name_coordinates(attrs, points)
             if root._session.format.traits.netcdf_attributes:
                 cells, attrs = _as_netcdf_cells(cells, attrs)
                 attrs = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in attrs.items()}

@@ -36,7 +36,7 @@ from hyperslab.errors import (
 from hyperslab.formats.base import Feature, Format
 from hyperslab.formats.single_array.document import DEFAULT
 from hyperslab.formats.single_array.draft import main_arrays
-from hyperslab.group.cf_variables import companions_of, global_attributes
+from hyperslab.group.cf_variables import companions_of, global_attributes, name_coordinates, names_in_attribute
 from hyperslab.group.choice import EVERYTHING, Choice
 from hyperslab.group.links import follow_within
 from hyperslab.integrity.cells import read_through
@@ -252,7 +252,7 @@ def select_nodes(
         selector = Selector(arrays, select)
         selector.check_tolerance()
         picked = iter([selector.pick(array) for array in arrays])
-    items = [replace(part, picked=next(picked)) if part.node.is_array else part for part in parts]
+    items = _name_points([replace(part, picked=next(picked)) if part.node.is_array else part for part in parts])
     for note in selector.notes:
         _log.warning("%s", note)
     for dim in select.dims:
@@ -265,6 +265,36 @@ def select_nodes(
         if before and not left:
             _log.warning("what is selected along %s is an empty range: no cell of it is converted", dim)
     return items
+
+
+def _name_points(items: list[SourceNode]) -> list[SourceNode]:
+    """Return the nodes where arrays of which one point along a dimension is left name its coordinate, a scalar then, in
+    ``coordinates`` (CF 1.11, 5.7); coordinates themselves and their bounds do not."""
+    arrays = {item.path: item.node for item in items if item.node.is_array}
+    no_data = {
+        name
+        for spec in arrays.values()
+        for link in ("coordinates", "bounds", "climatology")
+        for name in names_in_attribute(link, spec.attrs.get(link), spec.attrs)
+    }
+    named = []
+    for item in items:
+        if item.node.is_array and item.picked is not None and len(item.picked.kept) < len(item.node.shape):
+            folder, name = split(item.path)
+            gone = [dim for axis, dim in enumerate(item.node.dims) if dim is not None and axis not in item.picked.kept]
+            sizes = dict(zip(item.node.dims, item.node.shape, strict=True))
+            points = [dim for dim in gone if dim != name and _has_coordinate(arrays, folder, dim, sizes[dim])]
+            if points and name not in no_data:
+                attrs = name_coordinates(item.node.attrs, points)
+                item = replace(item, node=item.node.evolve(attrs=attrs))
+        named.append(item)
+    return named
+
+
+def _has_coordinate(arrays: Mapping[str, ArraySpec], folder: str, dim: str, size: int) -> bool:
+    """Return True if the nearest array of this name, as seen from a group, has the labels of the dimension."""
+    found = next((arrays[path] for group in outward(folder) if (path := child(group, dim)) in arrays), None)
+    return found is not None and found.dims == (dim,) and found.shape == (size,)
 
 
 def add_missing_markers(session: OpenDataset, items: list[SourceNode], format: Format) -> list[SourceNode]:

@@ -69,6 +69,15 @@ def keep_references(attrs: Mapping[str, Any], written: Collection[str]) -> dict[
     return kept
 
 
+def name_coordinates(attrs: Mapping[str, Any], names: Iterable[str]) -> dict[str, object]:
+    """Return the attributes with more names in ``coordinates``, such as of scalars (CF 1.11, 5.7)."""
+    before = attrs.get("coordinates", "")
+    if not isinstance(before, str):
+        return dict(attrs)
+    words = list(dict.fromkeys([*before.split(), *names]))
+    return {**attrs, "coordinates": " ".join(words)} if words else dict(attrs)
+
+
 # -- companions --------------------------------------------------------------------------------------------------------
 
 
