@@ -5,9 +5,9 @@ SHELL := /bin/bash
 .PHONY: help tour test test-rest test-portable test-pythons test-oldest test-free-threaded check format interop upstream sanitize soak bench bench-compare docs \
   packages wheels smoke lock licences sbom audit system-packages clean
 
-PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-BIN := .venv/bin
+BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # One process more than cores, for many tests wait for others: servers, writers that are killed, the disk.
 SPREAD := -n $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))') --dist loadfile --no-loadscope-reorder --max-worker-restart 2
 # The tests' files, a quarter of a million and 7 GB in all, lie in memory where there are 12 GiB of it: a disk takes ten
@@ -78,8 +78,8 @@ test-oldest: .venvs/oldest/.made ## the whole suite at the lowest version of eve
 	@$(call TESTS,.venvs/oldest/bin/python)
 
 test-portable: .venv/.with-test,peers ## stores and formats as Windows and macOS show themselves (tests/other_system.py)
-	@for system in windows macos; do PYTHONPATH=tests HYPERSLAB_TESTS_SYSTEM=$$system $(BIN)/python -m pytest -p other_system \
-	  -p no:cacheprovider $(PORTABLE) || exit 1; done
+	@failed=0; for system in windows macos; do PYTHONPATH=tests HYPERSLAB_TESTS_SYSTEM=$$system $(BIN)/python -m pytest \
+	  -p other_system -p no:cacheprovider $(PORTABLE) || failed=1; done; exit $$failed
 
 test-pythons: ## the smoke part of the suite by each Python from 3.11 on that is here (SUITE=all: the whole suite)
 	@$(PYTHON) .ci/pythons.py $(SUITE)

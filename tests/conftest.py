@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import none
 
 sys.path.insert(0, str(Path(__file__).parent))
 from covering import find_left_out, find_not_sampled, find_out_of_turn
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 if os.environ.get("HYPOTHESIS_PROFILE") != "soak":  # arrays of a few cells take less than to compile what sparse does
     os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
+# A shell has what it starts in the background ignore Ctrl-C, and so would the programs that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.disable()  # until all tests are collected: they are no garbage, and to look at so many again and again takes seconds
 with suppress(ImportError):  # before any test brings netCDF4, whose HDF5 library its filters would take for h5py's
     import_module("hdf5plugin")
@@ -100,8 +104,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
 
 
+@settings(max_examples=1)
+@given(none())
+def begin_examples(_: None) -> None:
+    """Have Hypothesis make its random numbers while nothing is frozen: from Python 3.14 on it would find nobody that
+    holds them among what the collector still sees, and warn that they are about to be lost."""
+
+
 def pytest_collection_finish() -> None:
     """Begin to collect garbage, but never among the tests themselves."""
+    begin_examples()
     gc.freeze()
     gc.enable()
 

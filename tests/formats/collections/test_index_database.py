@@ -264,6 +264,7 @@ def test_a_locked_file_keeps_nobody_waiting(where: Location, tmp_path: Path, mon
     check(holding)
     check(reader)
     other.execute("ROLLBACK")
+    other.close()
     monkeypatch.setattr(index_file, "_PAUSE", 0)
     last = opened(where)
     check(last)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from hyperslab.codecs.base import Buffer
 from hyperslab.codecs.blosc import HEADER
-from hyperslab.errors import CorruptChunk, HyperslabError, MissingChunks, StorageError
+from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, MissingChunks, StorageError
 from hyperslab.formats.bloscpack import preamble as headers
 from hyperslab.formats.bloscpack.chunk_table import ChunkTable, TableCache, read_table
 from hyperslab.formats.bloscpack.dataset import read_content
@@ -39,6 +40,7 @@ from hyperslab.formats.bloscpack.source import StreamChunks
 from hyperslab.model.spec import Codec
 from hyperslab.stores.atomic_file import JOURNAL_BYTES, AtomicFile, Change, assemble, journal_bytes, patch_file
 from hyperslab.stores.files import read_at, version_of, write_errors
+from hyperslab.stores.system import ALWAYS, IS_WINDOWS
 
 # -- the file as it is before the change ----------------------------------------------------------------------------
 #
@@ -197,21 +199,37 @@ class Patch:
         return self.nbytes <= JOURNAL_BYTES
 
 
-def commit(
-    old: FileSnapshot, descriptor: int, pending: PendingChunks, url: str, *, documents: bool, durable: bool
-) -> None:
-    """Make the file what ``pending`` says; StorageError or ReadOnly, and the file is what it was. The lock is held.
+def commit(old: FileSnapshot, pending: PendingChunks, url: str, *, documents: bool, durable: bool) -> None:
+    """Make the file what ``pending`` says; Conflict, StorageError or ReadOnly, and the file is what it was. The lock is
+    held.
 
     ``documents``: whether the metadata may be others.
     """
-    pending.rewrite_edges()
     with write_errors(url, os.path.basename(old.file.path)):
-        plan = plan_patch(old, pending, documents=documents)
-        if plan is None:
-            _replace(old, pending, durable)
-        else:
-            behind = _behind(plan, pending)
-            patch_file(old.file.path, descriptor, plan.changes, plan.size, durable=durable, behind=behind)
+        with _open_same(old, url) as descriptor:
+            pending.rewrite_edges()
+            plan = plan_patch(old, pending, documents=documents)
+            if plan is not None:
+                behind = _behind(plan, pending)
+                patch_file(old.file.path, descriptor, plan.changes, plan.size, durable=durable, behind=behind)
+                return
+        _replace(old, pending, durable)
+
+
+@contextmanager
+def _open_same(old: FileSnapshot, url: str) -> Iterator[int]:
+    """Yield a descriptor to change the file by; Conflict where another one has its name by now.
+
+    The lock keeps hyperslab's writers away, and no other program: a file that took the name meanwhile stays.
+    """
+    descriptor = os.open(old.file.path, os.O_RDWR | ALWAYS)
+    try:
+        if version_of(os.fstat(descriptor)) != old.stamp:
+            remedy = "look at what is there now, and repeat the changes"
+            raise Conflict("another program put another file in its place", url=url, remedy=remedy)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 # -- in place -----------------------------------------------------------------------------------------------------
@@ -380,6 +398,8 @@ def _replace(old: FileSnapshot, pending: PendingChunks, durable: bool) -> None:
     temporary = AtomicFile(old.file.path, os.fstat(old.file.descriptor).st_mode)
     try:
         assemble(temporary.descriptor, preamble, pieces)
+        if IS_WINDOWS:  # which replaces no file that is open
+            old.file.close()
         temporary.publish(durable=durable)
     except BaseException:
         temporary.discard()

@@ -41,9 +41,9 @@ from hyperslab.formats.single_array.draft import SingleArrayDraft
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.atomic_file import journal_path, roll_back
-from hyperslab.stores.files import version_of, write_errors
+from hyperslab.stores.files import write_errors
 from hyperslab.stores.locks import hold_file
-from hyperslab.stores.system import ALWAYS
+from hyperslab.stores.system import ALWAYS, IS_WINDOWS
 
 # -- what the writers of new files and of changes share -------------------------------------------------------------
 
@@ -401,6 +401,8 @@ class BloscpackWriter(StateWriter):
     def _begin(self, timeout: float | None) -> State:
         """Return the state that the transaction changes: of the file as it is once it is locked."""
         if self._running is None:
+            if IS_WINDOWS:  # the writer who has the lock can replace no file that another one has open
+                self._snapshot = None
             with write_errors(self._url, os.path.basename(self._path)), ExitStack() as locks:
                 locks.enter_context(hold_file(self._existing_path, timeout))
                 if roll_back_journal(self._path, durable=self._settings.durable):
@@ -439,16 +441,7 @@ class BloscpackWriter(StateWriter):
         content = state.content()
         # Documents may have changed the shape: chunks at its edge are made anew before anything is planned.
         pending = pending.with_content(content)
-        with write_errors(self._url, os.path.basename(self._path)):
-            descriptor = os.open(self._path, os.O_RDWR | ALWAYS)
-        try:
-            # The lock keeps hyperslab's writers away, and no other program: a file that took the name meanwhile stays.
-            if version_of(os.fstat(descriptor)) != snapshot.stamp:
-                remedy = "look at what is there now, and repeat the changes"
-                raise Conflict("another program put another file in its place", url=self._url, remedy=remedy)
-            commit(snapshot, descriptor, pending, self._url, documents=state.touched, durable=self._settings.durable)
-        finally:
-            os.close(descriptor)
+        commit(snapshot, pending, self._url, documents=state.touched, durable=self._settings.durable)
 
     def find_damage(self, *, deep: bool, workers: int) -> Iterator[Finding]:
         """Yield what can be mended, and what opening the file for writing has mended."""

@@ -316,9 +316,13 @@ def make_cache_folder(place: str) -> str | None:
 
 def _connect(uri: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_PATIENCE)
-    connection.execute(f"PRAGMA page_size = {_PAGE}")
-    connection.execute(f"PRAGMA cache_size = -{_CACHE}")
-    connection.execute("PRAGMA temp_store = MEMORY")
+    try:
+        connection.execute(f"PRAGMA page_size = {_PAGE}")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE}")
+        connection.execute("PRAGMA temp_store = MEMORY")
+    except sqlite3.Error:  # the first look at a damaged file
+        connection.close()
+        raise
     return connection
 
 
