@@ -1,6 +1,7 @@
 """``hyperslab aggregate``: numbers as NumPy's, weights, calendars, and attributes and bounds as CF has them."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -239,3 +240,26 @@ def test_weighted_sums_of_all_missing_are_missing(cells, tmp_path):
     expected = weighted(cells)[0].sum((1, 2))
     assert np.isnan(found[7])
     np.testing.assert_allclose(np.delete(found, 7), np.delete(expected, 7), rtol=1e-6)
+
+
+@pytest.mark.parametrize("options", [("--how", "std", "--over", "time"), ("--how", "mean", "--every", "month")])
+def test_memory_is_bounded(tmp_path, options):
+    """Stored chunks of 2.3 MiB are cut into blocks for a thread's part of 16 MiB; all cells take 45.6 MiB."""
+    about = {"units": "days since 2000-01-01", "calendar": "noleap"}
+    with hs.create(tmp_path / "field.zarr") as root:
+        root.create_array("time", data=np.arange(1460), dims=("time",), attrs=about)
+        field = root.create_array(
+            "t", shape=(1460, 64, 128), dtype="f4", dims=("time", "lat", "lon"), chunks=(73, 64, 128)
+        )
+        for first in range(0, 1460, 73):
+            field[first : first + 73] = np.arange(73 * 64 * 128).reshape(73, 64, 128) % 97 + first
+    places = (tmp_path / "field.zarr", tmp_path / "out.zarr", *options)
+    assert run(*places, "--dry-run").exit_code == 0  # which imports all that it takes
+    tracemalloc.start()
+    try:
+        result = run(*places, "--memory", "16MiB")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert result.exit_code == 0 and not result.output, result.output
+    assert peak < 24 << 20

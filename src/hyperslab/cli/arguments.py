@@ -209,14 +209,16 @@ def open_dataset(
     format: str | None = None,
     allow: Sequence[str] | bool = (),
     at: str | None = None,
+    cache_bytes: int | None = None,
 ) -> Group | Array:
     """Open the whole dataset at `url`, read-only; of the place of a node in a file, or in a root of collections, that
     node. `storage`: its storage options; `allow`: places that links may lead to; `at`: the moment of which it is the
-    version.
+    version; `cache_bytes`: of decoded chunks, None for the usual ones.
 
     NodeNotFound for the place of a node that a dataset has not, NotFound where no dataset is.
     """
     options: dict[str, Any] = {"allow_external": allow} if allow else {}
+    options |= {} if cache_bytes is None else {"cache_bytes": cache_bytes}
     where = locate_version(Location.of(url, storage), at)
     found = find_above(where) or find_tree_above(where)
     if found is not None:

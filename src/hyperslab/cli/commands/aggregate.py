@@ -53,6 +53,9 @@ _HOW = ("mean", "sum", "min", "max", "std", "count")
 # Of the memory that is given, a thread works on this part at a time: beside a block of cells there are its copy as
 # double, where it is missing, and the sums that wait for one another.
 _SHARE = 8
+# Of the memory that is given, the part that keeps decoded chunks, of which several blocks are cut: without it each
+# would be decoded once for each of them.
+_CACHE = 4
 # Bytes of a stored chunk from which it is a task of its own: dask has its own work with each.
 _LEAST = 1 << 20
 # Bytes of the blocks that are cut otherwise.
@@ -117,13 +120,14 @@ def aggregate_command(
     from hyperslab.bridges.xarray.aggregation import Aggregation, aggregate
 
     format = _check_target(dst, dst_option, format, overwrite=overwrite)
-    root = open_dataset(src, src_option, allow=allow_external, at=at)
+    cache = min(memory // _CACHE, Settings().cache_bytes)
+    root = open_dataset(src, src_option, allow=allow_external, at=at, cache_bytes=cache)
     group = root[path] if path.strip("/") and isinstance(root, Group) else root
     if not isinstance(group, Group):
         raise Invalid("this is an array", url=root.url, node=path.strip("/"), remedy="name its group, and it by -v")
     dims = _parse_over(group, over)
     threads = Settings(workers=workers).threads
-    most = max(memory // (_SHARE * threads), 1)
+    most = max((memory - cache) // (_SHARE * threads), 1)
     with _computing(scheduler, threads):
         source = _open(group, choice, check_selection(group, parse_selections(selections)), manner, most)
         result, left_out = aggregate(source, Aggregation(how, dims, by, every, weighted))
@@ -165,6 +169,8 @@ def _computing(scheduler: str | None, threads: int) -> Iterator[None]:
     with ExitStack() as stack, warnings.catch_warnings():
         # Where all cells are missing the result is: NumPy's warnings of empty means say no more.
         warnings.simplefilter("ignore", RuntimeWarning)
+        # A stored chunk that is larger than the memory for a block has to be cut.
+        warnings.filterwarnings("ignore", "The specified chunks separate", UserWarning)
         if scheduler is None:
             # As a function, not as the word "threads", for which dask imports distributed: 0.2 s.
             stack.enter_context(dask.config.set(scheduler=library("dask.threaded").get, num_workers=threads))
