@@ -305,3 +305,18 @@ def test_one_cell_scale_factors_are_numbers() -> None:
     found = cf.decode(np.array([1, 2], "i2"), {"scale_factor": np.array([0.5], "f4"), "add_offset": [1]})
     assert found.dtype == np.float64
     np.testing.assert_array_equal(found, [1.5, 2])
+
+
+@pytest.mark.parametrize(
+    ("attrs", "limits"),
+    [
+        ({}, (-np.inf, np.inf)),
+        ({"valid_min": np.int16(2), "scale_factor": 0.5, "add_offset": 10.0}, (11.0, np.inf)),
+        ({"valid_range": np.array([0, 4], "i2"), "scale_factor": -0.5}, (-2.0, 0.0)),
+        ({"valid_range": np.array([250.0, 320.0]), "scale_factor": 0.5}, (250.0, 320.0)),  # of the unpacked numbers
+        ({"valid_range": [0, 200], "_Unsigned": "true"}, (0.0, 200.0)),
+        ({"valid_range": "0 to 4", "valid_max": np.array([7, 8])}, (-np.inf, np.inf)),
+    ],
+)
+def test_limits_of_valid_cells_are_of_decoded_numbers(attrs, limits):
+    assert cf.valid_limits(cf.decoding(np.dtype("i2"), attrs), attrs) == limits

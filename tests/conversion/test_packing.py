@@ -110,6 +110,12 @@ def test_cells_that_are_not_valid_are_missing_and_told() -> None:
             recoded(cells, Pack("i2"))
 
 
+def test_limits_of_cells_with_a_negative_scale_are_kept() -> None:
+    attrs = {"scale_factor": -0.5, "valid_range": np.array([0, 300], "i4")}
+    array, said = recoded(np.array([0, 100, 300], "i4"), Pack("i2"), attrs=attrs)
+    assert "missing" not in said and np.allclose(array.decoded()[...], [0, -50, -150], atol=0.01)
+
+
 def test_whole_numbers_that_fit_stay_as_they_are() -> None:
     array, said = recoded(np.array([-5, 7, 120], "i8"), Pack("i1"))
     assert "exact" in said and array[...].tolist() == [-5, 7, 120] and "scale_factor" not in array.attrs

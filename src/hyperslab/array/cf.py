@@ -10,7 +10,7 @@ calendar without datetime64 becomes None, not the epoch; short floats are counte
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,11 @@ from hyperslab.errors import FormatError
 from hyperslab.model.attrs import FILL_VALUE, Attrs
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import NumpyDType
+
+PACKING = ("scale_factor", "add_offset", "_Unsigned")
+"""Attributes of packed cells."""
+LIMITS = ("valid_min", "valid_max", "valid_range")
+"""Attributes that say which cells are valid (CF 1.11, 2.5.1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +109,30 @@ def apply(how: Decoding, values: Values) -> Values:
     if not values.dtype.isnative:
         values = values.astype(values.dtype.newbyteorder("="))
     return values.astype(bool) if how.boolean else values
+
+
+def decode_limit(how: Decoding, value: object) -> Values:
+    """Return a limit of valid cells as the number that it means: whole numbers of packed cells are packed (NUG)."""
+    limit = np.asarray(value)
+    if (how.scaled is None and how.viewed is None) or limit.dtype.kind not in "iu" or how.dtype.kind not in "iu":
+        return limit
+    return apply(replace(how, fills=(), clock=None, duration=None), limit.astype(how.dtype))
+
+
+def valid_limits(how: Decoding, attrs: Attrs) -> tuple[float, float]:
+    """Return the least and the greatest valid number, infinite where the attributes say none; what is no number says
+    none."""
+    low, high = -np.inf, np.inf
+    for name in ("valid_range", "valid_min", "valid_max"):
+        limit = decode_limit(how, attrs.get(name, ()))
+        match name, sorted(limit.astype("f8").ravel().tolist()) if limit.dtype.kind in "iuf" else []:
+            case "valid_range", [least, most]:
+                low, high = least, most
+            case "valid_min", [least]:
+                low = least
+            case "valid_max", [most]:
+                high = most
+    return low, high
 
 
 def _mask(how: Decoding, stored: Values) -> Values:

@@ -195,13 +195,15 @@ def _positions_of(item: Any, size: int) -> Sequence[int]:
 def _physical_limits(array: Array, view: Decoded) -> dict[str, Any]:
     """Return the limits of valid values in the units of decoded ones; those of packed cells are stored as packed
     (NUG)."""
-    packing = {name: array.attrs[name] for name in ("scale_factor", "add_offset", "_Unsigned") if name in array.attrs}
-    limits = {}
-    for name in ("valid_min", "valid_max", "valid_range"):
-        value = np.asarray(array.attrs.get(name, ""))
-        if view.is_packed and value.dtype.kind in "iu" and array.dtype.kind in "iu":
-            limits[name] = cf.decode(value.astype(array.dtype), packing).astype(view.dtype)[()]
-    return limits
+    how = cf.decoding(array.dtype, {name: array.attrs[name] for name in cf.PACKING if name in array.attrs})
+    if not view.is_packed or array.dtype.kind not in "iu":
+        return {}
+    limits = {name: np.asarray(array.attrs[name]) for name in cf.LIMITS if name in array.attrs}
+    return {
+        name: cf.decode_limit(how, limit).astype(view.dtype)[()]
+        for name, limit in limits.items()
+        if limit.dtype.kind in "iu"
+    }
 
 
 def _as_array(cells: Any) -> Values:

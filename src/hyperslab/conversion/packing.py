@@ -41,10 +41,9 @@ from hyperslab.stores.endpoints import Options
 
 # Bytes of cells in flight while extremes are looked for, as of a conversion.
 MEMORY = 256 << 20
-SCALE, OFFSET, UNSIGNED = "scale_factor", "add_offset", "_Unsigned"
-_PACKING = (SCALE, OFFSET, UNSIGNED)
+SCALE, OFFSET = "scale_factor", "add_offset"
 _MISSING = (FILL_VALUE, "missing_value")
-_LIMITS = ("valid_min", "valid_max", "valid_range", "actual_range")
+_LIMITS = (*cf.LIMITS, "actual_range")
 
 
 class Recoder(ABC):
@@ -92,7 +91,7 @@ def _helpers(items: Iterable[SourceNode]) -> set[str]:
 
 def physical(spec: ArraySpec) -> cf.Decoding:
     """Return how cells become the numbers that they mean, NaN where they are missing; times stay numbers."""
-    kept = {name: value for name, value in spec.attrs.items() if name in (*_PACKING, *_MISSING)}
+    kept = {name: value for name, value in spec.attrs.items() if name in (*cf.PACKING, *_MISSING)}
     return cf.decoding(spec.numpy_dtype, kept)
 
 
@@ -120,7 +119,7 @@ class Pack(Recoder):
         if spec.numpy_dtype.kind in "iu" and spec.numpy_dtype.itemsize <= target.itemsize:
             return None
         how = physical(spec)
-        limits = _limits(spec, how)
+        limits = cf.valid_limits(how, spec.attrs)
         found = find_extremes(item, spec, source, lambda cells: _within(cf.apply(how, cells), limits), memory)
         if found.infinite:
             remedy = "mend them, or leave the array out (-v)"
@@ -129,13 +128,12 @@ class Pack(Recoder):
         if packed is None:
             remedy = "take a wider type, or leave the array out (-v)"
             raise Invalid(f"the span from {found.low} to {found.high} has no scale", node=item.path, remedy=remedy)
-        attrs = {name: value for name, value in spec.attrs.items() if name not in (*_PACKING, *_MISSING, *_LIMITS)}
+        attrs = {name: value for name, value in spec.attrs.items() if name not in (*cf.PACKING, *_MISSING, *_LIMITS)}
         attrs |= {FILL_VALUE: packed.fill, **packed.attrs}
         for name in _LIMITS:
-            if name in spec.attrs and name != "actual_range":
-                attrs[name] = packed.encode(_decoded_limit(spec, how, name), clip=True)
-            elif name in spec.attrs:  # of unpacked numbers (CF 1.11, 2.5.1)
-                attrs[name] = spec.attrs[name]
+            if name in spec.attrs:  # an actual range is of unpacked numbers (CF 1.11, 2.5.1)
+                limit = spec.attrs[name]
+                attrs[name] = packed.encode(cf.decode_limit(how, limit)) if name in cf.LIMITS else limit
 
         def apply(cells: Values) -> Values:
             return np.asarray(packed.encode(_within(cf.apply(how, cells), limits)))
@@ -168,7 +166,7 @@ class ScaleAndOffset:
             return "exact"
         return f"scale {self.scale:.6g}, offset {self.offset:.6g}, error at most {self.bound:.3g}"
 
-    def encode(self, values: Values, *, clip: bool = False) -> Any:
+    def encode(self, values: Values) -> Any:
         """Return the packed numbers, the fill value where cells are NaN."""
         cells = np.asarray(values)
         if self.scale is None and cells.dtype.kind in "iu":
@@ -289,26 +287,6 @@ class _OnlyGrid(ChunkSource):
         raise ReadOnly("a scan writes nothing")
 
 
-def _limits(spec: ArraySpec, how: cf.Decoding) -> tuple[float, float]:
-    """Return the least and the greatest valid number: what lies outside is missing (NUG, "valid_range")."""
-    low, high = -np.inf, np.inf
-    if "valid_range" in spec.attrs:
-        low, high = np.asarray(_decoded_limit(spec, how, "valid_range"), "f8").reshape(-1)[:2]
-    if "valid_min" in spec.attrs:
-        low = float(np.asarray(_decoded_limit(spec, how, "valid_min")).reshape(-1)[0])
-    if "valid_max" in spec.attrs:
-        high = float(np.asarray(_decoded_limit(spec, how, "valid_max")).reshape(-1)[0])
-    return float(low), float(high)
-
-
-def _decoded_limit(spec: ArraySpec, how: cf.Decoding, name: str) -> Values:
-    """Return a limit as the number that it means: those of packed cells are packed (NUG)."""
-    value = np.asarray(spec.attrs[name])
-    if how.scaled is None or value.dtype.kind not in "iu" or spec.numpy_dtype.kind not in "iu":
-        return value
-    return cf.apply(replace(how, fills=()), value.astype(spec.numpy_dtype))
-
-
 def _within(values: Values, limits: tuple[float, float]) -> Values:
     """Return numbers with NaN where they are not valid."""
     low, high = limits
@@ -342,14 +320,12 @@ class Unpack(Recoder):
 
     def change(self, item: SourceNode, spec: ArraySpec, source: OpenDataset, memory: int) -> CellChange | None:
         """Return the unpacked array; None for one that is not packed."""
-        if not any(name in spec.attrs for name in _PACKING) or spec.numpy_dtype.kind not in "iuf":
+        if not any(name in spec.attrs for name in cf.PACKING) or spec.numpy_dtype.kind not in "iuf":
             return None
         how = physical(spec)
         dtype = how.scaled or how.masked or how.viewed or spec.numpy_dtype
-        attrs = {name: value for name, value in spec.attrs.items() if name not in (*_PACKING, *_MISSING)}
-        for name in _LIMITS:
-            if name in attrs and name != "actual_range":
-                attrs[name] = np.asarray(_decoded_limit(spec, how, name)).astype(dtype)[()]
+        attrs = {name: value for name, value in spec.attrs.items() if name not in (*cf.PACKING, *_MISSING)}
+        attrs |= {name: cf.decode_limit(how, attrs[name]).astype(dtype)[()] for name in cf.LIMITS if name in attrs}
         if how.fills and dtype.kind == "f":
             attrs[FILL_VALUE] = dtype.type(np.nan)
 

@@ -326,7 +326,9 @@ def measure(
         clock = times.clock(attrs) if array.spec.numpy_dtype.kind in "iuf" else None
         dropped = ("units", "calendar") if clock is not None else ("dtype",)
         how = cf.decoding(array.spec.numpy_dtype, {name: value for name, value in attrs.items() if name not in dropped})
-        span = span or (_valid_span(how) if bins else None)
+        valid = cf.valid_limits(how, how.attrs)
+        if span is None and bins and -np.inf < valid[0] < valid[1] < np.inf:
+            span = valid
         threads = Settings(workers=workers).threads
         job = ArrayMeasurement(array._cells, how, axes, groups, max(memory // (8 * threads), 1))
         if bins and span is not None:
@@ -365,18 +367,6 @@ def _run(job: ArrayMeasurement, memory: int, threads: int, scheduler: object) ->
     step = max(job.most, 1) + 2 * largest_chunk(job.cells.grid) * max(job.how.dtype.itemsize, 1)
     each_batch(lambda box: add(job.measure(box)), job.boxes(), max(1, min(threads, memory // step)))
     return found
-
-
-def _valid_span(how: cf.Decoding) -> tuple[float, float] | None:
-    """Return the least and largest decoded number that the attributes call valid."""
-    span = how.attrs.get("valid_range", (how.attrs.get("valid_min"), how.attrs.get("valid_max")))
-    numbers: Any = list(span) if isinstance(span, list | tuple | np.ndarray) else []
-    if len(numbers) != 2 or not all(isinstance(each, int | float | np.number) for each in numbers):
-        return None
-    scale: Any = 1 if how.scale is None else how.scale
-    offset = 0 if how.offset is None else how.offset
-    low, high = sorted(float(each) * float(scale) + float(offset) for each in numbers)
-    return (low, high) if low < high else None
 
 
 def _as_values(numbers: Values, is_known: Values, how: cf.Decoding, clock: times.Clock | None) -> list[object]:

@@ -5,17 +5,19 @@ lazily by dask; attributes, cell methods and the bounds of time are kept right b
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from hyperslab.array.axis_roles import role_of
+from hyperslab.array import cf
+from hyperslab.array.axis_roles import RADIANS, role_of
 from hyperslab.array.periods import Groups, group_times, is_time
 from hyperslab.bridges.extras import library
 from hyperslab.errors import Invalid
+from hyperslab.group.cf_variables import keep_references
 from hyperslab.model.guessing import meant
 
 METHODS = {
@@ -28,8 +30,6 @@ METHODS = {
 }
 """What is computed, and the word that cell methods have for it (CF 1.11, appendix E), which has none for a count."""
 _WEIGHTED = ("mean", "sum", "std")
-_PACKED = ("scale_factor", "add_offset", "_Unsigned")
-_LIMITS = ("valid_min", "valid_max", "valid_range", "actual_range")
 _GROUP = "hyperslab_period"
 # Cells of a period along time from which on each period that is one run is reduced as a slice, in 1.8 ns a cell; flox
 # takes 5.3 ns, and of short periods less than a task of dask for each.
@@ -110,9 +110,11 @@ def aggregate(dataset: xr.Dataset, wanted: Aggregation) -> tuple[xr.Dataset, lis
         coords[time] = stamps
         variables[stamps.attrs.get("climatology", stamps.attrs.get("bounds"))] = bounds
     result = xr.Dataset(variables, {name: _cleared(each) for name, each in coords.items()}, dataset.attrs)
+    # areas may be in another file
+    there = {*map(str, result.variables), *str(dataset.attrs.get("external_variables", "")).split()}
     for name, each in result.variables.items():
         if name != time:
-            _drop_links(each.attrs, result, dataset)
+            each.attrs = keep_references(each.attrs, there)
     unlimited = set(dataset.encoding.get("unlimited_dims", ())) & set(result.dims)
     result.encoding = {"unlimited_dims": unlimited} if unlimited else {}
     return result, left_out
@@ -220,7 +222,8 @@ def _attrs(
     weighted: bool,
 ) -> dict[str, Any]:
     """Return the attributes of an aggregated variable; ``time``: where it is in periods."""
-    gone = {*_LIMITS} if set(_PACKED) & set(array.encoding) or wanted.how in ("sum", "std", "count") else {_LIMITS[-1]}
+    is_other = set(cf.PACKING) & set(array.encoding) or wanted.how in ("sum", "std", "count")
+    gone = {*cf.LIMITS, "actual_range"} if is_other else {"actual_range"}
     attrs = {name: value for name, value in array.attrs.items() if name not in gone}
     method = METHODS[wanted.how]
     if not method:
@@ -294,7 +297,7 @@ def _bounds_of(dataset: xr.Dataset, coord: xr.DataArray) -> Any:
 
 def _latitude_weights(dataset: xr.Dataset, coord: xr.DataArray) -> xr.DataArray:
     """Return the share of a sphere between the bounds of each latitude, else the cosine of its middle."""
-    scale = 1.0 if str(coord.attrs.get("units", "")).startswith("rad") else np.pi / 180
+    scale = 1.0 if coord.attrs.get("units") in RADIANS else np.pi / 180
     bounds = _bounds_of(dataset, coord)
     if bounds is None:
         return xr.DataArray(np.cos(np.asarray(coord.values, "f8") * scale).clip(0), dims=coord.dims)
@@ -351,7 +354,7 @@ def _time_bounds(
     )
 
 
-# -- attributes that name other variables ------------------------------------------------------------------------------
+# -- coordinates and mappings ------------------------------------------------------------------------------------------
 
 
 def _cleared(variable: xr.Variable) -> xr.Variable:
@@ -366,17 +369,3 @@ def _without_coordinates(variable: xr.Variable) -> xr.Variable:
     found = variable.copy(deep=False)
     found.encoding = {**variable.encoding, "coordinates": None}
     return found
-
-
-def _drop_links(attrs: dict[Any, Any], result: xr.Dataset, source: Mapping[Any, Any]) -> None:
-    """Take out of the attributes the names of variables that the source has and the result has not."""
-    for name in ("bounds", "climatology", "grid_mapping", "cell_measures", "ancillary_variables", "coordinates"):
-        words = str(attrs.get(name, "")).split()
-        if any(word in source and word not in result.variables for word in words):
-            if name in ("ancillary_variables", "coordinates"):
-                words = [word for word in words if word in result.variables]
-            else:
-                words = []
-            attrs.pop(name)
-            if words:
-                attrs[name] = " ".join(words)

@@ -43,10 +43,10 @@ from hyperslab.errors import AlreadyExists, Invalid
 from hyperslab.formats import format_for_new
 from hyperslab.formats.opening import is_occupied
 from hyperslab.group import Group
+from hyperslab.group.cf_variables import companions_of
 from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.walk import arrays_of
 from hyperslab.model.amounts import counted, size_text
-from hyperslab.model.paths import split
 from hyperslab.stores.location import Location
 
 _HOW = ("mean", "sum", "min", "max", "std", "count")
@@ -206,9 +206,9 @@ def _open(group: Group, choice: Choice, selection: TypedSelection, manner: Selec
 
     dataset = open_lazy(group, chunks=_blocks(group, most), decode_timedelta=False)
     if choice:
-        chosen = {split(path)[1] for path, _ in choose_of(group, list(arrays_of(group)), choice)}
-        others = [name for name in dataset.data_vars if name not in chosen and not _belongs(dataset, name)]
-        dataset = dataset.drop_vars(others)
+        chosen = [array for _, array in choose_of(group, list(arrays_of(group)), choice)]
+        kept = {array.name for array in (*chosen, *companions_of(chosen, {}))}
+        dataset = dataset.drop_vars([name for name in dataset.data_vars if name not in kept])
     return _select(dataset, group, selection, manner) if selection or manner.box is not None else dataset
 
 
@@ -231,13 +231,6 @@ def _select(dataset: Any, group: Group, selection: TypedSelection, manner: Selec
             add = dataset.assign_coords if name in dataset.coords else dataset.assign
             dataset = add({name: moved})
     return dataset
-
-
-def _belongs(dataset: Any, name: object) -> bool:
-    """Return True for bounds, cell measures and grid mappings, which the chosen variables need."""
-    links = ("bounds", "climatology", "cell_measures", "grid_mapping")
-    texts = [str(each.attrs.get(link, "")) for each in dataset.variables.values() for link in links]
-    return any(name in text.split() for text in texts)
 
 
 def _facts(source: Any, result: Any, left_out: list[str]) -> dict[str, Any]:
