@@ -185,7 +185,7 @@ def test_what_is_there_is_replaced_when_wanted(cells, tmp_path):
         (["--how", "mean", "--over", "lta"], "lat"),
         (["--how", "max", "--over", "lat,lon", "--weighted"], "weights mean nothing"),
         (["--how", "mean", "--over", "time", "--weighted"], "latitude"),
-        (["--how", "mean", "--by", "month", "--every", "month"], "exclude each other"),
+        (["--how", "mean", "--by", "month", "--every", "month"], "give one of the two"),
     ],
 )
 def test_what_makes_no_sense_is_refused(cells, tmp_path, options, words):

@@ -17,7 +17,6 @@ from hyperslab.array import Array
 from hyperslab.errors import Invalid, NodeNotFound
 from hyperslab.formats.conditions import AnyOf, Like, Not, Prefix, ValueKind, json_value, parse_texts
 from hyperslab.group.group import Group
-from hyperslab.group.walk import arrays_of
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.guessing import meant, values_of_text
 from hyperslab.model.paths import relative
@@ -98,23 +97,12 @@ EVERYTHING = Choice()
 """The choice of all variables."""
 
 
-def choose_variables(
-    root: Group | Array,
-    variables: Patterns | None = None,
-    exclude: Patterns | None = None,
-    where: Where | None = None,
-) -> list[str]:
-    """Return the paths of the variables at and below ``root`` that patterns and conditions choose, in the dataset's
-    order.
-
-    Damaged nodes and links are none. NodeNotFound, with a suggestion, for a pattern that matches none and where none is
-    left; Invalid for a dataset that is one array.
-    """
-    return [path for path, _ in choose_of(root, list(arrays_of(root)), Choice.of(variables, exclude, where))]
-
-
 def choose_of(root: Group | Array, found: Sequence[tuple[str, Array]], choice: Choice) -> list[tuple[str, Array]]:
-    """Return those of the arrays of ``root``, by their paths, that are chosen; errors as of choose_variables."""
+    """Return those of the arrays ``found`` at and below ``root``, by their paths, that are chosen.
+
+    NodeNotFound, with a suggestion, for a pattern that matches none and where none is left; Invalid for a dataset that
+    is one array.
+    """
     if isinstance(root, Array):
         raise Invalid("the dataset is one array, so that there is none to choose", url=root.url, remedy="leave -v out")
     try:

@@ -114,8 +114,6 @@ def aggregate_command(
 
     xarray and flox compute it, block by block by dask. Missing cells weigh nothing.
     """
-    if by is not None and every is not None:
-        raise Invalid("--by and --every exclude each other", remedy="give one of them")
     library("dask")
     from hyperslab.bridges.xarray.aggregation import Aggregation, aggregate
 

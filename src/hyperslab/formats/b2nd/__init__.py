@@ -29,6 +29,7 @@ from hyperslab.formats.single_array.document import FEATURES, NOTES
 from hyperslab.stores.location import Location, Probe
 
 _ZIP = b"PK"
+_HOLDS = FEATURES - {Feature.CHECKSUMS}
 _NOTES = {Feature.CHECKSUMS: "a frame of Blosc2 has none", Feature.ATTRIBUTES: "variable-length metalayers (`vlmeta`)"}
 
 
@@ -36,19 +37,15 @@ _NOTES = {Feature.CHECKSUMS: "a frame of Blosc2 has none", Feature.ATTRIBUTES: "
 class B2ndFormat(Format):
     """Format ``b2nd``: arrays of Blosc2."""
 
-    name: str = "b2nd"
-    features: frozenset[Feature] = FEATURES - {Feature.CHECKSUMS}
-
-    @property
-    def info(self) -> FormatInfo:
-        """The line of ``list_formats``."""
-        return FormatInfo(
-            name=self.name,
-            holds="one array of Blosc2 with dimensions, attributes and coordinates, in one file",
-            recognised_by="the first bytes: \\x9e\\xa8b2frame; a folder with chunks.b2frame; .b2z, .b2d",
-            writable=True,
-            variants=(Variant(self.name, self.features, notes=NOTES | _NOTES),),
-        )
+    name = "b2nd"
+    features = _HOLDS
+    info = FormatInfo(
+        "b2nd",
+        "one array of Blosc2 with dimensions, attributes and coordinates, in one file",
+        "the first bytes: \\x9e\\xa8b2frame; a folder with chunks.b2frame; .b2z, .b2d",
+        True,
+        (Variant("b2nd", _HOLDS, notes=NOTES | _NOTES),),
+    )
 
     def sniff(self, probe: Probe) -> bool:
         """Return True if the place is a frame, a sparse directory or a TreeStore of the local file system."""

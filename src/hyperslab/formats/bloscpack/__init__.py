@@ -23,7 +23,7 @@ from typing import Any
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Unsupported
-from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mode, Reader, Variant
+from hyperslab.formats.base import Format, FormatInfo, FormatTraits, Mode, Reader, Variant
 from hyperslab.formats.bloscpack.creator import BloscpackCreator
 from hyperslab.formats.bloscpack.dataset import BloscpackReader
 from hyperslab.formats.bloscpack.encoding import BloscpackOptions
@@ -44,20 +44,16 @@ class BloscpackFormat(Format):
     ``metadata_codec`` (zlib, none), ``order`` (C, F), ``chunk_bytes`` (1 MiB).
     """
 
-    name: str = "bloscpack"
-    features: frozenset[Feature] = FEATURES
+    name = "bloscpack"
+    features = FEATURES
     traits = FormatTraits(finds_damage=True)
-
-    @property
-    def info(self) -> FormatInfo:
-        """The line of ``list_formats``."""
-        return FormatInfo(
-            name=self.name,
-            holds="one array with its coordinates in one file of Blosc chunks",
-            recognised_by="the first bytes: blpk",
-            writable=True,
-            variants=tuple(Variant(name, self.features, {"layout": name}, NOTES) for name in ("v3", "blaze")),
-        )
+    info = FormatInfo(
+        "bloscpack",
+        "one array with its coordinates in one file of Blosc chunks",
+        "the first bytes: blpk",
+        True,
+        tuple(Variant(name, FEATURES, {"layout": name}, NOTES) for name in ("v3", "blaze")),
+    )
 
     def sniff(self, probe: Probe) -> bool:
         """Return True if the place is one file that begins with ``blpk``."""

@@ -133,17 +133,7 @@ class HdmfFormat(ZarrFormat):
         """Return the format that follows links to these folders and URLs too, True for all."""
         return replace(self, allow_external=HdmfOptions(allow_external=places).allow_external)
 
-    def writer(
-        self,
-        store: Store,
-        dialect: HdmfProfile,
-        settings: Settings,
-        remembered: Mapping[str, bytes | None] | None = None,
-        *,
-        consolidated: bool = True,
-    ) -> HdmfDocuments:
-        """Return a writer of the documents, below that of the dataset."""
-        return HdmfDocuments(store, dialect, settings, remembered, consolidated=consolidated)
+    writer = HdmfDocuments
 
     def check_reader(self, store: Store, dialect: HdmfProfile, settings: Settings, where: Location) -> HdmfCheckReader:
         """Return a reader of the dataset at `where` that `check` uses; nothing is read yet."""

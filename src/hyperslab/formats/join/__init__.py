@@ -29,19 +29,15 @@ _FEATURES = frozenset(Feature) - {Feature.LINKS, Feature.REFERENCES, Feature.SHA
 class JoinFormat(Format):
     """Format ``join``; options ``along`` (the dimensions that are joined) and ``packing``."""
 
-    name: str = "join"
-    features: frozenset[Feature] = _FEATURES
-
-    @property
-    def info(self) -> FormatInfo:
-        """The line of ``list_formats``."""
-        return FormatInfo(
-            name=self.name,
-            holds="several datasets of any format as one, by a dimension or several; only read",
-            recognised_by="a list of places, or a path with * or ?",
-            writable=False,
-            variants=(Variant(self.name, self.features),),
-        )
+    name = "join"
+    features = _FEATURES
+    info = FormatInfo(
+        "join",
+        "several datasets of any format as one, by a dimension or several; only read",
+        "a list of places, or a path with * or ?",
+        False,
+        (Variant("join", _FEATURES),),
+    )
 
     def sniff(self, probe: Probe) -> bool:
         """Return True for a list of places."""

@@ -109,20 +109,15 @@ class MongoFormat(Format):
     ``search_index`` (True: whoever makes an object makes the indexes by which objects are found; names of attributes:
     by these, too; False)."""
 
-    name: str = "mongo"
-    features: frozenset[Feature] = FEATURES
-
-    @property
-    def info(self) -> FormatInfo:
-        """The line of ``list_formats``."""
-        return FormatInfo(
-            name=self.name,
-            holds="labelled arrays with units, dense and sparse, as objects of a database",
-            recognised_by="the URL: mongodb://host/database#name",
-            writable=True,
-            variants=(Variant(self.name, self.features, notes=_NOTES),),
-        )
-
+    name = "mongo"
+    features = FEATURES
+    info = FormatInfo(
+        "mongo",
+        "labelled arrays with units, dense and sparse, as objects of a database",
+        "the URL: mongodb://host/database#name",
+        True,
+        (Variant("mongo", FEATURES, notes=_NOTES),),
+    )
     traits = FormatTraits(
         in_database=True, keeps_versions=True, dimension_scope="dataset", native_kinds="mMb", finds_damage=True
     )

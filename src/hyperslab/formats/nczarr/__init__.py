@@ -23,7 +23,6 @@ netCDF where the format is asked for by name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -36,7 +35,6 @@ from hyperslab.formats.nczarr.reader import NczarrReader
 from hyperslab.formats.nczarr.writer import NczarrWriter
 from hyperslab.formats.zarr.opening import ZarrFormat, open_zarr
 from hyperslab.formats.zarr.reader import ZarrReader
-from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location, Probe
 
 _HOLDS = frozenset(
@@ -122,27 +120,8 @@ class NczarrFormat(ZarrFormat):
         """Return the format with the features that a dataset made with these options has."""
         return NczarrFormat("draft" if options.get("dialect") == "draft" else "current")
 
-    def reader(
-        self,
-        store: Store,
-        dialect: NczarrDialect,
-        settings: Settings,
-        remembered: Mapping[str, bytes | None] | None = None,
-    ) -> NczarrReader:
-        """Return a reader of a dataset, which has not looked at anything yet."""
-        return NczarrReader(store, dialect, settings, remembered)
-
-    def writer(
-        self,
-        store: Store,
-        dialect: NczarrDialect,
-        settings: Settings,
-        remembered: Mapping[str, bytes | None] | None = None,
-        *,
-        consolidated: bool = False,
-    ) -> NczarrWriter:
-        """Return a writer of a dataset of whatever generation."""
-        return NczarrWriter(store, dialect, settings, remembered, consolidated=consolidated)
+    reader = NczarrReader
+    writer = NczarrWriter
 
     def sniff(self, probe: Probe) -> bool:
         """Return True where the root has metadata of NCZarr; a consolidated dataset is known by one request.

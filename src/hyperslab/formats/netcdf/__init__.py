@@ -67,20 +67,15 @@ _USER_BLOCKS = (512, 1024, 2048, 4096)
 class NetcdfFormat(Format):
     """Format ``netcdf``; options ``model`` (a new file's data model) and ``fast`` (cells by pread)."""
 
-    name: str = "netcdf"
-    features: frozenset[Feature] = data_model.FEATURES
-
-    @property
-    def info(self) -> FormatInfo:
-        """The line of ``list_formats``."""
-        return FormatInfo(
-            name=self.name,
-            holds="groups, shared and unlimited dimensions, typed attributes, user types, in one file",
-            recognised_by="the first bytes: CDF\\x01, CDF\\x02, CDF\\x05 or \\x89HDF",
-            writable=True,
-            variants=(Variant(self.name, self.features, notes=_NOTES),),
-        )
-
+    name = "netcdf"
+    features = data_model.FEATURES
+    info = FormatInfo(
+        "netcdf",
+        "groups, shared and unlimited dimensions, typed attributes, user types, in one file",
+        "the first bytes: CDF\\x01, CDF\\x02, CDF\\x05 or \\x89HDF",
+        True,
+        (Variant("netcdf", data_model.FEATURES, notes=_NOTES),),
+    )
     traits = FormatTraits(dimension_scope="group", shares_lengths=True, netcdf_attributes=True)
 
     def sniff(self, probe: Probe) -> bool:

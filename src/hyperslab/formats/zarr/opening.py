@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
@@ -64,24 +63,10 @@ class ZarrFormat(Format):
             self, dialect, where, mode, settings=settings, consolidated=consolidated, remembered=remembered
         )
 
-    def reader(
-        self, store: Store, dialect: Any, settings: Settings, remembered: Mapping[str, bytes | None] | None = None
-    ) -> ZarrReader:
-        """Return a reader of the documents in a store, which has not looked at anything yet. ``remembered``: what a
-        probe has read."""
-        return ZarrReader(store, dialect, settings, remembered)
-
-    def writer(
-        self,
-        store: Store,
-        dialect: Any,
-        settings: Settings,
-        remembered: Mapping[str, bytes | None] | None = None,
-        *,
-        consolidated: bool = False,
-    ) -> ZarrWriter:
-        """Return a writer of such documents. ``consolidated``: it writes consolidated metadata where there is none."""
-        return ZarrWriter(store, dialect, settings, remembered, consolidated=consolidated)
+    reader: ClassVar[type[ZarrReader]] = ZarrReader
+    """Reads the documents in a store; a new one has not looked at anything yet."""
+    writer: ClassVar[type[ZarrWriter]] = ZarrWriter
+    """Writes such documents."""
 
     def check_reader(self, store: Store, dialect: Any, settings: Settings, where: Location) -> ZarrReader:
         """Return the reader that ``check`` uses, of the dataset at ``where``."""
