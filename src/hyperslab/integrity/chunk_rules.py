@@ -304,7 +304,7 @@ CHUNK_RULES = (
     Rule(
         ("empty-chunk", "truncated-chunk", "oversized-chunk", "corrupt-chunk"),
         "chunks that cannot be decoded",
-        "taken out; the cells read as the fill value",
+        "moved to quarantine; the cells read as the fill value",
         Subject.CHUNK,
         find_chunk_damage,
         replace_chunk,
@@ -313,10 +313,10 @@ CHUNK_RULES = (
     ),
     Rule(
         (OTHER_CELLS,),
-        "a chunk that is whole and holds other cells than the document says, or an array none of whose chunks fits its "
-        "document: the document is in question (its type, chunks or codecs), and no chunk of the array is touched",
-        "where what is meant can be told (a type that counts bits, a lost `zarr_dtype`), the document is written so; "
-        "else cannot be mended",
+        "an intact chunk whose cells contradict the document, or an array with no chunk that fits it: "
+        "the document (type, chunks or codecs) is probably wrong, so no chunk is touched",
+        "the document is corrected if the intent is clear (a type in bits, a lost `zarr_dtype`); "
+        "otherwise not repairable",
         Subject.ARRAY,
         find_questioned_document,
         questions_document=True,
@@ -324,7 +324,7 @@ CHUNK_RULES = (
     Rule(
         ("shard-index", "shard-range", "shard-overlap"),
         "a shard whose index is damaged",
-        "the shard is written anew with the inner chunks that decode",
+        "the shard is rewritten with the inner chunks that decode",
         Subject.CHUNK,
         find_chunk_damage,
         replace_chunk,
@@ -333,8 +333,8 @@ CHUNK_RULES = (
     ),
     Rule(
         ("unsafe-pickle",),
-        "a pickle that would run something: in a chunk (`--deep`) or a fill value",
-        "the chunk is taken out, the fill value written anew",
+        "a pickle that would run code, in a chunk (`--deep`) or a fill value",
+        "the chunk is moved to quarantine, the fill value rewritten",
         Subject.CHUNK,
         find_chunk_damage,
         replace_chunk,
@@ -343,8 +343,8 @@ CHUNK_RULES = (
     ),
     Rule(
         ("misspelled-key",),
-        "a chunk under the key of another layout",
-        "renamed when its place is free and it decodes, else taken out",
+        "a chunk under a key of another layout",
+        "renamed if the right key is free and it decodes, otherwise moved to quarantine",
         Subject.ENTRY,
         find_misspelled,
         rename_chunk,
@@ -353,8 +353,8 @@ CHUNK_RULES = (
     ),
     Rule(
         ("outside-grid",),
-        "a chunk outside the array, as an `append` that was killed leaves it",
-        "taken out",
+        "a chunk outside the array, as left by a killed `append`",
+        "moved to quarantine",
         Subject.ENTRY,
         find_outside_grid,
         take_out_outside,
@@ -365,7 +365,7 @@ CHUNK_RULES = (
     Rule(
         ("foreign",),
         _STRANGE,
-        "taken out",
+        "moved to quarantine",
         Subject.NODE,
         find_foreign_names,
         take_out,
@@ -375,7 +375,7 @@ CHUNK_RULES = (
     Rule(
         ("foreign",),
         _STRANGE,
-        "taken out",
+        "moved to quarantine",
         Subject.ENTRY,
         find_foreign_entry,
         take_out,
@@ -383,12 +383,18 @@ CHUNK_RULES = (
         trusts_document=True,
     ),
     Rule(
-        ("folder-for-chunk",), _STRANGE, "taken out", Subject.ENTRY, find_folder_for_chunk, take_out, Stage.SHAPES_FINAL
+        ("folder-for-chunk",),
+        _STRANGE,
+        "moved to quarantine",
+        Subject.ENTRY,
+        find_folder_for_chunk,
+        take_out,
+        Stage.SHAPES_FINAL,
     ),
     Rule(
         ("unusable-name", "special-file"),
         _STRANGE,
-        "taken out",
+        "moved to quarantine",
         Subject.NODE,
         find_node_strays,
         take_out,
@@ -397,7 +403,7 @@ CHUNK_RULES = (
     Rule(
         ("dangling-link", "circular-link", "outside-link"),
         "symbolic links that are not followed",
-        "the link is taken out",
+        "the link is moved to quarantine",
         Subject.NODE,
         find_node_strays,
         take_out,
@@ -405,8 +411,8 @@ CHUNK_RULES = (
     ),
     Rule(
         ("temporary",),
-        "an unfinished write, or a whole copy beside the dataset, of a writer that is dead; of one on another machine "
-        "when it is older than an hour (a copy: than a week)",
+        "an unfinished write of a dead writer, or a complete copy that it left beside the dataset; from "
+        "another machine only if older than an hour (a copy: than a week)",
         "removed",
         Subject.NODE,
         find_node_strays,
@@ -415,15 +421,15 @@ CHUNK_RULES = (
     ),
     Rule(
         ("missing-chunk",),
-        "a note: chunks that are not stored while others of the array are",
-        "not mended: their cells read as the fill value",
+        "a note: chunks that are not stored, although others of the array are",
+        "not repaired: their cells read as the fill value",
         Subject.ARRAY,
         note_missing_chunks,
     ),
     Rule(
         (UNREADABLE,),
-        "the disk, the permissions or a limit refuse",
-        "cannot be mended here",
+        "the disk, permissions or a limit prevent reading",
+        "not repairable here",
         Subject.CHUNK,
         find_chunk_damage,
     ),

@@ -112,8 +112,8 @@ def _with_size(spec: ArraySpec, dim: str, size: int) -> ArraySpec | None:
 DIMENSION_RULES = (
     Rule(
         ("dimension-sizes",),
-        "arrays of a group that disagree about a dimension",
-        "made as long as the stored chunks ask for; in formats of one array, append to the shorter one",
+        "arrays of a group that disagree about the length of a dimension",
+        "extended to the length of the stored chunks; in single-array formats, append to the shorter one",
         Subject.GROUP,
         find_dimension_sizes,
         resize_arrays,
@@ -121,15 +121,15 @@ DIMENSION_RULES = (
     ),
     Rule(
         ("coordinate-length",),
-        "a note: another number of labels than the dimension has",
-        "not mended",
+        "a note: the number of labels differs from the length of the dimension",
+        "not repaired",
         Subject.GROUP,
         find_dimension_sizes,
     ),
     Rule(
         ("coordinate-order",),
-        "a note: labels that neither rise nor fall",
-        "not mended",
+        "a note: labels that are not monotonic",
+        "not repaired",
         Subject.GROUP,
         find_unordered_coordinates,
         deep=True,

@@ -170,7 +170,8 @@ DOCUMENT_RULES = (
     Rule(
         ("missing-document",),
         "a group or array without its document",
-        "from consolidated metadata; a group of which none is left gets a bare one, and the plan says what is lost",
+        "restored from consolidated metadata; a group that is not in it gets an empty document, and the "
+        "plan says what is lost",
         Subject.NODE,
         find_missing_document,
         restore_document,
@@ -179,9 +180,9 @@ DOCUMENT_RULES = (
     ),
     Rule(
         ("json-damaged", "json-size", "json-depth", "json-values", "json-kind"),
-        "a document that cannot be read, is hostile or makes no sense",
-        "from consolidated metadata; attributes that stood in it alone are lost, which the plan says; the damaged "
-        "bytes are kept in the quarantine",
+        "a document that cannot be parsed, exceeds a limit or is invalid",
+        "restored from consolidated metadata; attributes that were only in the document are lost, which "
+        "the plan says; the damaged bytes are moved to quarantine",
         Subject.NODE,
         find_document_damage,
         mend_document,
@@ -191,8 +192,8 @@ DOCUMENT_RULES = (
     ),
     Rule(
         (),
-        "a field of a document that is wrong, while the document is understood all the same",
-        "the document is written as it is understood, where that mends it; else cannot be mended",
+        "a wrong field in a document that can still be interpreted",
+        "the document is rewritten as interpreted, if that fixes it; otherwise not repairable",
         Subject.NODE,
         find_document_warnings,
         write_as_understood,
@@ -201,8 +202,8 @@ DOCUMENT_RULES = (
     ),
     Rule(
         ("json-mended",),
-        "a document with bytes that are no JSON",
-        "written as JSON",
+        "a document with bytes that are not JSON",
+        "rewritten as JSON",
         Subject.NODE,
         find_document_damage,
         rewrite_document,
@@ -210,8 +211,8 @@ DOCUMENT_RULES = (
     ),
     Rule(
         ("two-kinds",),
-        "array and group at once",
-        "the document that does not count is taken out",
+        "both an array and a group",
+        "the document that is ignored is moved to quarantine",
         Subject.NODE,
         find_document_damage,
         take_out_second_document,
@@ -219,8 +220,8 @@ DOCUMENT_RULES = (
     ),
     Rule(
         ("stale-copy", "incomplete-copy", "copy-of-nothing", "damaged-copy"),
-        "consolidated metadata that says something else than the documents",
-        "written anew",
+        "consolidated metadata that differs from the documents",
+        "rewritten",
         Subject.DATASET,
         find_consolidated_damage,
         renew_consolidated,

@@ -43,8 +43,8 @@ RULES = Rules(
     *DIMENSION_RULES,
     Rule(
         ("temporary",),
-        "an unfinished write, or a whole copy beside the dataset, of a writer that is dead; of one on another machine "
-        "when it is older than an hour (a copy: than a week)",
+        "an unfinished write of a dead writer, or a complete copy that it left beside the dataset; from "
+        "another machine only if older than an hour (a copy: than a week)",
         "removed",
         Subject.BESIDE,
         find_leftovers,  # findings bring their deeds, which need no other mend
@@ -53,14 +53,14 @@ RULES = Rules(
     # what keeps the survey from looking further is found by the survey itself
     Rule(
         ("unreadable-folder", "unreadable-document", "too-deep"),
-        "the disk, the permissions or a limit refuse",
-        "cannot be mended here",
+        "the disk, permissions or a limit prevent reading",
+        "not repairable here",
         Subject.NODE,
     ),
     Rule(
         ("unreadable-file", "unreadable-node"),
-        "a file, or a node of it, that cannot be opened",
-        "cannot be mended here",
+        "a file, or a node in it, that cannot be opened",
+        "not repairable here",
         Subject.NODE,
     ),
     Rule(
@@ -71,7 +71,7 @@ RULES = Rules(
     ),
     Rule(
         ("not-shown",),
-        "a note: a part of a file that has no counterpart here, and is not shown",
+        "a note: a part of a file that hyperslab has no equivalent for",
         "left alone",
         Subject.NODE,
     ),

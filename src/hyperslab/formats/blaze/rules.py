@@ -271,32 +271,32 @@ def _gaps(places: Iterable[int], count: int) -> Iterator[tuple[int, int]]:
 RULES = Rules(
     Rule(
         ("missing-superchunk", "short-superchunk"),
-        "a file of Blaze that is missing, or ends before its rows do",
-        "the missing rows are written as the fill value",
+        "a Blaze file that is missing, or ends before its last row",
+        "the missing rows are filled with the fill value",
     ),
     Rule(
         ("damaged-superchunk",),
-        "a file of Blaze without one whole chunk",
-        "taken out; its rows read as the fill value",
+        "a Blaze file without a single complete chunk",
+        "moved to quarantine; its rows read as the fill value",
     ),
     Rule(
         ("corrupt-chunk",),
-        "a chunk of Blaze that cannot be decoded",
-        "fill values are written in its place",
+        "a Blaze chunk that cannot be decoded",
+        "replaced by fill values",
     ),
     Rule(
         ("extra-superchunk", "extra-chunks"),
-        "a note: rows of Blaze behind the last one, as an append that was killed leaves them",
-        "cut off",
+        "a note: rows beyond the last one of a Blaze array, as left by a killed append",
+        "truncated",
     ),
     Rule(
         ("foreign", "temporary"),
-        "files of Blaze that belong to no field, and unfinished writes",
-        "taken out; removed",
+        "Blaze files that belong to no field, and unfinished writes",
+        "moved to quarantine; removed",
     ),
     Rule(
         ("sizes", "shards"),
-        "documents of Blaze that contradict each other",
-        "cannot be mended; no file is touched meanwhile",
+        "Blaze documents that contradict each other",
+        "not repairable; no file is touched",
     ),
 )

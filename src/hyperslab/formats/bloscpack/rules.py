@@ -91,22 +91,22 @@ def with_mends(
 RULES = Rules(
     Rule(
         ("longer-than-said",),
-        "rows behind a bloscpack array, put there by `blpk append`, that its shape leaves out",
-        "the array gets them",
+        "rows appended by `blpk append` that the shape of the bloscpack array does not include",
+        "the shape is extended",
     ),
     Rule(
         ("unfinished", "missing-chunk"),
-        "a bloscpack file that was not written to its end",
-        "header and offsets are filled in for the chunks that are whole",
+        "an incomplete bloscpack file",
+        "header and offsets are rewritten for the complete chunks",
     ),
     Rule(
         ("unfinished-change",),
-        "a note: a change of a bloscpack file whose writer died",
-        "what was there before is put back",
+        "a note: an unfinished change of a bloscpack file",
+        "the previous state is restored",
     ),
     Rule(
         ("header", "metadata"),
-        "the header or the metadata of a bloscpack file that makes no sense",
-        "cannot be mended",
+        "an invalid header or metadata of a bloscpack file",
+        "not repairable",
     ),
 )

@@ -363,45 +363,45 @@ def _of_pointers(*names: str) -> tuple[str, ...]:
     return tuple(f"{pointer}-{name}" for name in names for pointer in ("link", "reference"))
 
 
-_IDENTITY = "nodes without identity, or with that of another"
-_REGION_OUTSIDE = "a region of a group, or of an array that has become smaller"
-_SCHEMAS = "schemas that cannot be read, or are not where the root says"
-_NEVER = "cannot be mended"
+_IDENTITY = "nodes without an object id, or with that of another node"
+_REGION_OUTSIDE = "a region of a group, or beyond the bounds of a shrunken array"
+_SCHEMAS = "schemas that cannot be read, or are not where the root says they are"
+_NEVER = "not repairable"
 
 RULES = Rules(
     Rule(
         _of_pointers("absolute", "source"),
-        "a source that is absolute, or not relative to the root: the dataset cannot be moved, or not every "
-        "reader finds the other one",
-        "the relative source is written, unless several can be meant",
+        "a source that is absolute, or not relative to the root, so that the dataset cannot be moved, "
+        "or some readers do not find the target",
+        "rewritten as relative, unless it is ambiguous",
         Subject.NODE,
         find_link_damage,
     ),
     Rule(
         _of_pointers("moved"),
-        "nothing is at the path; the target is elsewhere, where its `object_id` is found",
+        "nothing at the path; the target was found elsewhere by its `object_id`",
         "the new path is written",
         Subject.NODE,
         find_link_damage,
     ),
     Rule(
         _of_pointers("dangling", "no-dataset", "loop"),
-        "nothing is there; a circle",
-        "`--drop-links` takes the link out",
+        "nothing at the path; a cycle of links",
+        "`--drop-links` removes the link",
         Subject.NODE,
         find_link_damage,
     ),
     Rule(
         _of_pointers("refused"),
-        "a place outside of the dataset's folder that `--allow-external` does not name; a path out of the dataset",
-        "stays: name the place by `--allow-external`; a path out of the dataset is taken out by `--drop-links`",
+        "a target outside the dataset's folder that `--allow-external` does not name; a path out of the dataset",
+        "kept: name the place with `--allow-external`; `--drop-links` removes a path out of the dataset",
         Subject.NODE,
         find_link_damage,
     ),
     Rule(
         _of_pointers("identity"),
-        "the node there has another `object_id` than the link says",
-        "cannot be mended: the node at the path counts",
+        "the target has a different `object_id` than the link states",
+        "not repairable: the node at the path is used",
         Subject.NODE,
         find_link_damage,
     ),
@@ -409,22 +409,22 @@ RULES = Rules(
     Rule(("reference-bounds",), _REGION_OUTSIDE, _NEVER, Subject.NODE, find_cell_damage, deep=True),
     Rule(
         ("link-duplicate", "link-malformed", "link-hides-node"),
-        "entries that say nothing, or hide a link or node",
-        "one that says what another says is taken out, others by `--drop-links`",
+        "entries that are empty or invalid, repeat a link, or hide a link or node",
+        "a repeated one is removed, others with `--drop-links`",
         Subject.NODE,
         find_link_damage,
     ),
     Rule(
         ("link-incomplete",),
-        "a note: a link without object ids, as peers write them",
-        "`--links` writes them",
+        "a note: a link without object ids, as other libraries write",
+        "`--links` adds them",
         Subject.NODE,
         find_link_damage,
     ),
     Rule(
         ("lost-attributes",),
-        "a file `.zattrs` that is gone, with links and types, while consolidated metadata still has what it said",
-        "written from there",
+        "a lost `.zattrs` file with links and types that consolidated metadata still has",
+        "restored from it",
         Subject.NODE,
         find_lost_attributes,
     ),
@@ -433,15 +433,15 @@ RULES = Rules(
     Rule(("root-object-id",), _IDENTITY, _NEVER, Subject.DATASET, find_root_damage),
     Rule(
         ("zarr_dtype", "_DTYPE"),
-        "a type that is not that of the cells",
-        "written anew",
+        "a type that differs from that of the cells",
+        "rewritten",
         Subject.NODE,
         find_node_damage,
     ),
     Rule(
         ("unsafe-pickle",),
-        "a pickle that would run something: in a chunk (`--deep`) or a fill value",
-        "the chunk is taken out, the fill value written anew",
+        "a pickle that would run code, in a chunk (`--deep`) or a fill value",
+        "the chunk is moved to quarantine, the fill value rewritten",
         Subject.NODE,
         find_node_damage,
     ),
@@ -450,8 +450,8 @@ RULES = Rules(
     Rule(("specloc-missing",), _SCHEMAS, _NEVER, Subject.DATASET, find_root_damage),
     Rule(
         ("unconsolidated",),
-        "no consolidated metadata: the writer died",
-        "it is written",
+        "no consolidated metadata, because the writer died",
+        "written",
         Subject.DATASET,
         find_root_damage,
     ),

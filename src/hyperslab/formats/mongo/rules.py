@@ -446,23 +446,23 @@ def _undecodable_chunks(survey: ObjectSurvey, known: set[Key], node_of: Callable
 RULES = Rules(
     Rule(
         ("stray-documents",),
-        "documents in MongoDB of chunks that their object does not have",
-        "removed an hour after they were made, unless more of the object does not fit its document",
+        "MongoDB documents of chunks that their object does not have",
+        "removed if older than an hour, unless more of the object contradicts its document",
     ),
     Rule(
         ("duplicate-documents",),
-        "documents in MongoDB that say the same twice",
-        "the copies are removed",
+        "duplicate MongoDB documents",
+        "the duplicates are removed",
     ),
     Rule(
         ("no-object", "unfinished", "replaced"),
-        "documents in MongoDB of no object, or of one that was never finished or was replaced",
-        "removed an hour after they were made",
+        "MongoDB documents without an object, or of an unfinished or replaced one",
+        "removed if older than an hour",
     ),
     Rule(
         ("unfinished-change",),
-        "what a writer was changing who died; readers see what was there before",
-        "put back",
+        "an unfinished change of a dead writer; readers see the previous state",
+        "the previous state is restored",
     ),
     Rule(
         (
@@ -475,12 +475,12 @@ RULES = Rules(
             "embedded-and-stored",
             "corrupt-chunk",
         ),
-        "documents in MongoDB of a chunk that are not all there, contradict each other or make no sense",
-        "cannot be mended; nothing is removed",
+        "MongoDB documents of a chunk that are missing, contradictory or invalid",
+        "not repairable; nothing is removed",
     ),
     Rule(
         ("document",),
-        "a document in MongoDB of an object or variable that makes no sense",
-        "cannot be mended",
+        "an invalid MongoDB document of an object or variable",
+        "not repairable",
     ),
 )

@@ -489,23 +489,23 @@ def _unlock(lock: str) -> None:
 RULES = Rules(
     Rule(
         ("wrong-dtype", "wrong-shape", "outside-tile", "wrong-meta"),
-        "an array or tile that is not as the schema says",
-        "a file of DEKER whose cells all fit the type of the others is written anew; nothing is removed",
+        "an array or tile that contradicts the schema",
+        "a DEKER file whose cells all fit the type of the others is rewritten; nothing is removed",
     ),
     Rule(
         ("missing-link", "wrong-link", "dangling-link", "moved-link"),
-        "a link of DEKER that is missing, leads nowhere, elsewhere, or to where the collection was",
-        "made, made anew, or removed where nothing is",
+        "a DEKER link that is missing, dangling, wrong, or leads to a previous place of the collection",
+        "created, rewritten, or removed if its target is gone",
     ),
     Rule(
         ("relative-link",),
-        "a note: links that hyperslab follows and DEKER does not",
-        "made anew",
+        "a note: links that hyperslab follows but DEKER does not",
+        "rewritten",
     ),
     Rule(
         ("duplicate-key", "duplicate-tile", "misplaced-file"),
-        "two arrays under one key, two files for one tile, or a file elsewhere than its id says",
-        "cannot be mended; all stay",
+        "two arrays with one key, two files for one tile, or a file in the wrong place for its id",
+        "not repairable; all are kept",
     ),
     Rule(
         ("orphan-tile",),
@@ -514,22 +514,22 @@ RULES = Rules(
     ),
     Rule(
         ("no-count", "wrong-count", "byte-order"),
-        "what DEKER counts or expects of a file and is otherwise; without harm to who reads it here",
-        "written anew",
+        "a count or property that DEKER expects and the file lacks; harmless for hyperslab",
+        "rewritten",
     ),
     Rule(
         ("no-lock-file", "stale-lock", "temporary"),
-        "lock files that are missing, and what writers left who died",
-        "made; removed",
+        "missing lock files, and leftovers of dead writers",
+        "created; removed",
     ),
     Rule(
         ("alien-file", "alien-folder"),
-        "what is no part of a collection",
-        "cannot be mended; it stays",
+        "files and folders that are not part of a collection",
+        "not repairable; it is kept",
     ),
     Rule(
         ("invalid-document", "unreadable-node", "unreadable-tile", "unreadable-cells"),
         "an array, tile or collection that cannot be read",
-        "cannot be mended; it stays",
+        "not repairable; it is kept",
     ),
 )

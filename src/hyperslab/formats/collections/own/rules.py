@@ -536,51 +536,53 @@ def _without_action(finding: Finding) -> Finding:
 RULES = Rules(
     Rule(
         ("missing-document",),
-        "an array of a collection without its document, which its key leads to",
-        "cannot be mended; the cells stay",
+        "an array of a collection with a key but without its document",
+        "not repairable; the cells are kept",
     ),
-    Rule(("missing-key",), "an array with cells that no key leads to", "its key leads to it again"),
+    Rule(("missing-key",), "an array with cells but without a key", "its key is restored"),
     Rule(
         ("other-key",),
-        "an array whose key was made for other primary attributes: these, or the schema, are in question",
-        "cannot be mended; the array stays",
+        "an array whose key does not match its primary attributes: these, or the schema, are wrong",
+        "not repairable; the array is kept",
     ),
     Rule(
         ("wrong-dtype", "wrong-shape", "wrong-dimensions"),
-        "an array or tile that is not as the schema says",
-        "a file of DEKER whose cells all fit the type of the others is written anew; nothing is removed",
+        "an array or tile that contradicts the schema",
+        "a DEKER file whose cells all fit the type of the others is rewritten; nothing is removed",
     ),
     Rule(
         ("dangling-key",),
-        "a key that leads to no array, or to another than it was made for",
-        "leads to its array, or is removed",
+        "a key without an array, or of a different array",
+        "corrected, or removed",
     ),
     Rule(
         ("missing-generation",),
-        "arrays that are not listed, since what tells of changes to them is missing",
-        "made again",
+        "arrays that are not listed because their change marker is missing",
+        "the marker is restored",
     ),
     Rule(
         ("unsettled", "leftover", "unfinished-write"),
-        "what a writer left who died before it came to its end",
-        "removed, or done to its end",
+        "leftovers of a dead writer",
+        "removed, or completed",
     ),
     Rule(
         ("journal",),
-        "a damaged journal of writes over several tiles",
-        "removed: a write whose tiles are not all in their places stays in parts",
+        "a damaged journal of a write over several tiles",
+        "removed; an unfinished write over several tiles stays partial",
     ),
-    Rule(("unusable-index",), "an index in a bucket that cannot be read", "removed; who may write makes it anew"),
-    Rule(("stray",), "what is no part of a collection", "cannot be mended; it stays"),
+    Rule(
+        ("unusable-index",), "an index in a bucket that cannot be read", "removed; a client that may write rebuilds it"
+    ),
+    Rule(("stray",), "files and folders that are not part of a collection", "not repairable; it is kept"),
     Rule(
         ("corrupt-shard", "corrupt-chunk"),
         "chunks that cannot be decoded",
-        "taken out; the cells read as the fill value",
+        "moved to quarantine; the cells read as the fill value",
     ),
     Rule(
         ("damaged", "array", "invalid-document", "unreadable-node", "unreadable-cells"),
         "an array, tile or collection that cannot be read",
-        "cannot be mended; it stays",
+        "not repairable; it is kept",
     ),
-    Rule(("missing-collection",), "an array of the tree whose collection is gone", "cannot be mended"),
+    Rule(("missing-collection",), "an array whose collection is gone", "not repairable"),
 )
