@@ -92,6 +92,25 @@ def _groups_in(group: h5py.Group, path: str, url: str, types: list[str]) -> list
     return groups
 
 
+def find_unopened(file: h5py.File) -> str | None:
+    """Return what a sound h5py file has, in words, that netCDF-C 4.10 opens no file with; None where it has no such."""
+    from h5py import Dataset, Group, SoftLink
+
+    waiting = [file["/"]]
+    while waiting:
+        group = waiting.pop()
+        for name in group:
+            inner = f"{group.name.rstrip('/')}/{name}"
+            match group.get(name):
+                case None if isinstance(group.get(name, getlink=True), SoftLink):
+                    return f"the link {inner} leads nowhere"
+                case Dataset(shape=None):
+                    return f"the array {inner} is one without cells (HDF5's null dataspace)"
+                case Group() as below if not isinstance(group.get(name, getlink=True), SoftLink):
+                    waiting.append(below)
+    return None
+
+
 def find_external_storage(dataset: h5py.Dataset) -> str | None:
     """Return why the cells of an h5py dataset cannot be read, since they lie in other files; None if they do not."""
     from h5py import h5d

@@ -15,7 +15,7 @@ import numpy as np
 from hyperslab.codecs.blosc import CNAMES, SHUFFLES, config_of
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.registry import parse_codec
-from hyperslab.errors import Unsupported
+from hyperslab.errors import MissingLibrary, Unsupported
 from hyperslab.formats.codec_kinds import inner_codecs
 from hyperslab.model.schemas import HDF5CompressionOpts, HDF5Options
 from hyperslab.model.spec import Codec
@@ -54,6 +54,31 @@ def codec_from_filter(number: int, values: tuple[int, ...]) -> Codec:
             return Codec("blosc", config)
         case _:
             return Codec("hdf5_filter", {"number": number, "values": list(values)})
+
+
+_BUILT_IN = frozenset({4, 5, 6})
+"""Filters without a codec here that every HDF5 library has: szip, nbit, scaleoffset."""
+
+
+def list_plugin_filters(codecs: Sequence[Codec]) -> list[int]:
+    """Return the numbers of the filters among ``codecs`` that the HDF5 of netCDF4 lacks: h5py may have them."""
+    numbers = [int(codec.config["number"]) for codec in codecs if codec.name == "hdf5_filter"]
+    return [number for number in numbers if number not in _BUILT_IN]
+
+
+def require_filters(codecs: Sequence[Codec], url: str, node: str) -> None:
+    """Raise Unsupported for a filter among ``codecs`` that h5py does not have, MissingLibrary where hdf5plugin may."""
+    from h5py import h5z
+
+    is_loaded = load_filter_plugin()
+    for number in list_plugin_filters(codecs):
+        if not h5z.filter_avail(number):
+            name = _FILTER_NAMES.get(number)
+            message = f"the cells went through HDF5's filter {number}{f' ({name})' if name else ''}, which is not here"
+            if not is_loaded:
+                raise MissingLibrary(message, url=url, node=node, remedy="pip install 'hyperslab[hdf5]'")
+            remedy = "install what wrote the file, or its filter for HDF5, beside h5py"
+            raise Unsupported(message, url=url, node=node, remedy=remedy)
 
 
 def read_filters(dataset: h5py.Dataset) -> tuple[Codec, ...]:

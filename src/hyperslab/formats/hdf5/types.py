@@ -68,6 +68,14 @@ class NamedTypes:
         place = self._place(group, handle)
         return None if place is None else self._kinds.get(place)
 
+    def find_fields(self, group: str, handle: h5py.h5t.TypeCompoundID) -> NumpyDType | None:
+        """Return the packed fields of a compound type, named or not; None where one has no type in the model."""
+        try:
+            fields = self._compound(group, handle)
+        except (TypeError, ValueError):  # a field of a size that NumPy lacks, or two of one name
+            return None
+        return None if fields is None or _holds_long_doubles(fields) else fields
+
     def _place(self, group: str, handle: object) -> Place | None:
         equal = [place for place, other in self._ids.items() if type(other) is type(handle) and other == handle]
         around = list(outward(group))
@@ -134,6 +142,14 @@ class NamedTypes:
         return None
 
 
+def _holds_long_doubles(dtype: NumpyDType) -> bool:
+    """Return True for numbers, or fields, that are as long as this machine's C has them."""
+    base = dtype.base
+    if base.fields is None:
+        return base.char in "gG"
+    return any(_holds_long_doubles(field[0]) for field in base.fields.values())
+
+
 def holds_references(kind: h5py.h5t.TypeID) -> bool:
     """Return True if cells of an HDF5 type are references, or have any in fields or arrays."""
     from h5py import h5t
@@ -146,6 +162,23 @@ def holds_references(kind: h5py.h5t.TypeID) -> bool:
         case h5t.TypeCompoundID():
             return any(holds_references(kind.get_member_type(index)) for index in range(kind.get_nmembers()))
     return False
+
+
+def is_misread(kind: h5py.h5t.TypeID, *, inside: bool = False) -> bool:
+    """Return True if netCDF-C 4.10 takes cells of an HDF5 type for smaller ones, and reads or writes beyond its memory:
+    numbers of 16 or 128 bits; in rows (``inside``) text of several bytes, and references."""
+    from h5py import h5t
+
+    match kind:
+        case h5t.TypeFloatID():
+            return kind.get_size() not in (4, 8)
+        case h5t.TypeStringID():
+            return inside and not kind.is_variable_str() and kind.get_size() > 1
+        case h5t.TypeArrayID() | h5t.TypeVlenID():
+            return is_misread(kind.get_super(), inside=inside)
+        case h5t.TypeCompoundID():
+            return any(is_misread(kind.get_member_type(index), inside=True) for index in range(kind.get_nmembers()))
+    return holds_references(kind)
 
 
 def is_representable(kind: h5py.h5t.TypeID) -> bool:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperslab.chunks.auto import longest_chunk
-from hyperslab.errors import Invalid
+from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.hdf5.types import Place
 from hyperslab.formats.netcdf import data_model
 from hyperslab.formats.netcdf.data_model import Storage
 from hyperslab.formats.netcdf.open_file import NON_COORDINATE
+from hyperslab.formats.netcdf.parser import MISREAD
 from hyperslab.formats.netcdf.working_copy import WorkingCopy
 from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.dims import Dimension
@@ -251,8 +252,12 @@ def _is_h5py_only(spec: ArraySpec | GroupSpec) -> bool:
 def find_variable(work: WorkingCopy, path: str, spec: ArraySpec) -> Any:
     """Return the library's variable at ``path``, with its cells as stored; h5py's dataset where netCDF4 has none.
 
-    CorruptChunk for a variable with chunks that end the process when the library decodes them.
+    CorruptChunk for a variable with chunks that end the process when the library decodes them, Unsupported for one that
+    it takes for another.
     """
+    if MISREAD in spec.layout:
+        message = f"the netCDF library takes {spec.layout[MISREAD]}"
+        raise Unsupported(message, node=path, remedy="convert it to a new file")
     if path in work.unreadable:
         raise work.unreadable[path]
     if _is_h5py_only(spec):

@@ -115,14 +115,23 @@ def open_error(error: Exception, url: str) -> HyperslabError:
     if number is not None and number > 0:
         return StorageError(f"cannot open: {os.strerror(number)}", url=url)
     if (limit := _limit_of(error)) is not None:
-        remedy = "the Python library of netCDF opens no such file: convert it to a new one, or change it with h5py"
-        return Unsupported(limit, url=url, remedy=remedy)
+        return Unsupported(limit, url=url, remedy=_LIMIT_REMEDY)
     if number == _NOT_CHANGED:
         remedy = (
             "convert it to a new file: the library changes none whose groups do not keep the order of their members"
         )
         return Unsupported("the netCDF library cannot change this HDF5 file", url=url, remedy=remedy)
     return _open_failure(str(error), url)
+
+
+_LIMIT_REMEDY = "the Python library of netCDF opens no such file: convert it to a new one, or change it with h5py"
+
+
+def limit_by(error: Unsupported | FormatError, found: str | None) -> Unsupported | None:
+    """Return why the library does not open a sound file: the error itself, or what h5py ``found``; None for damage."""
+    if isinstance(error, Unsupported):
+        return error
+    return None if found is None else Unsupported(found, url=error.url, remedy=_LIMIT_REMEDY)
 
 
 def _open_failure(message: str, url: str) -> FormatError:

@@ -20,9 +20,9 @@ import numpy as np
 
 from hyperslab.errors import Conflict, FormatError, HyperslabError, Unsupported
 from hyperslab.formats.format_errors import file_not_found
-from hyperslab.formats.hdf5.file import HDF5_MAGIC, check_heaps, check_links
+from hyperslab.formats.hdf5.file import HDF5_MAGIC, check_heaps, check_links, find_unopened
 from hyperslab.formats.hdf5.lock import LOCK
-from hyperslab.formats.hdf5.types import NamedTypes, holds_references
+from hyperslab.formats.hdf5.types import NamedTypes, is_misread
 from hyperslab.formats.netcdf import classic, library
 from hyperslab.stores.files import read_error, version_of
 from hyperslab.stores.system import ALWAYS
@@ -243,8 +243,9 @@ class OpenNetcdfFile:
         self.scales = self.limit = None
         try:
             self.dataset, self.incomplete = library.open_dataset(path, "r", self.url)
-        except Unsupported as limit:
-            if self.hdf5 is None:
+        except (Unsupported, FormatError) as error:
+            limit = library.limit_by(error, find_unopened(self.hdf5) if self.hdf5 is not None else None)
+            if limit is None or self.hdf5 is None:
                 raise
             with library.read_locked(self.url, ""):
                 self.dataset = self.scales = ScaleTree(self.hdf5)
@@ -297,8 +298,8 @@ class OpenNetcdfFile:
         return found
 
     def variable(self, path: str) -> Any:
-        """Return the library's variable at ``path``, or None; also where the library overlooks references among the
-        fields of its rows: reading those would overwrite memory."""
+        """Return the library's variable at ``path``, or None; also where the library takes its cells for others, which
+        would overwrite memory."""
         parent, _, name = path.rpartition("/")
         group = self.group(parent)
         found = None if group is None else group.variables.get(name)
@@ -306,10 +307,10 @@ class OpenNetcdfFile:
             return None
         if type(found.datatype).__name__ == "VLType" and found.dtype == np.dtype("S1"):
             return None  # chars of any length are no string: neither library gives its cells
-        if not hasattr(found.datatype, "dtype_view"):
-            return found
+        if found.dtype is not str and not hasattr(found.datatype, "dtype_view"):
+            return found  # of what it misreads it shows numbers as text, and rows as rows
         stored = self.hdf5_dataset(path)
-        return None if stored is not None and holds_references(stored.id.get_type()) else found
+        return None if stored is not None and is_misread(stored.id.get_type()) else found
 
     def is_now(self, path: str) -> bool:
         """Return True if this is what lies at ``path`` at this moment, and can be read."""

@@ -17,7 +17,13 @@ from hyperslab.formats.base import NAME_PROBLEM, PROVENANCE, Feature
 from hyperslab.formats.dimension_suffix import strip_suffix
 from hyperslab.formats.hdf5.file import find_external_storage
 from hyperslab.formats.hdf5.filters import read_filters
-from hyperslab.formats.hdf5.types import BYTES_TYPE_NAMES, describe_hdf5_type, holds_references, is_representable
+from hyperslab.formats.hdf5.types import (
+    BYTES_TYPE_NAMES,
+    describe_hdf5_type,
+    holds_references,
+    is_misread,
+    is_representable,
+)
 from hyperslab.formats.netcdf import data_model
 from hyperslab.formats.netcdf.data_model import INTERNAL_ATTRIBUTES
 from hyperslab.formats.netcdf.open_file import NON_COORDINATE, OpenNetcdfFile
@@ -52,9 +58,9 @@ def list_children(opened: OpenNetcdfFile, path: str) -> list[str]:
     """Return names of the variables, then of the groups, in the order of the file; those that lead to no node are left
     out."""
     group = opened.group(path)
-    names = filter(is_name, group.variables)
+    names = list(filter(is_name, group.variables))
     variables = [name for name in names if opened.variable(child(path, name)) is not None]
-    stored = opened.hdf5_group(path) if opened.incomplete else None
+    stored = opened.hdf5_group(path) if opened.incomplete or len(variables) < len(names) else None
     if stored is not None:  # netCDF4 leaves out variables of some types
         for stored_name, node in _datasets(stored):
             name = stored_name.removeprefix(NON_COORDINATE)
@@ -70,7 +76,11 @@ def _datasets(group: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
     from h5py import Dataset
 
     for name, node in group.items():
-        if isinstance(node, Dataset) and not bytes(node.attrs.get("NAME", b"")).startswith(_NO_VARIABLE):
+        if (
+            isinstance(node, Dataset)
+            and node.shape is not None
+            and not bytes(node.attrs.get("NAME", b"")).startswith(_NO_VARIABLE)
+        ):
             yield name, node
 
 
@@ -83,12 +93,14 @@ def _hidden_type(opened: OpenNetcdfFile, group: str, stored: h5py.Dataset) -> Da
         case h5t.TypeOpaqueID():
             return opened.types.find(group, handle) or Opaque(handle.get_size())
         case h5t.TypeCompoundID():
-            return opened.types.find(group, handle)
-        case _ if opened.scales is None:
+            return opened.types.find(group, handle) or opened.types.find_fields(group, handle)
+        case _ if opened.scales is None and not is_misread(handle):
             return None
         case h5t.TypeIntegerID() | h5t.TypeFloatID():
             plain: NumpyDType = np.dtype(handle.dtype.str)  # h5py's own says "<" where NumPy says "="
-            return plain
+            return plain if plain.char not in "gG" else None  # long doubles are of one machine
+        case h5t.TypeEnumID():  # h5py's truth values above all
+            return opened.types.find(group, handle) or handle.get_super().dtype.newbyteorder("=")
         case h5t.TypeStringID():
             return VlenString() if handle.is_variable_str() or handle.get_size() > 1 else Char()
     return opened.types.find(group, handle)
@@ -148,7 +160,11 @@ def parse_array(opened: OpenNetcdfFile, path: str) -> ArraySpec:
         extent = _extent(opened, variable, stored)
         chunking = None if data_model.is_netcdf3(opened.model) else variable.chunking()
     dims, shape = tuple(name for name, _ in extent), tuple(size for _, size in extent)
-    is_misread = variable is not None and shape != tuple(int(length) for length in variable.shape)
+    misread = None
+    if variable is not None and shape != tuple(int(length) for length in variable.shape):
+        misread = "its dimensions for others of the same name"
+    elif variable is None and opened.scales is None and not data_model.is_h5py_only(dtype):
+        misread = "its cells for those of another type"
     chunked = isinstance(chunking, list | tuple) and len(chunking) == len(shape) and bool(shape)
     chunks = (
         tuple(map(int, chunking or ())) if chunked else data_model.virtual_chunks(shape, numpy_dtype(dtype).itemsize)
@@ -162,12 +178,12 @@ def parse_array(opened: OpenNetcdfFile, path: str) -> ArraySpec:
         fill_value=_fill_value(variable, stored, dtype),
         attrs=_with_nuls(opened, path, parse_attributes(variable, stored, _kinds(opened, group))),
         problem=None if stored is None else find_external_storage(stored),
-        layout=({} if chunked else {"contiguous": True}) | ({MISREAD: True} if is_misread else {}),
+        layout=({} if chunked else {"contiguous": True}) | ({} if misread is None else {MISREAD: misread}),
     )
 
 
 MISREAD = "misread"
-"""In the layout of a variable: the netCDF library takes its dimensions for others of the same name."""
+"""In the layout of a variable: what the netCDF library takes for something else, and for what; h5py reads the cells."""
 
 
 def _extent(opened: OpenNetcdfFile, variable: Any, stored: h5py.Dataset | None) -> list[tuple[str, int]]:
@@ -402,10 +418,24 @@ def find_omissions(opened: OpenNetcdfFile, path: str, spec: GroupSpec | ArraySpe
         shown = name.removeprefix(NON_COORDINATE)
         if opened.variable(child(path, shown)) is None and shown not in list_children(opened, path):
             yield _omission(opened, child(path, shown), group, "the array", node.id.get_type())
+    if opened.limit is not None:
+        yield from _find_what_has_no_cells(path, stored)
     for name, handle in opened.types.unread(path).items():
         if name not in spec.types:
             message = f"the type {name!r}, {describe_hdf5_type(handle)}, which is not read here, is left out"
             yield Problem(path, Feature.USER_TYPES, message)
+
+
+def _find_what_has_no_cells(path: str, stored: h5py.Group) -> Iterator[Problem]:
+    """Return arrays of HDF5's null dataspace and links that lead nowhere, right below a group of an h5py file."""
+    from h5py import Dataset
+
+    for name, node in stored.items():
+        if node is None:
+            yield Problem(child(path, name), Feature.LINKS, "the link, which leads nowhere, is left out")
+        elif isinstance(node, Dataset) and node.shape is None:
+            message = "the array without cells (of HDF5's null dataspace) is left out"
+            yield Problem(child(path, name), Feature.ARRAYS, message)
 
 
 def _find_bad_names(opened: OpenNetcdfFile, path: str) -> Iterator[Problem]:

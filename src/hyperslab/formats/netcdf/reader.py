@@ -15,6 +15,7 @@ from hyperslab.errors import CorruptChunk, Problem, Replaced, Unsupported
 from hyperslab.formats.base import Reader
 from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array
 from hyperslab.formats.hdf5.cells import LOCAL_SOURCES, SourceTypes, check_chunk_sizes, open_chunk_source
+from hyperslab.formats.hdf5.filters import list_plugin_filters, require_filters
 from hyperslab.formats.netcdf import library, parser
 from hyperslab.formats.netcdf.classic import cell_spans
 from hyperslab.formats.netcdf.library import FindVariable, LibraryChunks
@@ -108,7 +109,7 @@ class NetcdfReader(Reader):
                 return parser.parse_group(opened, path)
             parent, _, name = path.rpartition("/")
             is_array = opened.variable(path) is not None
-            if not is_array and opened.incomplete and opened.group(parent) is not None:
+            if not is_array and opened.hdf5 is not None and opened.group(parent) is not None:
                 is_array = name in parser.list_children(opened, parent)
             if is_array:
                 return parser.parse_array(opened, path)
@@ -124,6 +125,9 @@ class NetcdfReader(Reader):
         if fast is not None:
             return fast
         is_shown = self._opened().variable(path) is not None and parser.MISREAD not in spec.layout
+        if self._opened().hdf5 is not None and list_plugin_filters(spec.codecs):
+            require_filters(spec.codecs, self._url, path)
+            is_shown = False
         find = self._find if is_shown else self._find_hidden
         header = self._opened().header
         variable = None if header is None or not self._fast else header.find(path)
@@ -163,7 +167,11 @@ class NetcdfReader(Reader):
         self._check_sizes(path)
         stored = self._opened().hdf5_dataset(path)
         spec = self.node(path)
-        return stored.asstr() if spec.is_array and isinstance(spec.dtype, VlenString) else stored
+        if stored is None or not spec.is_array:
+            return stored
+        if stored.dtype.kind == "c":  # what h5py makes of a row of two numbers, r and i
+            return stored.astype(spec.numpy_dtype)
+        return stored.asstr() if isinstance(spec.dtype, VlenString) else stored
 
     def _fast_chunks(self, path: str, spec: ArraySpec) -> ChunkSource | None:
         opened = self._opened()
@@ -193,8 +201,9 @@ class NetcdfReader(Reader):
         problems = list(self.omitted_below(""))
         specs = [(path, spec) for path, spec in self._specs.items() if spec.is_array]
         problems += [Problem(path, "cells", spec.problem) for path, spec in specs if spec.problem is not None]
-        same = "the netCDF library takes its dimensions for others of the same name"
-        return problems + [Problem(path, "cells", same) for path, spec in specs if parser.MISREAD in spec.layout]
+        words = "the netCDF library takes {}"
+        misread = [(path, spec.layout[parser.MISREAD]) for path, spec in specs if parser.MISREAD in spec.layout]
+        return problems + [Problem(path, "cells", words.format(what)) for path, what in misread]
 
     def stamp(self, path: str) -> tuple[int, int, int]:
         """Return what identifies the version of the file that is open here."""

@@ -27,7 +27,6 @@ from hyperslab.formats.hdf5.types import Place
 from hyperslab.formats.netcdf import data_model, definitions, library
 from hyperslab.formats.netcdf.data_model import is_h5py_only, plan_storage
 from hyperslab.formats.netcdf.library import LibraryChunks, WorkingChunks, write_cells
-from hyperslab.formats.netcdf.parser import MISREAD
 from hyperslab.formats.netcdf.reader import NetcdfReader
 from hyperslab.formats.netcdf.working_copy import Contents, Spec, WorkingCopy
 from hyperslab.model.attrs import equal
@@ -185,9 +184,6 @@ class NetcdfWriter(Writer):
         spec = require_array(path, self.node(path), self._url)
         if spec.problem is not None:
             raise Unsupported(spec.problem, url=self._url, node=path)
-        if MISREAD in spec.layout:
-            message = "the netCDF library takes the dimensions of this array for others of the same name"
-            raise Unsupported(message, url=self._url, node=path, remedy="convert it to a new file")
         changing, wrote = lambda: self._changing(path), lambda stops: self._wrote(path, stops)
         return WorkingChunks(lambda: self._find(path), spec, self._url, path, changing, wrote)
 
