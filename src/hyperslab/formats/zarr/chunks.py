@@ -117,26 +117,28 @@ class ChunkKeys:
         return self.prefix + self.key_of(coords)
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
-        """Hold the chunks' byte ranges; a range follows from the key alone, so it stays when the array grows. Of an
-        array with a guard, NodeNotFound or Conflict where it is not there, before or after the block."""
+        """Hold the chunks' byte ranges, :meth:`guarded`; a range follows from the key alone, so it stays when the array
+        grows."""
         # ascending, so that two writers of the same chunks never wait for one another; writers of chunks whose keys
         # have one checksum queue without need, which is rare and does no harm
         slots = sorted({crc32(self.key_of(each).encode()) for each in coords})
-        lock = self.store.lock_chunks(self.folder, slots, timeout, self.guard)
-        return lock if self.guard is None else self._guarded(lock, self.guard)
+        return self.guarded(self.store.lock_chunks(self.folder, slots, timeout, self.guard))
 
     @contextmanager
-    def _guarded(self, lock: AbstractContextManager[None], guard: Callable[[], None]) -> Iterator[None]:
+    def guarded(self, lock: AbstractContextManager[None]) -> Iterator[None]:
+        """Hold a lock for the block; of an array with a guard, NodeNotFound or Conflict where it is not there, before
+        or after the block."""
+        guard = self.guard or (lambda: None)
         with lock:
             guard()
             try:
                 yield
-            except StorageError:
+            except HyperslabError:
                 guard()  # the folder went while it was written into
                 raise
-        # Once more, for whoever renames or removes an array waits for no writer: what the block wrote may lie in a
-        # folder that the write itself has made anew.
-        guard()
+            # Once more, for who removes an array may wait for no writer: what the block wrote may lie in a folder that
+            # the write itself has made anew. Within the lock, for who waits for it may move the array next.
+            guard()
 
     def transaction(self, timeout: float | None) -> AbstractContextManager[None]:
         """Have what the block writes show together, where the store can."""

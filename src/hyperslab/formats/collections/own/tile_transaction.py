@@ -55,7 +55,7 @@ class TileTransaction:
         self.journal = WriteJournal(keys.store, journal_key)
         self.staging_folder = staging_folder
         self._ndim = ndim
-        self._presence = DeletionGuard(keys, (journal_key, staging_folder))
+        keys.guard = deletion_guard(keys, (journal_key, staging_folder))
 
     @property
     def uses_lease(self) -> bool:
@@ -91,7 +91,7 @@ class TileTransaction:
         self.keys.require_writable()
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            with self._locked(tiles, _left(deadline), array=several), self._presence.required():
+            with self.keys.guarded(self._locked(tiles, _left(deadline), array=several)):
                 stamp, last = self.journal.read()
                 if last is not None and last.pending and self.uses_lease:
                     self.publish(last)
@@ -271,49 +271,35 @@ class WriteJournal:
 # -- arrays that are removed while they are written to ----------------------------------------------------------------
 
 
-class DeletionGuard:
-    """That of the array whose chunks lie under ``keys``; ``others`` are the places of what belongs to it besides."""
+def deletion_guard(keys: ChunkKeys, others: Iterable[str] = ()) -> Callable[[], None]:
+    """Return the guard of an array whose chunks lie under ``keys``: where the array was removed meanwhile it removes
+    again what was written there and at ``others``, places of what belongs to the array besides: NodeNotFound. An array
+    that has no document yet may be written to."""
+    store, places, document = keys.store, (keys.folder, *others), keys.prefix + NAME
+    was_there = False
 
-    def __init__(self, keys: ChunkKeys, others: Iterable[str] = ()) -> None:
-        self._keys = keys
-        self._places = (keys.folder, *others)
-        self._was_there = False
-
-    @contextmanager
-    def required(self) -> Iterator[None]:
-        """Remove again what is written in the block when the array was removed meanwhile: NodeNotFound. One that has no
-        document yet may be written to."""
-        self._check()
-        try:
-            yield
-        except HyperslabError:
-            self._check()
-            raise
-        self._check()
-
-    def _check(self) -> None:
-        store, document = self._keys.store, self._keys.prefix + NAME
-        if self._keys.exists(document):
-            self._was_there = True
-        elif self._was_there:
-            for place in self._places:
+    def guard() -> None:
+        nonlocal was_there
+        if keys.exists(document):
+            was_there = True
+        elif was_there:
+            for place in places:
                 store.delete_prefix(place)
             remedy = "make it anew, or write to another one"
             raise NodeNotFound("the array was removed meanwhile", url=store.url, key=document, remedy=remedy)
 
+    return guard
 
-class GuardedChunkKeys(ChunkKeys):
-    """Where the chunks of an array lie that is not in several tiles."""
 
-    _presence: DeletionGuard | None = None
-    keep_versions: KeepVersions | None = None
+class VersionedChunkKeys(ChunkKeys):
+    """Where the chunks of an array lie that is not in several tiles, and of which versions are kept."""
+
+    keep_versions: KeepVersions
 
     @contextmanager
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> Iterator[None]:
-        """Hold the chunks' byte ranges, of an array that is there: NodeNotFound when it was removed meanwhile."""
-        self._presence = self._presence or DeletionGuard(self)
+        """Hold the chunks as :class:`.ChunkKeys` does, and keep what lies under their keys."""
         coords = list(coords)
-        with super().lock(coords, timeout), self._presence.required():
-            if self.keep_versions is not None:
-                self.keep_versions(map(self.key_of, coords))
+        with super().lock(coords, timeout):
+            self.keep_versions(map(self.key_of, coords))
             yield

@@ -23,10 +23,11 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import Conflict, FormatError, HyperslabError, StorageError
 from hyperslab.formats.collections.own.tile_transaction import (
-    GuardedChunkKeys,
     JournalEntry,
     KeepVersions,
     TileTransaction,
+    VersionedChunkKeys,
+    deletion_guard,
     new_txn,
 )
 from hyperslab.formats.format_errors import ReadOnlyChunks
@@ -76,12 +77,12 @@ def open_shard(
 ) -> ChunkSource:
     """Return the chunks of the Zarr v3 array in ``folder`` that is never stored in more than one shard. Unsupported
     when the cells cannot be decoded."""
-    shard = open_chunks(ChunkKeys(store, folder, key_of(spec), settings), spec)
-    if not isinstance(shard, ShardedChunks):
-        return shard
-    keys = GuardedChunkKeys(store, folder, key_of(spec), settings)
-    keys.keep_versions = keep_versions
-    return shard.with_keys(keys)
+    keys = ChunkKeys(store, folder, key_of(spec), settings)
+    if keep_versions is not None:
+        keys = VersionedChunkKeys(store, folder, key_of(spec), settings)
+        keys.keep_versions = keep_versions
+    keys.guard = deletion_guard(keys)
+    return open_chunks(keys, spec)
 
 
 class Tiles(ChunkSource):
