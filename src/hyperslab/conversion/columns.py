@@ -18,8 +18,9 @@ from hyperslab.chunks.grid import Coords, FixedAxis, Grid
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.conversion.losses import COLUMNS, Features, required_features, target_type
 from hyperslab.conversion.source_nodes import SourceNode
-from hyperslab.errors import Invalid, Problem, ReadOnly
+from hyperslab.errors import Invalid, Problem
 from hyperslab.formats.base import Feature, Reader
+from hyperslab.formats.format_errors import ReadOnlyChunks
 from hyperslab.model.cells import Values, as_type
 from hyperslab.model.dtypes import Compound, DataType, NumpyDType, describe, numpy_dtype, tag_of
 from hyperslab.model.paths import check_name, child
@@ -151,7 +152,7 @@ def select_field(cells: Values, fields: tuple[str, ...]) -> Values:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-class ColumnChunks(ChunkSource):
+class ColumnChunks(ReadOnlyChunks):
     """The chunks of one column: those of its rows, with the axes that the field has itself whole.
 
     ``cell_bytes``: bytes that are read for one of its cells.
@@ -173,14 +174,6 @@ class ColumnChunks(ChunkSource):
             sizes = (axis.size_of(at) for axis, at in zip(self._rows.grid.axes, coords, strict=False))
             block = np.full(tuple(sizes), self._fill, self._fill.dtype)
         return np.ascontiguousarray(as_type(select_field(block, self._column.fields), self._column.spec.numpy_dtype))
-
-    def write(self, coords: Coords, block: Block) -> None:
-        """Raise ReadOnly."""
-        raise ReadOnly("a column of a source")
-
-    def erase(self, coords: Coords) -> None:
-        """Raise ReadOnly."""
-        raise ReadOnly("a column of a source")
 
 
 class _ColumnReader(Reader):

@@ -22,14 +22,15 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.bridges import pint
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.chunks.source import Block
 from hyperslab.conversion.copy import SETTINGS, ArrayCopy, Check
 from hyperslab.conversion.opening import dataset_session
 from hyperslab.conversion.rechunk import Encoding, refit_chunks
 from hyperslab.conversion.recoding import CellChange, Recoding, add_recoding
 from hyperslab.conversion.selection import Select
 from hyperslab.conversion.source_nodes import SourceNode, select_nodes, walk_nodes
-from hyperslab.errors import Invalid, NodeNotFound, ReadOnly
+from hyperslab.errors import Invalid, NodeNotFound
+from hyperslab.formats.format_errors import ReadOnlyChunks
 from hyperslab.group.cf_variables import names_in_attribute
 from hyperslab.group.choice import is_match
 from hyperslab.model.attrs import FILL_VALUE, Attrs
@@ -268,7 +269,7 @@ def find_extremes(
     return found
 
 
-class _OnlyGrid(ChunkSource):
+class _OnlyGrid(ReadOnlyChunks):
     """Chunks that are never read or written: how a scan is cut."""
 
     def __init__(self, grid: Grid) -> None:
@@ -277,14 +278,6 @@ class _OnlyGrid(ChunkSource):
     def read(self, coords: Coords) -> Block | None:
         """Return nothing."""
         return None
-
-    def write(self, coords: Coords, block: Block) -> None:
-        """Raise ReadOnly."""
-        raise ReadOnly("a scan writes nothing")
-
-    def erase(self, coords: Coords) -> None:
-        """Raise ReadOnly."""
-        raise ReadOnly("a scan writes nothing")
 
 
 def _within(values: Values, limits: tuple[float, float]) -> Values:
