@@ -61,6 +61,10 @@ def test_dimensions_without_names_are_called_by_their_place(tmp_path: Path) -> N
     place = f"{tmp_path}/raw.zarr node=/raw"
     assert f"dim_0 has no labels [{place}]; give positions, such as dim_0=0..10" in run("get", "-s", "dim_0=4.0")
     assert f"no dimension 'dim_2' [{place}]; did you mean 'dim_" in run("get", "-s", "dim_2=1")
+    whole = ["convert", str(tmp_path / "raw.zarr"), str(tmp_path / "part.zarr"), "-s", "dim_0=4..6"]
+    assert CliRunner().invoke(main, whole).exit_code == 0
+    with hs.open(tmp_path / "part.zarr") as root:
+        assert np.array_equal(root["raw"][...], cells[4:6])
 
 
 def test_a_dimension_whose_name_no_array_can_have(tmp_path: Path) -> None:

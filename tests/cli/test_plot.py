@@ -17,7 +17,7 @@ from matplotlib.collections import QuadMesh
 
 import hyperslab as hs
 from hyperslab.cli import main
-from hyperslab.cli.arguments import find_array, parse_selections, select_cells
+from hyperslab.cli.arguments import find_array, find_cells, parse_selections
 from hyperslab.cli.commands import plot
 from hyperslab.cli.tour.runner import sample
 from hyperslab.stores import MemoryStore
@@ -34,7 +34,7 @@ def run(*arguments: str | Path) -> Result:
 def picture(root: Any, path: str, *selections: str, decoded: bool | None = None) -> plot.Picture:
     """What the command would draw."""
     array = find_array(root, path)
-    key, _ = plot.thin_key(array, select_cells(array, parse_selections(selections)).key)
+    key, _ = plot.thin_key(array, find_cells([array], parse_selections(selections)).key(array))
     return plot.compose(root, array, key, decoded=decoded)
 
 

@@ -15,7 +15,7 @@ from matplotlib.collections import PathCollection, QuadMesh
 import hyperslab as hs
 from cf_files import FILES
 from hyperslab.cli import main
-from hyperslab.cli.arguments import find_array, parse_selections, select_cells
+from hyperslab.cli.arguments import find_array, find_cells, parse_selections
 from hyperslab.cli.commands import plot
 
 Draw = Callable[..., tuple[plot.Picture, Any, Any]]
@@ -30,7 +30,7 @@ def draw(tmp_path: Path) -> Draw:
         FILES[kind](place)
         with hs.open(place) as root:
             array = find_array(root, path)
-            key, _ = plot.thin_key(array, select_cells(array, parse_selections(selections)).key)
+            key, _ = plot.thin_key(array, find_cells([array], parse_selections(selections)).key(array))
             picture = plot.compose(root, array, key)
         with netCDF4.Dataset(place) as file:
             found = {name: file[name][...] for name in file.variables}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import islice
@@ -22,19 +22,18 @@ import numpy as np
 
 from hyperslab import api
 from hyperslab.array import Array
-from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, SelectionError
+from hyperslab.cli.output import print_remark
+from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats.enclosing import find_above, find_tree_above
 from hyperslab.formats.opening import locate_version
 from hyperslab.group import Group
 from hyperslab.group.walk import arrays_of
-from hyperslab.model.cells import Values
-from hyperslab.model.dims import axis_names
 from hyperslab.model.guessing import meant
 from hyperslab.stores.location import Location
 
 if TYPE_CHECKING:  # each doubles what info imports, which selects nothing
     from hyperslab.conversion.bounding_box import BoundingBox
-    from hyperslab.conversion.selection import Distance, Select
+    from hyperslab.conversion.selection import Distance, Select, Selector
 
 # Paths that an error lists; of a database fewer, since its names are ids.
 _SHOWN = 10
@@ -97,7 +96,6 @@ def suggest_path(root: Group, path: str) -> str:
 
 
 _WHOLE = re.compile(r"[+-]?\d+")
-_DATE = re.compile(r"[12]\d{3}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 _SYNTAX = "write dim=value or dim=start..stop[..step], for instance time=2013-01..2013-03 or level=3"
 
 
@@ -130,19 +128,6 @@ def parse_selections(texts: Iterable[str]) -> TypedSelection:
         by_label, chosen = parse_value(value)
         (selection.sel if by_label else selection.isel)[dim] = chosen
     return selection
-
-
-def read_compact_dates(selection: TypedSelection, sizes: Mapping[str, int]) -> TypedSelection:
-    """Take whole numbers for labels that are dates, such as ``20200228``, and no positions of so long a dimension."""
-    positions: dict[str, object] = {}
-    dates: dict[str, object] = {}
-    for dim, item in selection.isel.items():
-        bounds: list[Any] = [item.start, item.stop] if isinstance(item, slice) else [item]
-        numbers = [bound for bound in bounds if bound is not None]
-        size = sizes.get(dim, 0)
-        is_date = numbers and all(number >= size and _DATE.fullmatch(str(number)) for number in numbers)
-        (dates if is_date else positions)[dim] = item
-    return TypedSelection(positions, {**selection.sel, **dates})
 
 
 def parse_value(text: str) -> tuple[bool, object]:
@@ -277,11 +262,11 @@ class SelectionOptions:
     tolerance: tuple[Distance, ...] = ()
     box: BoundingBox | None = None
 
-    def select(self, isel: Mapping[str, object], sel: Mapping[str, object]) -> Select:
-        """Return the selection of these positions and labels."""
+    def select(self, chosen: TypedSelection) -> Select:
+        """Return the selection of what was typed."""
         from hyperslab.conversion.selection import Select
 
-        return Select(isel, sel, self.nearest, self.tolerance, self.box)
+        return Select(chosen.isel, chosen.sel, self.nearest, self.tolerance, self.box, typed=True)
 
 
 def parse_box(text: str | None) -> BoundingBox | None:
@@ -314,75 +299,21 @@ _TOLERANCE = re.compile(r"(\d+(?:\.\d*)?|\.\d+) ?(D|d|h|min|m|s)?")
 _UNIT_MICROSECONDS = {"D": 864 * 10**8, "d": 864 * 10**8, "h": 36 * 10**8, "min": 6 * 10**7, "m": 6 * 10**7, "s": 10**6}
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedCells:
-    """The positional ``key`` of the cells of an array, an entry per dimension; the whole turns by which longitudes are
-    ``shifted`` across the seam, by dimension; and ``notes``: what is to be said of it."""
-
-    key: tuple[Any, ...]
-    shifted: Mapping[str, Values] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-
-def select_cells(
-    array: Array, selection: TypedSelection, manner: SelectionOptions = SelectionOptions()
-) -> SelectedCells:
-    """Return the cells that the selection means for an array; a dimension without a name has positions alone."""
-    with array._session.add_place_to_errors(array.path):
-        return _select_cells(array, selection, manner)
-
-
-def _select_cells(array: Array, selection: TypedSelection, manner: SelectionOptions) -> SelectedCells:
-    # A dimension whose name another one has too goes by its place as well: `pair=3` means both, `dim_0=3` the first.
-    names, places = name_dimensions(array.dims), axis_names(array.dims)
-    pairs = list(zip(places, names, strict=True))
-    sizes = dict(zip([*names, *places], array.shape * 2, strict=True))
-    selection = read_compact_dates(selection, sizes)
-    for dim in selection.sel:
-        if dim in sizes and dim not in array.dims:
-            raise Invalid(f"{dim} has no labels", node=array.path, remedy=f"give positions, such as {dim}=0..10")
-    for dim, item in selection.isel.items():
-        meant_here = [dim] if dim in sizes else find_dimensions([array], dim)
-        for pair, size in zip(pairs, array.shape, strict=True):
-            if set(pair) & set(meant_here):
-                _refuse_beyond(dim, item, size)
-    by_place = {dim: item for dim, item in selection.isel.items() if dim in sizes and dim not in array.dims}
-    others = {word: item for word, item in selection.isel.items() if word not in by_place}
+def find_cells(
+    arrays: Sequence[Array], selection: TypedSelection, manner: SelectionOptions = SelectionOptions()
+) -> Selector:
+    """Return what finds the cells of arrays that a selection means; say on stderr what is to be known of it."""
     from hyperslab.conversion.selection import Selector
 
-    selector = Selector([array], manner.select(others, selection.sel))
-    key = tuple(
-        by_place.get(place, by_place.get(name, item))
-        for (place, name), item in zip(pairs, selector.key(array), strict=True)
-    )
-    return SelectedCells(key, selector.shifts(array), tuple(selector.notes))
-
-
-def check_selection(root: Group | Array, selection: TypedSelection) -> TypedSelection:
-    """Return the selection with dates as labels; refuse a position that some array with that dimension has not."""
-    arrays = [array for _, array in arrays_of(root)]
-    pairs = [(dim, size) for array in arrays for dim, size in zip(array.dims, array.shape, strict=True)]
-    selection = read_compact_dates(
-        selection, {dim: size for dim, size in sorted(pairs, key=lambda pair: pair[1]) if dim}
-    )
-    for word, item in selection.isel.items():
-        dims = find_dimensions(arrays, word)
-        for dim, size in pairs:
-            if dim in dims:
-                _refuse_beyond(word, item, size)
-    return selection
-
-
-def _refuse_beyond(dim: str, item: Any, size: int) -> None:
-    """Raise SelectionError for a position beyond the cells: it is mostly a label typed as a whole number, such as a
-    year."""
-    first = item.start if isinstance(item, slice) else item
-    forwards = not isinstance(item, slice) or item.step is None or item.step > 0
-    if first is not None and forwards and not -size <= first < size and (first > 0 or not isinstance(item, slice)):
-        raise SelectionError(
-            f"{dim} has {size} positions, {first} is none of them",
-            remedy=f"whole numbers are positions; write @{first} for the label {first}",
-        )
+    with ExitStack() as stack:
+        for array in arrays[:1]:
+            node = array.path if len(arrays) == 1 else None
+            stack.enter_context(array._session.add_place_to_errors(node))
+        selector = Selector(arrays, manner.select(selection))
+        selector.check_tolerance()
+    for note in selector.notes:
+        print_remark(note)
+    return selector
 
 
 def parse_options(texts: Iterable[str], what: str = "a storage option") -> dict[str, object] | None:

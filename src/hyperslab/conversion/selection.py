@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import product
 from typing import Any, Literal, TypeGuard
 
 import numpy as np
@@ -15,7 +17,7 @@ from hyperslab.array.axis_roles import RADIANS, role_of
 from hyperslab.array.indexes import read_index
 from hyperslab.chunks.boxes import Box
 from hyperslab.conversion.bounding_box import BoundingBox, BoxCells, add_samples, find_box_cells
-from hyperslab.errors import HyperslabError, Invalid, LabelError, Unsupported, WrongType
+from hyperslab.errors import HyperslabError, Invalid, LabelError, SelectionError, Unsupported, WrongType
 from hyperslab.group.cf_variables import AxisSearch, NamedAxis, companions_of, names_in_attribute
 from hyperslab.group.coordinates import find_coordinate
 from hyperslab.model.cells import Values
@@ -47,7 +49,8 @@ class Select:
     labels include their stop).
 
     ``box``: the cells that lie in it, in degrees. ``nearest``: a label that no cell has means its neighbour, none
-    farther than the ``tolerance`` that fits the labels: a number, or a timedelta for times.
+    farther than the ``tolerance`` that fits the labels: a number, or a timedelta for times. ``typed``: by a person,
+    whose whole numbers are dates where they look so and no cell has that position, and an error where else none has it.
     """
 
     isel: Mapping[str, object]
@@ -55,6 +58,7 @@ class Select:
     nearest: bool = False
     tolerance: tuple[Distance, ...] = ()
     box: BoundingBox | None = None
+    typed: bool = False
 
     @classmethod
     def of(
@@ -141,6 +145,8 @@ class DimensionCells:
 class Selector:
     """A selection over arrays of one dataset: each word is looked up as a dimension of an array, then by CF.
 
+    Positions of a dimension without a name of its own go by its place, too (:func:`.axis_names`).
+
     What one array tells of a dimension holds for others along it that cannot tell it: of ``station_name=KTOP`` all that
     runs along the stations. Invalid for a word that no array knows. ``notes``: what is to be said of it.
     """
@@ -174,8 +180,10 @@ class Selector:
 
     def key(self, array: Array) -> tuple[Any, ...]:
         """Return the positional key of an array, one entry per dimension, each to be taken for itself."""
-        sizes = zip(array.dims, array.shape, strict=True)
-        found = [None if dim is None else self._cells_along(array, dim, size) for dim, size in sizes]
+        own, found = self._own.get(array.path, {}), []
+        for place, dim, size in zip(axis_names(array.dims), array.dims, array.shape, strict=True):
+            cells = None if place in array.dims else own.get(place)
+            found.append(self._cells_along(array, dim, size) if cells is None and dim is not None else cells)
         return tuple(slice(None) if cells is None else cells.item for cells in found)
 
     def shifts(self, array: Array) -> dict[str, Values]:
@@ -207,17 +215,20 @@ class Selector:
 
     def _look_up(self, array: Array) -> set[str]:
         """Find what each word means for an array; return those that it knows."""
-        known = set()
-        for mapping, by_label in ((self._select.isel, False), (self._select.sel, True)):
+        known, names = set(), {*array.dims, *axis_names(array.dims)}
+        for mapping, is_label in ((self._select.isel, False), (self._select.sel, True)):
             for word, item in mapping.items():
-                axis = None if word in array.dims else self._search.find_axis(array, word)
-                if word not in array.dims and axis is None:
+                axis = None if word in names else self._search.find_axis(array, word)
+                if word not in names and axis is None:
                     continue
                 known.add(word)
                 dim = word if axis is None else axis.dim
                 found = self._own.setdefault(array.path, {})
                 if dim in found:
                     raise Invalid(f"{dim!r} is selected twice, as {word} too", remedy="leave one of them out")
+                by_label = is_label or (self._select.typed and _is_typed_label(array, dim, word, item))
+                if by_label and dim not in array.dims:
+                    raise Invalid(f"{word} has no labels", remedy=f"give positions, such as {word}=0..10")
                 found[dim] = self._find(array, dim, word, item, axis) if by_label else DimensionCells(item)
                 if axis is not None:
                     self._share(array, dim, found[dim])
@@ -230,6 +241,7 @@ class Selector:
             (dim, array.shape[array.dims.index(dim)]): cells.item
             for array in self._arrays
             for dim, cells in self._own.get(array.path, {}).items()
+            if dim in array.dims
         }
         for along, item in chosen.items():
             positions = np.atleast_1d(np.arange(along[1])[item])
@@ -348,6 +360,26 @@ class Selector:
 
 # Arrays and dimensions that an error lists.
 _LISTED = 20
+_DATE = re.compile(r"[12]\d{3}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
+
+
+def _is_typed_label(array: Array, dim: str, word: str, item: Any) -> bool:
+    """Return True for whole numbers that are labels: dates such as ``20200228``, and no positions of so long a
+    dimension. SelectionError for another position beyond the cells: it is mostly a label, such as a year."""
+    axes = zip(axis_names(array.dims), array.dims, array.shape, strict=True)
+    sizes = [size for place, name, size in axes if dim in (place, name)]
+    bounds = [item.start, item.stop] if isinstance(item, slice) else [item]
+    numbers = [bound for bound in bounds if bound is not None]
+    if numbers and all(number >= max(sizes) and _DATE.fullmatch(str(number)) for number in numbers):
+        return True
+    forwards = not isinstance(item, slice) or item.step is None or item.step > 0
+    for size, first in product(sizes, bounds[:1] if forwards else []):
+        if first is not None and not -size <= first < size and (first > 0 or not isinstance(item, slice)):
+            raise SelectionError(
+                f"{word} has {size} positions, {first} is none of them",
+                remedy=f"whole numbers are positions; write @{first} for the label {first}",
+            )
+    return False
 
 
 def _coordinate_of(array: Array, dim: str) -> Array | None:

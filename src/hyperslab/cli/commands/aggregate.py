@@ -17,7 +17,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.cli.arguments import (
     SelectionOptions,
     TypedSelection,
-    check_selection,
+    find_cells,
     find_dimensions,
     open_dataset,
     parse_selections,
@@ -38,7 +38,7 @@ from hyperslab.cli.options import (
 )
 from hyperslab.cli.output import format_columns, json_option, print_json, print_remark, shows_progress
 from hyperslab.conversion import save
-from hyperslab.conversion.selection import Selector, ShiftedSelection
+from hyperslab.conversion.selection import ShiftedSelection
 from hyperslab.errors import AlreadyExists, Invalid
 from hyperslab.formats import format_for_new
 from hyperslab.formats.opening import is_occupied
@@ -127,7 +127,7 @@ def aggregate_command(
     threads = Settings(workers=workers).threads
     most = max((memory - cache) // (_SHARE * threads), 1)
     with _computing(scheduler, threads):
-        source = _open(group, choice, check_selection(group, parse_selections(selections)), manner, most)
+        source = _open(group, choice, parse_selections(selections), manner, most)
         result, left_out = aggregate(source, Aggregation(how, dims, by, every, weighted))
         facts = _facts(source, result, left_out)
         if not dry_run:
@@ -213,12 +213,8 @@ def _open(group: Group, choice: Choice, selection: TypedSelection, manner: Selec
 def _select(dataset: Any, group: Group, selection: TypedSelection, manner: SelectionOptions) -> Any:
     """Return the cells that are chosen of a Dataset; longitudes across the seam are made continuous."""
     arrays = {name: array for name, array in group.arrays() if name in dataset.variables}
-    with group._session.add_place_to_errors(group.path):
-        selector = Selector(arrays.values(), manner.select(selection.isel, selection.sel))
-        selector.check_tolerance()
-        picked = {name: selector.pick(array) for name, array in arrays.items()}
-    for note in selector.notes:
-        print_remark(note)
+    selector = find_cells(list(arrays.values()), selection, manner)
+    picked = {name: selector.pick(array) for name, array in arrays.items()}
     items = [pair for array in arrays.values() for pair in zip(array.dims, selector.key(array), strict=True)]
     chosen = {dim: item for dim, item in items if not (isinstance(item, slice) and item == slice(None))}
     dataset = dataset.isel(chosen)

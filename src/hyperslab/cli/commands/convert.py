@@ -14,8 +14,6 @@ from hyperslab.array.repeated_labels import CHOICES, Repeated
 from hyperslab.chunks.auto import SHARD_WORDS
 from hyperslab.cli.arguments import (
     SelectionOptions,
-    check_selection,
-    open_dataset,
     parse_names,
     parse_options,
     parse_selections,
@@ -110,9 +108,6 @@ def convert_command(
     **options: Any,
 ) -> int:
     """Copy the dataset SRC to DST; what DST cannot hold is said first. The format follows from DST's name."""
-    chosen = parse_selections(selections)
-    if chosen.isel:
-        chosen = check_selection(open_dataset(src, src_option, at=at), chosen)
     own = {name for name, one in signature(convert).parameters.items() if one.kind is not one.VAR_KEYWORD}
     for name in layout or {}:
         if name in own:
@@ -121,7 +116,7 @@ def convert_command(
         report = convert(
             src,
             dst,
-            select=manner.select(chosen.isel, chosen.sel),
+            select=manner.select(parse_selections(selections)),
             variables=choice.variables,
             exclude=choice.exclude,
             where=choice.where,

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from hyperslab import api
-from hyperslab.cli.arguments import SelectionOptions, find_array, open_dataset, parse_selections, select_cells
+from hyperslab.cli.arguments import SelectionOptions, find_array, find_cells, open_dataset, parse_selections
 from hyperslab.cli.commands.db_collections import (
     add_attribute,
     arrays,
@@ -185,8 +185,8 @@ def get(
             array = find_database_array(find_collection(client, wanted[0], at), wanted[1:])
             path = f"{wanted[0]}/{array.id}"
         cells = api.open_array(url, path=path, storage_options=storage_option, at=at)
-        chosen = select_cells(cells, parse_selections(selections), manner)
-        part = read_part(cells, cells, chosen.key, decoded=False, shifted=chosen.shifted)
+        selector = find_cells([cells], parse_selections(selections), manner)
+        part = read_part(cells, cells, selector.key(cells), decoded=False, shifted=selector.shifts(cells))
         give_out("db-get", part, path, url, nearest=manner.nearest, output=output, as_json=as_json)
         return
     if wanted or selections or manner != SelectionOptions() or at:

@@ -18,9 +18,9 @@ from hyperslab.cli.arguments import (
     SelectionOptions,
     TypedSelection,
     find_array,
+    find_cells,
     open_dataset,
     parse_selections,
-    select_cells,
 )
 from hyperslab.cli.options import (
     allow_option,
@@ -36,9 +36,9 @@ from hyperslab.cli.output import format_columns, json_option, json_text, print_j
 from hyperslab.conversion import labelled_part
 from hyperslab.conversion.csv_text import csv_cell, render_csv
 from hyperslab.conversion.report import name_companions
+from hyperslab.conversion.selection import Selector
 from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, SelectionError
 from hyperslab.group import Group
-from hyperslab.group.cf_variables import AxisSearch
 from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.table_columns import TableColumn
 from hyperslab.group.tables import find_columns
@@ -84,40 +84,33 @@ def get_command(
     """
     check_ending(output)
     root = open_dataset(url, storage_option, allow=allow_external, at=at)
-    if choice:
-        arrays = choose_measured(root, path, choice)
-        typed = _selections_by_array(arrays, selections)
-        parts = [_read(root, array, texts, manner, decoded, output) for array, texts in zip(arrays, typed, strict=True)]
-        alone = choice.alone
-        give_out_several(parts, url, nearest=manner.nearest, output=output, as_json=as_json, alone=alone)
-        return
-    if (table := find_table(root, path)) is not None:
+    selection = parse_selections(selections)
+    arrays = choose_measured(root, path, choice) if choice else []
+    if not arrays and (table := find_table(root, path)) is not None:
         if decoded or manner.nearest or as_json:
             raise Invalid(
                 "rows of a table are decoded text", node=path, remedy="leave --decoded, --nearest, --json out"
             )
-        give_rows(table, path, parse_selections(selections), output)
+        give_rows(table, path, selection, output)
         return
-    part = _read(root, find_array(root, path), selections, manner, decoded, output)
-    near, alone = manner.nearest, choice.alone
-    give_out("get", part, part.array.path, url, nearest=near, output=output, as_json=as_json, alone=alone)
+    arrays = arrays or [find_array(root, path)]
+    selector = find_cells(arrays, selection, manner)
+    parts = [_read(root, array, selector, selections, decoded, output) for array in arrays]
+    give_out_several(parts, url, nearest=manner.nearest, output=output, as_json=as_json, alone=choice.alone)
 
 
 def _read(
     root: Group | Array,
     array: Array,
+    selector: Selector,
     selections: tuple[str, ...],
-    manner: SelectionOptions,
     decoded: bool,
     output: str | None,
 ) -> labelled_part.LabelledPart:
     """Read the part of an array that is typed; say what is to be known of it on stderr."""
-    chosen = parse_selections(selections)
-    cells = select_cells(array, chosen, manner)
-    for note in cells.notes:
-        print_remark(note)
-    part = labelled_part.read_part(root, array, cells.key, decoded=decoded, shifted=cells.shifted)
-    for dim, course in labelled_part.empty_ranges(array, cells.key, chosen.sel).items():
+    key, by_label = selector.key(array), parse_selections(selections).sel
+    part = labelled_part.read_part(root, array, key, decoded=decoded, shifted=selector.shifts(array))
+    for dim, course in labelled_part.empty_ranges(array, key, by_label).items():
         typed = next((text for text in selections if text.partition("=")[0].strip() == dim), dim)
         print_remark(f"{typed} is an empty range: {course}")
     if not decoded and not (output or "").endswith((".nc", ".zarr")) and is_packed(array):
@@ -125,17 +118,6 @@ def _read(
             f"the cells of /{array.path} are packed, these are the stored numbers; --decoded gives the physical ones"
         )
     return part
-
-
-def _selections_by_array(arrays: list[Array], selections: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return what is selected of each array: it lets dimensions be that others among the chosen ones have."""
-    search = AxisSearch()
-    known = {}
-    for text in selections:
-        word = text.partition("=")[0].strip()
-        knowing = [word in array.dims or search.find_axis(array, word) is not None for array in arrays]
-        known[text] = knowing if any(knowing) else [True] * len(arrays)
-    return [tuple(text for text in selections if known[text][number]) for number in range(len(arrays))]
 
 
 def choose_measured(root: Group | Array, path: str, choice: Choice) -> list[Array]:

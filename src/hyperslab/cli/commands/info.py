@@ -12,7 +12,7 @@ import click
 from hyperslab.array import Array
 from hyperslab.array.plain_values import codec_text
 from hyperslab.chunks.plan import batched
-from hyperslab.cli.arguments import SelectionOptions, find_array, open_dataset, parse_selections, select_cells
+from hyperslab.cli.arguments import SelectionOptions, find_array, find_cells, open_dataset, parse_selections
 from hyperslab.cli.cdl import dump
 from hyperslab.cli.options import (
     allow_option,
@@ -327,7 +327,7 @@ def plan_command(
 ) -> None:
     """Which chunks, bytes and requests a selection of the array PATH costs; no cell is read."""
     array = find_array(open_dataset(url, storage_option, allow=allow_external), path)
-    price = array.plan(select_cells(array, parse_selections(selections), manner).key)
+    price = array.plan(find_cells([array], parse_selections(selections), manner).key(array))
     if as_json:
         print_json("plan", url=url, path=array.path, **price.as_json())
     else:

@@ -24,10 +24,10 @@ from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
     SelectionOptions,
     find_array,
+    find_cells,
     name_dimensions,
     open_dataset,
     parse_selections,
-    select_cells,
 )
 from hyperslab.cli.options import (
     allow_option,
@@ -325,9 +325,9 @@ def plot_command(
     root = open_dataset(url, storage_option, allow=allow_external)
     array = find_array(root, path)
     _refuse_undrawable(array, array.dtype)
-    cells = select_cells(array, parse_selections(selections), manner)
-    key, steps = thin_key(array, cells.key)
-    shifted = {dim: shifts[:: steps.get(dim, 1)] for dim, shifts in cells.shifted.items()}
+    selector = find_cells([array], parse_selections(selections), manner)
+    key, steps = thin_key(array, selector.key(array))
+    shifted = {dim: shifts[:: steps.get(dim, 1)] for dim, shifts in selector.shifts(array).items()}
     picture = compose(root, array, key, decoded=decoded, shifted=shifted)
     try:
         with building(output, overwrite=overwrite) as temporary:

@@ -13,9 +13,8 @@ from hyperslab.array.periods import Groups, group_times, is_time
 from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
     SelectionOptions,
-    TypedSelection,
-    check_selection,
     find_array,
+    find_cells,
     find_dimensions,
     name_dimensions,
     open_dataset,
@@ -98,9 +97,10 @@ def stats_command(
         raise Invalid("--range is of a histogram", remedy="give --histogram, such as --histogram 10")
     root = open_dataset(url, storage_option, allow=allow_external, at=at)
     found = _find_arrays(root, paths, choice)
-    selection = check_selection(root, parse_selections(selections))
-    _check_dims(found, [*selection.dims, *([per] if per else [])])
-    selector, by_place = _selector(found, selection, manner)
+    if per and found and not find_dimensions(found, per):
+        known = {dim for array in found for dim in array.dims if dim}
+        raise Invalid(f"no dimension {per!r}", url=url, remedy=meant(per, sorted(known)))
+    selector = find_cells(found, parse_selections(selections), manner)
     ends = None if span is None else _parse_span(span)
     results = []
     for array in found:
@@ -108,7 +108,7 @@ def stats_command(
         if reason is not None:
             print_remark(f"/{array.path} is left out: {reason}")
             continue
-        axes = _choose(array, selector, by_place)
+        axes = _choose(array, selector)
         groups = _groups(array, axes, selector, per, by, every)
         if groups is None and (per or by or every):
             if not paths:
@@ -139,33 +139,9 @@ def _find_arrays(root: Group | Array, paths: Sequence[str], choice: Choice) -> l
     return [array for _, array in (choose_of(root, found, choice) if choice else found)]
 
 
-def _check_dims(arrays: Sequence[Array], dims: Sequence[str]) -> None:
-    """Raise Invalid for a dimension that none of the arrays has."""
-    known = {dim for array in arrays for dim in array.dims if dim}
-    for dim in dims:
-        if arrays and not dim.startswith("dim_") and not find_dimensions(arrays, dim):
-            raise Invalid(f"no dimension {dim!r}", url=arrays[0].url, remedy=meant(dim, sorted(known)))
-
-
-def _selector(
-    arrays: list[Array], selection: TypedSelection, manner: SelectionOptions
-) -> tuple[Selector, dict[str, object]]:
-    """Return what finds the cells of each array, and the positions along dimensions without a name, by their place."""
-    named = {dim for array in arrays for dim in array.dims}
-    places = {name for array in arrays for name in name_dimensions(array.dims)} - named
-    by_place = {word: item for word, item in selection.isel.items() if word in places}
-    others = {word: item for word, item in selection.isel.items() if word not in places}
-    selector = Selector(arrays, manner.select(others, selection.sel))
-    selector.check_tolerance()
-    for note in selector.notes:
-        print_remark(note)
-    return selector, by_place
-
-
-def _choose(array: Array, selector: Selector, by_place: dict[str, object]) -> tuple[Axis, ...]:
+def _choose(array: Array, selector: Selector) -> tuple[Axis, ...]:
     """Return the chosen positions along each axis; a single one stays an axis."""
-    names = name_dimensions(array.dims)
-    key: list[Any] = [by_place.get(name, item) for name, item in zip(names, selector.key(array), strict=True)]
+    key = selector.key(array)
     kept = [slice(item, item + 1 or None) if isinstance(item, int | np.integer) else item for item in key]
     return array.lazy[...].compose(tuple(kept), outer).selection.region.axes
 

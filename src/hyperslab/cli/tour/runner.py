@@ -18,7 +18,8 @@ from typing import Protocol
 import numpy as np
 
 from hyperslab import api
-from hyperslab.cli.arguments import parse_selections, select_cells
+from hyperslab.array import Array
+from hyperslab.cli.arguments import find_cells, parse_selections
 from hyperslab.cli.database_objects import is_server, open_objects
 from hyperslab.cli.open_collections import find_collection
 from hyperslab.cli.tour.steps import (
@@ -172,19 +173,23 @@ def _timed(read: Callable[[], Values]) -> tuple[float, Values]:
     return best, values
 
 
+def _key_of(array: Array) -> tuple[object, ...]:
+    """Return the positions of the slice along each dimension of an array."""
+    return find_cells([array], parse_selections(SLICE)).key(array)
+
+
 def _readers(place: str, kind: Reading) -> tuple[Callable[[], Values], Callable[[], Values]]:
     """Return what reads all cells of the dataset, and what reads the slice; each opens it anew."""
     path = IN_NWB if kind == "nwb" else ARRAY
     # in an NWB file no axis has labels, so the positions of the slice are looked up in the source, and not timed
-    key = select_cells(api.open_array(SOURCE, path=ARRAY), parse_selections(SLICE)).key if kind == "nwb" else None
+    key = _key_of(api.open_array(SOURCE, path=ARRAY)) if kind == "nwb" else None
 
     def read_whole() -> Values:
         return np.asarray(api.open_array(place, path=path)[...])
 
     def read_slice() -> Values:
         array = api.open_array(place, path=path)
-        chosen = select_cells(array, parse_selections(SLICE)).key if key is None else key
-        return np.asarray(array.oindex[chosen])
+        return np.asarray(array.oindex[_key_of(array) if key is None else key])
 
     def read_decades() -> Values:
         with Client(place, mode="r") as client:
