@@ -95,6 +95,9 @@ class Shelf:
         self._count("list_part")
         return {id: stamp for id, (stamp, _) in dict(self.documents).items() if id.startswith(part)}
 
+    def list_changes(self) -> tuple[Mapping[str, Any], Collection[str]]:
+        return self.generations(), self.unsettled_ids()
+
     def unsettled_ids(self) -> Collection[str]:
         return set(self.marked)
 

@@ -168,7 +168,8 @@ class AttributeIndex:
         they are made may find those alone that it came to last."""
         looks = 0.0
         while looks < _LOOKS:
-            stamps = self.store.generations()
+            stamps, unsettled = self.store.list_changes()
+            self._unsettled.update(unsettled)
             new, is_complete = self._follow({part: stamp_digest(stamp) for part, stamp in stamps.items()})
             unversioned = any(isinstance(stamp, Unversioned) for stamp in stamps.values())
             if is_complete and (not new or unversioned or self.store.generations() == stamps):
@@ -224,7 +225,6 @@ class AttributeIndex:
     def _read_unsettled(self) -> int:
         """Read documents whose writer may have died before it said that they changed; also those that were found so
         once, and that no listing has told of since. Return how many of them could not be read."""
-        self._unsettled.update(self.store.unsettled_ids())
         if not self._unsettled:
             return 0
         news = _News()

@@ -9,12 +9,14 @@ import json
 import random
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +154,23 @@ def test_a_cold_query_takes_few_requests(where: Location) -> None:
         with hs.trace() as cost:
             assert index.count() == 320
         assert cost.requests <= 2
+
+
+def test_what_changed_is_listed_by_requests_at_once(where: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each listing waits until the other one is under way."""
+    holding = opened(where)
+    holding.create(some(3))
+    expected = holding.generations(), holding.unsettled_ids()
+    meeting = threading.Barrier(2, timeout=60)
+
+    def together(listing: Callable[[], Any]) -> Any:
+        meeting.wait()
+        return listing()
+
+    for name in ("generations", "unsettled_ids"):
+        monkeypatch.setattr(holding, name, partial(together, getattr(holding, name)))
+    generations, unsettled = holding.list_changes()
+    assert (generations, set(unsettled)) == expected
 
 
 def test_a_create_takes_few_requests_more(where: Location) -> None:

@@ -512,6 +512,10 @@ class CollectionStore(ABC):
     def unsettled_ids(self) -> Collection[str]:
         """Return ids whose records may have changed without a change of their part's generation."""
 
+    def list_changes(self) -> tuple[Mapping[str, Stamp], Collection[str]]:
+        """Return :meth:`generations` and :meth:`unsettled_ids`."""
+        return self.generations(), self.unsettled_ids()
+
     @abstractmethod
     def filter_committed(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield those of the records whose arrays exist: their creation was completed and they were not removed."""

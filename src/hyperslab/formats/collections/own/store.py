@@ -46,6 +46,7 @@ from hyperslab.model.schemas.arrays import Record, is_id
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.base import Stamp, Store, Unversioned
 from hyperslab.stores.files import is_local
+from hyperslab.stores.requests import each_request
 
 LOGGER = logging.getLogger("hyperslab.database")
 
@@ -321,6 +322,14 @@ class StoredCollection:
     def unsettled_ids(self) -> Collection[str]:
         """Return ids whose documents may have changed without a change of their part's generation."""
         return {name for name in self.store.list_dir(self.keys.folder(UNSETTLED))[0] if is_id(name)}
+
+    def list_changes(self) -> tuple[Mapping[str, Stamp], Collection[str]]:
+        """Return :meth:`generations` and :meth:`unsettled_ids`; where both are requests they are sent at once."""
+        if self.store.traits.concurrency is None:
+            return self.generations(), self.unsettled_ids()
+        generations, unsettled = list[Mapping[str, Stamp]](), list[str]()
+        each_request([lambda: generations.append(self.generations()), lambda: unsettled.extend(self.unsettled_ids())])
+        return generations[0], unsettled
 
     def spec(self, id: str) -> ArraySpec:
         """Return the array's spec; NodeNotFound, FormatError."""
