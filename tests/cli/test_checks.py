@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import hyperslab as hs
-from hyperslab.cli import main
-
-
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
-def document(*arguments: str | Path) -> Any:
-    return json.loads(run(*arguments, "--json").stdout)
+from command_line import document, run
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import hyperslab as hs
-from hyperslab.cli import main
+from command_line import run
 
 
 @pytest.fixture
@@ -43,10 +43,6 @@ def model(tmp_path: Path) -> Path:
         ocean.createVariable("t", "f4", ("depth",))[:] = [1, 2]
         ocean.createVariable("salt", "f4", ("depth",)).level = 3
     return tmp_path / "model.nc"
-
-
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def convert(model: Path, *options: str) -> tuple[set[str], Result]:

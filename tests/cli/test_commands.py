@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from click.testing import CliRunner, Result
 
 import hyperslab as hs
-from hyperslab.cli import main
+from command_line import run
 
 DAYS = 6
 
@@ -37,10 +36,6 @@ def air(tmp_path: Path) -> Path:
         root.create_array("g/packed", data=np.array([2, -1, 4], "i2"), dims=("lat",), attrs=packed)
         root.create_array("g/name", data=np.array(["a", 'b"', ""], np.dtypes.StringDType()), dims=("lat",))
     return path
-
-
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def document(*arguments: str | Path) -> Any:

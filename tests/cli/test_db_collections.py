@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import hyperslab as hs
-from hyperslab.cli import main
+from command_line import run
 from hyperslab.database import (
     ArraySchema,
     AttributeSchema,
@@ -30,10 +30,6 @@ from programs import COMMAND, ran
 from servers.s3 import S3
 
 DAY = datetime(2023, 1, 1, tzinfo=UTC)
-
-
-def run(*arguments: Any) -> Result:
-    return CliRunner().invoke(main, [*map(str, arguments)])
 
 
 def db(*arguments: Any) -> Result:

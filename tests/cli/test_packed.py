@@ -7,17 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from click.testing import CliRunner, Result
 
 import hyperslab as hs
-from hyperslab.cli import main
+from command_line import run
 
 PACKED = np.array([0, 100, -32767], "i2")
 PHYSICAL = [270.0, 289.27, np.nan]
-
-
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 @pytest.fixture

@@ -6,15 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import hyperslab as hs
-from hyperslab.cli import main
+from command_line import run
 from hyperslab.database import ArraySchema, Client, DimensionSchema
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 @pytest.mark.parametrize("name", ["x.nc", "x.zip", "x.zarr"])

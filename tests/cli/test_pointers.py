@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from click.testing import CliRunner, Result
 
 import hyperslab as hs
-from hyperslab.cli import main
+from command_line import run
 from hyperslab.model.dtypes import ObjectRef, tagged
 
 ROW = np.dtype([("id", "i4"), ("ref", tagged(np.dtype(object), ObjectRef()))])
@@ -36,10 +35,6 @@ def led(tmp_path: Path) -> Path:
         root["g"].create_link("out", "/x", "../other.zarr")
         root.create_link("etc", "/passwd", "/etc")
     return path
-
-
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def text(*arguments: str | Path) -> str:

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import hyperslab as hs
-from hyperslab.cli import main
+from command_line import run
 from hyperslab.cli.arguments import parse_options
 from hyperslab.errors import Invalid
 
@@ -52,10 +51,6 @@ def references(tmp_path: Path) -> Path:
     path = tmp_path / "inside" / "refs.json"
     path.write_text(json.dumps({"version": 1, "refs": refs}))
     return path
-
-
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import hyperslab as hs
+from command_line import run
 from hyperslab.array import Array
-from hyperslab.cli import main
 from hyperslab.conversion import Select
 from hyperslab.conversion.selection import Selector
 from hyperslab.errors import Invalid, LabelError, Unsupported, WrongType
@@ -51,10 +50,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cf") / "air.zarr"
     air().chunk(lon=7, y_lat=4).to_zarr(path, zarr_format=3, consolidated=False)
     return path
-
-
-def run(*arguments: str) -> Any:
-    return CliRunner().invoke(main, list(arguments))
 
 
 def reading(path: Path) -> xr.Dataset:

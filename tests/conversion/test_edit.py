@@ -14,13 +14,12 @@ import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
-from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
 import hyperslab as hs
+from command_line import run
 from format_variants import VARIANTS
-from hyperslab.cli import main
 from hyperslab.conversion.edit import EditReport, edit
 from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, Invalid, NotFound, Unsupported
 from hyperslab.stores.memory import MemoryStore
@@ -302,10 +301,6 @@ def test_killed_at_any_time_it_is_old_or_new(tmp_path: Path, name: str) -> None:
 
 
 # -- on the command line -----------------------------------------------------------------------------------------------
-
-
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def test_the_command(tmp_path: Path) -> None:

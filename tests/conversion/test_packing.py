@@ -12,23 +12,18 @@ import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
-from click.testing import CliRunner, Result
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 import hyperslab as hs
-from hyperslab.cli import main
+from command_line import run
 from hyperslab.conversion import Pack, Round, Units, Unpack
 from hyperslab.conversion.packing import round_bits, round_digits
 from hyperslab.errors import Invalid, NotFound, Unsupported
 from hyperslab.stores.memory import MemoryStore
 
 TYPES = ["i1", "u1", "i2", "u2", "i4", "u4"]
-
-
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def recoded(cells: np.ndarray[Any, Any], *recode: Any, attrs: dict[str, Any] | None = None) -> tuple[Any, str]:

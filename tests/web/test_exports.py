@@ -24,7 +24,7 @@ from hyperslab.database import (
     VArraySchema,
 )
 from hyperslab.errors import Conflict, MemoryLimit
-from hyperslab.web import exports, table_exports
+from hyperslab.web import exports
 
 CELLS = np.arange(4 * 5 * 6, dtype="i2").reshape(4, 5, 6)
 
@@ -236,7 +236,7 @@ def test_tables_with_ragged_columns_and_references(tmp_path: Path, monkeypatch: 
         assert list(csv.reader(found.text.splitlines())) == ROWS
         refused = export(client, node="/units", format="npy").json()["error"]
         assert (refused["class"], "CSV" in refused["message"]) == ("Invalid", True)
-        monkeypatch.setattr(table_exports, "MOST_BYTES", 100)
+        monkeypatch.setattr(exports, "MOST_BYTES", 100)
         assert export(client, node="/units", format="csv").json()["error"]["class"] == "MemoryLimit"
 
 
@@ -257,15 +257,15 @@ def test_columns_that_are_more_than_a_file_holds(tmp_path: Path) -> None:
 
 
 def test_records_are_not_all_read_where_they_are_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_exports, "MOST_CSV_LETTERS", 10_000)
+    monkeypatch.setattr(exports, "MOST_CSV_LETTERS", 10_000)
     numbers = iter(range(1000))
     records = ({"number": number, "text": "a" * 1000} for number in numbers)
     with pytest.raises(MemoryLimit, match="10,000 letters"):
-        table_exports.export_records(records, "name", lambda: True)
+        exports.export_records(records, "name", lambda: True)
     assert next(numbers) == 10
     arrays = (({"id": str(number)}, {"text": "a" * 1000}) for number in numbers)
     with pytest.raises(MemoryLimit, match="10,000 letters"):
-        table_exports.export_arrays(arrays, "name", lambda: True)
+        exports.export_arrays(arrays, "name", lambda: True)
     assert next(numbers) == 21
 
 
@@ -335,7 +335,7 @@ def test_arrays_of_a_collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert sorted(lines()) == sorted(["id,shape,name", *wanted])
         assert lines(order="-name") == ["id,shape,name", *reversed(wanted)]
         assert lines(filter="name=n1") == ["id,shape,name", wanted[1]]
-        monkeypatch.setattr(table_exports, "MOST_RECORDS", 2)
+        monkeypatch.setattr(exports, "MOST_RECORDS", 2)
         refused = client.get("/api/export/store", params={"node": "/weather", "format": "csv"})
         assert (refused.status_code, refused.json()["error"]["class"]) == (503, "MemoryLimit")
 

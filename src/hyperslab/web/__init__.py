@@ -8,6 +8,6 @@ when somebody looks. ``application``: what is answered to a request. ``guard``: 
 ``explorer``: what is shown in a browser. ``dataset_cache``: the datasets that are open for it. ``nodes``: lists of
 nodes, and one in full. ``rows``: tables. ``views``: which cells of a range are read, of the dimensions in ``axes``;
 ``reduction``: the pixels that become of them; ``histogram``, ``cell_places``: what else a plot needs. ``exports``:
-files of a part, ``table_exports`` of rows. ``waiting``: that somebody still waits for what takes long.
+files of a part, or of rows. ``waiting``: that somebody still waits for what takes long.
 ``bounded_values``: what is told of a stranger's values. ``page_files``: the page, whose scripts are in ``page/``.
 ``notebook``: the page in a notebook."""

@@ -28,7 +28,7 @@ from hyperslab.web.axes import parse_number
 from hyperslab.web.bounded_values import cut_text
 from hyperslab.web.cell_places import read_places
 from hyperslab.web.dataset_cache import DatasetCache
-from hyperslab.web.exports import ExportedFile, ExportQuery, export_part
+from hyperslab.web.exports import ExportedFile, ExportQuery, export_arrays, export_columns, export_part, export_records
 from hyperslab.web.histogram import read_histogram
 from hyperslab.web.nodes import cell_facts, list_nodes, node_facts
 from hyperslab.web.pages import link_to
@@ -44,7 +44,6 @@ from hyperslab.web.rows import (
     read_rows,
     records_of,
 )
-from hyperslab.web.table_exports import export_arrays, export_columns, export_records
 from hyperslab.web.views import ViewQuery, choose_axes, pack_view, read_view
 from hyperslab.web.waiting import StillWaiting
 
