@@ -6,7 +6,7 @@ of ``r`` and ``i``. :func:`add_columns` gives a source in which these columns ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import prod
@@ -17,16 +17,15 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.grid import Coords, FixedAxis, Grid
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.conversion.losses import COLUMNS, Features, required_features, target_type
+from hyperslab.conversion.recoding import SourceReader
 from hyperslab.conversion.source_nodes import SourceNode
-from hyperslab.errors import Invalid, Problem
-from hyperslab.formats.base import Feature, Reader
+from hyperslab.errors import Invalid
+from hyperslab.formats.base import Feature, Node, Reader
 from hyperslab.formats.format_errors import ReadOnlyChunks
 from hyperslab.model.cells import Values, as_type
 from hyperslab.model.dtypes import Compound, DataType, NumpyDType, describe, numpy_dtype, tag_of
 from hyperslab.model.paths import check_name, child
-from hyperslab.model.refs import Link, Pointer
 from hyperslab.model.spec import ArraySpec, GroupSpec
-from hyperslab.stores.location import Location
 
 _WITHIN = (Feature.STRUCTURED, Feature.SUBARRAYS, Feature.COMPLEX)
 
@@ -176,43 +175,26 @@ class ColumnChunks(ReadOnlyChunks):
         return np.ascontiguousarray(as_type(select_field(block, self._column.fields), self._column.spec.numpy_dtype))
 
 
-class _ColumnReader(Reader):
+class _ColumnReader(SourceReader):
     """A source's reader in which columns are arrays too."""
 
     def __init__(self, reader: Reader, columns: Columns) -> None:
-        self._reader = reader
+        super().__init__(reader)
         self._columns = columns
-        self.has_omissions = reader.has_omissions
 
-    def children(self, path: str) -> Iterable[str]:
-        """Return the names that the source has below a group."""
-        return self._reader.children(path)
-
-    def node(self, path: str) -> GroupSpec | ArraySpec | Link:
+    def node(self, path: str) -> Node:
         """Return a column, or what the source has there."""
-        return self._columns[path].spec if path in self._columns else self._reader.node(path)
+        return self._columns[path].spec if path in self._columns else super().node(path)
 
     def chunks(self, path: str) -> ChunkSource:
         """Return the chunks of a column, or of an array of the source."""
         if path not in self._columns:
-            return self._reader.chunks(path)
+            return super().chunks(path)
         column = self._columns[path]
-        rows = self._reader.node(column.origin)
+        rows = super().node(column.origin)
         if not rows.is_array:
             raise Invalid("this is no array any more", node=column.origin)
-        return ColumnChunks(self._reader.chunks(column.origin), column, rows.fill_cell())
-
-    def omitted(self, path: str) -> Iterable[Problem]:
-        """Return what the source's format does not show."""
-        return self._reader.omitted(path)
-
-    def place_of(self, pointer: Pointer) -> Location | None:
-        """Return where a pointer of the source leads."""
-        return self._reader.place_of(pointer)
-
-    def close(self) -> None:
-        """Close the source."""
-        self._reader.close()
+        return ColumnChunks(super().chunks(column.origin), column, rows.fill_cell())
 
 
 def add_columns(source: OpenDataset, columns: Columns) -> OpenDataset:

@@ -10,8 +10,9 @@ import numpy as np
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.source import Block, ChunkSource
-from hyperslab.errors import Problem, ReadOnly
+from hyperslab.errors import Problem
 from hyperslab.formats.base import Node, Reader
+from hyperslab.formats.format_errors import ReadOnlyChunks
 from hyperslab.model.cells import Values
 from hyperslab.model.refs import Pointer
 from hyperslab.model.spec import ArraySpec
@@ -32,50 +33,30 @@ Recoding = Mapping[str, CellChange]
 """Changed arrays, by their paths in the source."""
 
 
-class RecodedChunks(ChunkSource):
-    """The chunks of an array with other cells."""
+class SourceReader(Reader):
+    """A source's reader, for those in which some arrays are others."""
 
-    def __init__(self, source: ChunkSource, change: CellChange) -> None:
-        self._source = source
-        self._change = change
-        self.grid = source.grid
-
-    def read(self, coords: Coords) -> Block | None:
-        """Return the changed cells of a chunk; None where none was written."""
-        block = self._source.read(coords)
-        return None if block is None else np.ascontiguousarray(self._change.apply(np.asarray(block)))
-
-    def write(self, coords: Coords, block: Block) -> None:
-        """Raise ReadOnly."""
-        raise ReadOnly("a source that is recoded")
-
-    def erase(self, coords: Coords) -> None:
-        """Raise ReadOnly."""
-        raise ReadOnly("a source that is recoded")
-
-
-class _RecodedReader(Reader):
-    """A source's reader in which some arrays have other cells."""
-
-    def __init__(self, reader: Reader, recoding: Recoding) -> None:
+    def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._recoding = recoding
         self.has_omissions = reader.has_omissions
+        self.is_single_array = reader.is_single_array
+
+    @property
+    def main(self) -> str | None:
+        """The name of the array that opening the source gives."""
+        return self._reader.main
 
     def children(self, path: str) -> Iterable[str]:
         """Return the names that the source has below a group."""
         return self._reader.children(path)
 
     def node(self, path: str) -> Node:
-        """Return a changed array, or what the source has there."""
-        return self._recoding[path].spec if path in self._recoding else self._reader.node(path)
+        """Return what the source has there."""
+        return self._reader.node(path)
 
     def chunks(self, path: str) -> ChunkSource:
-        """Return the chunks of an array, changed where it is."""
-        chunks = self._reader.chunks(path)
-        if path not in self._recoding:
-            return chunks
-        return RecodedChunks(chunks, self._recoding[path])
+        """Return the chunks of an array of the source."""
+        return self._reader.chunks(path)
 
     def omitted(self, path: str) -> Iterable[Problem]:
         """Return what the source's format does not show."""
@@ -88,6 +69,37 @@ class _RecodedReader(Reader):
     def close(self) -> None:
         """Close the source."""
         self._reader.close()
+
+
+class RecodedChunks(ReadOnlyChunks):
+    """The chunks of an array with other cells."""
+
+    def __init__(self, source: ChunkSource, change: CellChange) -> None:
+        self._source = source
+        self._change = change
+        self.grid = source.grid
+
+    def read(self, coords: Coords) -> Block | None:
+        """Return the changed cells of a chunk; None where none was written."""
+        block = self._source.read(coords)
+        return None if block is None else np.ascontiguousarray(self._change.apply(np.asarray(block)))
+
+
+class _RecodedReader(SourceReader):
+    """A source's reader in which some arrays have other cells."""
+
+    def __init__(self, reader: Reader, recoding: Recoding) -> None:
+        super().__init__(reader)
+        self._recoding = recoding
+
+    def node(self, path: str) -> Node:
+        """Return a changed array, or what the source has there."""
+        return self._recoding[path].spec if path in self._recoding else super().node(path)
+
+    def chunks(self, path: str) -> ChunkSource:
+        """Return the chunks of an array, changed where it is."""
+        chunks = super().chunks(path)
+        return RecodedChunks(chunks, self._recoding[path]) if path in self._recoding else chunks
 
 
 def add_recoding(source: OpenDataset, recoding: Recoding) -> OpenDataset:
