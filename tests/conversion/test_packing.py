@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import tracemalloc
@@ -304,3 +305,44 @@ def test_ncpdq_unpacks_what_is_packed_and_the_other_way(tmp_path: Path) -> None:
         wanted = file["t"][:] * float(file["t"].scale_factor) + float(file["t"].add_offset)
         assert np.allclose(ours.t, wanted, atol=1e-4)
     assert shutil.which("ncpdq")
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.zarr"])
+def test_get_and_aggregate_take_units_as_convert_does(name: str, tmp_path: Path) -> None:
+    with hs.create(tmp_path / name) as root:
+        sea = root.create_group("sea")
+        sea.create_array("time", data=[0.0, 1.0, 40.0], dims=["time"], units="days since 2001-01-01")
+        sea.create_array("t", data=np.array([273.15, 280.0, 300.0]), dims=["time"], units="K")
+        packed = {"scale_factor": 0.5, "add_offset": 250.0}
+        sea.create_array("p", data=np.array([10, 20, 30], "i2"), dims=["time"], units="K", attrs=packed)
+    source, kelvin, celsius = tmp_path / name, tmp_path / f"k-{name}", tmp_path / f"c-{name}"
+    hs.convert(source, kelvin, path="sea", recode=[Units({"t": "degC", "p": "degF"})])
+    chosen = ["-v", "sea/t,sea/p", "--units", "sea/t=degC", "--units", "sea/p=degF"]
+    result = run("get", source, *chosen, "-o", tmp_path / f"part-{name}")
+    assert result.exit_code == 0, result.output
+    monthly = ["--how", "mean", "--every", "month"]
+    units = ["--units", "t=degC", "--units", "p=degF"]
+    result = run("aggregate", source, celsius, "--path", "sea", *monthly, *units)
+    assert result.exit_code == 0, result.output
+    assert run("aggregate", kelvin, tmp_path / f"m-{name}", *monthly).exit_code == 0
+    for found, expected in ((f"part-{name}", f"k-{name}"), (f"c-{name}", f"m-{name}")):
+        with hs.open_group(tmp_path / found) as ours, hs.open_group(tmp_path / expected) as theirs:
+            for each in ("t", "p"):
+                assert ours[each].units == theirs[each].units
+                np.testing.assert_allclose(ours[each].decoded()[...], theirs[each].decoded()[...], rtol=1e-14)
+    shown = json.loads(run("get", source, "sea/t", "--units", "sea/t=degC", "--json").stdout)
+    assert np.allclose(shown["values"], [0, 6.85, 26.85])
+    assert shown["units"] == "degC"
+
+
+def test_units_that_fit_nothing_are_refused(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.nc") as root:
+        root.create_array("t", data=np.array([273.15, 300.0]), dims=["x"], units="K")
+    assert "no variable is named 'q'" in run("get", tmp_path / "a.nc", "t", "--units", "q=degC").stderr
+    out = tmp_path / "b.nc"
+    result = run("aggregate", tmp_path / "a.nc", out, "--how", "mean", "--units", "t=m", "--over", "x")
+    assert (result.exit_code, "cannot become 'm'" in result.stderr, out.exists()) == (2, True, False)
+    result = run(
+        "aggregate", tmp_path / "a.nc", out, "--how", "mean", "--units", "t=degC", "--over", "x", "--scheduler", "no"
+    )
+    assert "leave --units out" in result.stderr

@@ -14,6 +14,7 @@ from hyperslab.cli.arguments import (
     SelectionOptions,
     open_dataset,
     parse_box,
+    parse_names,
     parse_options,
     parse_tolerance,
     split_commas,
@@ -66,6 +67,14 @@ selection_option = click.option(
     multiple=True,
     metavar="DIM=VALUE",
     help="A label, position or range along a dimension, or X, Y, Z, T or a standard name; repeatable.",
+)
+
+units_option = click.option(
+    "--units",
+    multiple=True,
+    metavar="NAME=UNIT",
+    callback=lambda context, parameter, texts: parse_names(texts, "--units"),
+    help="Variables in other units: t2m=degC, or by a pattern; packed cells get another scale. Repeatable.",
 )
 
 

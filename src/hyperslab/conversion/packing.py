@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hyperslab.api import Target
-from hyperslab.array import cf
+from hyperslab.array import Array, cf
 from hyperslab.array.session import OpenDataset
 from hyperslab.bridges import pint
 from hyperslab.chunks.boxes import Box
@@ -31,12 +31,13 @@ from hyperslab.conversion.selection import Select
 from hyperslab.conversion.source_nodes import SourceNode, select_nodes, walk_nodes
 from hyperslab.errors import Invalid, NodeNotFound
 from hyperslab.formats.format_errors import ReadOnlyChunks
-from hyperslab.group.cf_variables import names_in_attribute
+from hyperslab.group import Group
+from hyperslab.group.cf_variables import companions_of, names_in_attribute
 from hyperslab.group.choice import is_match
 from hyperslab.model.attrs import FILL_VALUE, Attrs
 from hyperslab.model.cells import Values
 from hyperslab.model.guessing import meant
-from hyperslab.model.paths import split
+from hyperslab.model.paths import relative, split
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.endpoints import Options
 
@@ -497,6 +498,33 @@ def plan_recoding(
     written."""
     with dataset_session(src, storage_options=storage_options) as session:
         nodes = [SourceNode(path, path, node) for path, node in walk_nodes(session, "")]
-        items = select_nodes(session, nodes, Select.of(None), Encoding())
-        _, _, done = recode(session, items, recoders, memory)
+        _, done = _recode_nodes(session, nodes, recoders, memory)
         return tuple(change.line for recoding in done for change in recoding.values())
+
+
+def recode_arrays(
+    root: Group | Array, arrays: Sequence[Array], recoders: Sequence[Recoder], memory: int = MEMORY
+) -> tuple[Group | Array, list[Array]]:
+    """Return the root of a dataset and arrays of it as recoders make them and what belongs to them by CF; what these
+    read of cells is read now. Arrays of other datasets stay as they are."""
+    session = root._session
+    own = [array for array in [*arrays, *companions_of(arrays, {})] if array._session is session]
+    nodes = [SourceNode(relative(array.path, root.path), array.path, array.spec) for array in own]
+    recoded, _ = _recode_nodes(session, nodes, recoders, memory)
+    found = [_array_at(recoded, array) if array._session is session else array for array in arrays]
+    return (Group(recoded, root.path) if isinstance(root, Group) else _array_at(recoded, root)), found
+
+
+def _array_at(session: OpenDataset, array: Array) -> Array:
+    """Return the array as it is in another view of its dataset."""
+    spec = session.reader.node(array.path)
+    return Array(session, array.path, spec) if spec.is_array else array
+
+
+def _recode_nodes(
+    session: OpenDataset, nodes: Sequence[SourceNode], recoders: Sequence[Recoder], memory: int
+) -> tuple[OpenDataset, list[Recoding]]:
+    """Return the dataset as recoders make the whole of arrays, and what each does."""
+    items = select_nodes(session, nodes, Select.of(None), Encoding())
+    recoded, _, done = recode(session, items, recoders, memory)
+    return recoded, done

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from hyperslab.array import Array
 from hyperslab.bridges.cluster import client_of
 from hyperslab.bridges.extras import library
 from hyperslab.chunks.memory import largest_chunk
@@ -34,12 +35,14 @@ from hyperslab.cli.options import (
     selection_options,
     side_options,
     target_options,
+    units_option,
     workers_option,
 )
 from hyperslab.cli.output import format_columns, json_option, print_json, print_remark, shows_progress
 from hyperslab.conversion import save
+from hyperslab.conversion.packing import Units, recode_arrays
 from hyperslab.conversion.selection import ShiftedSelection
-from hyperslab.errors import AlreadyExists, Invalid
+from hyperslab.errors import AlreadyExists, Invalid, Unsupported
 from hyperslab.formats import format_for_new
 from hyperslab.formats.opening import is_occupied
 from hyperslab.group import Group
@@ -76,6 +79,7 @@ _USUAL = 4 << 20
 @choice_options()
 @selection_option
 @selection_options
+@units_option
 @target_options
 @click.option("--dry-run", is_flag=True, help="Say what would be read and written, and write nothing.")
 @memory_option
@@ -97,6 +101,7 @@ def aggregate_command(
     choice: Choice,
     selections: tuple[str, ...],
     manner: SelectionOptions,
+    units: dict[str, str],
     format: str | None,
     overwrite: bool,
     dry_run: bool,
@@ -118,11 +123,11 @@ def aggregate_command(
     from hyperslab.bridges.xarray.aggregation import Aggregation, aggregate
 
     format = _check_target(dst, dst_option, format, overwrite=overwrite)
+    if units and scheduler is not None:
+        raise Unsupported("workers of a cluster read cells as they are stored", remedy="leave --units out")
     cache = min(memory // _CACHE, Settings().cache_bytes)
     root = open_dataset(src, src_option, allow=allow_external, at=at, cache_bytes=cache)
-    group = root[path] if path.strip("/") and isinstance(root, Group) else root
-    if not isinstance(group, Group):
-        raise Invalid("this is an array", url=root.url, node=path.strip("/"), remedy="name its group, and it by -v")
+    group = _find_group(root, path, units)
     dims = _parse_over(group, over)
     threads = Settings(workers=workers).threads
     most = max((memory - cache) // (_SHARE * threads), 1)
@@ -144,6 +149,16 @@ def aggregate_command(
     verb = "would become" if dry_run else "became"
     cells = f"{size_text(facts['nbytes_read'])} of cells"
     print_remark(f"{cells} {verb} {size_text(facts['nbytes'])} in {counted(len(facts['arrays']), 'array')} of {dst}")
+
+
+def _find_group(root: Group | Array, path: str, units: Mapping[str, str]) -> Group:
+    """Return the group at a path, with some of its arrays in other units; Invalid for an array."""
+    group = root[path] if path.strip("/") and isinstance(root, Group) else root
+    if units and isinstance(group, Group):
+        group, _ = recode_arrays(group, [array for _, array in group.arrays()], [Units(units)])
+    if not isinstance(group, Group):
+        raise Invalid("this is an array", url=root.url, node=path.strip("/"), remedy="name its group, and it by -v")
+    return group
 
 
 def _parse_over(group: Group, over: tuple[str, ...]) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from hyperslab.array.repeated_labels import CHOICES, Repeated
 from hyperslab.chunks.auto import SHARD_WORDS
 from hyperslab.cli.arguments import (
     SelectionOptions,
-    parse_names,
     parse_options,
     parse_selections,
     suggest_path_on_error,
@@ -30,6 +29,7 @@ from hyperslab.cli.options import (
     side_options,
     storage_option,
     target_options,
+    units_option,
 )
 from hyperslab.cli.output import json_option, print_json, print_remark, shows_progress
 from hyperslab.conversion import Units, convert
@@ -58,12 +58,7 @@ from hyperslab.model.cells import Values
 @selection_option
 @selection_options
 @choice_options(companions=True)
-@click.option(
-    "--units",
-    multiple=True,
-    metavar="NAME=UNIT",
-    help="Variables in other units: t2m=degC, or by a pattern; packed cells get another scale. Repeatable.",
-)
+@units_option
 @click.option("--along", multiple=True, metavar="DIM", help="Join the datasets that SRC matches ('*.nc') along DIM.")
 @click.option(
     "--packing",
@@ -98,7 +93,7 @@ def convert_command(
     selections: tuple[str, ...],
     manner: SelectionOptions,
     choice: Choice,
-    units: tuple[str, ...],
+    units: dict[str, str],
     at: str | None,
     along: tuple[str, ...],
     src_option: dict[str, object] | None,
@@ -121,7 +116,7 @@ def convert_command(
             exclude=choice.exclude,
             where=choice.where,
             alone=choice.alone,
-            recode=[Units(parse_names(units, "--units"))] if units else (),
+            recode=[Units(units)] if units else (),
             chunks=lengths(chunks, "--chunks", ("auto",)),
             shards=lengths(shards, "--shards", SHARD_WORDS),
             progress=shows_progress(as_json),

@@ -30,11 +30,13 @@ from hyperslab.cli.options import (
     selection_option,
     selection_options,
     storage_option,
+    units_option,
     url_argument,
 )
 from hyperslab.cli.output import format_columns, json_option, json_text, print_json, print_remark
 from hyperslab.conversion import labelled_part
 from hyperslab.conversion.csv_text import csv_cell, render_csv
+from hyperslab.conversion.packing import Units, recode_arrays
 from hyperslab.conversion.report import name_companions
 from hyperslab.conversion.selection import Selector
 from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, SelectionError
@@ -57,6 +59,7 @@ _FILES = (".npy", ".csv", ".json", ".nc", ".zarr")
 @selection_option
 @choice_options(companions=True)
 @selection_options
+@units_option
 @click.option("--decoded", is_flag=True, help="Apply CF scale, offset, missing values and time.")
 @click.option("-o", "--output", help="A new file: .npy, .csv, .json, .nc or .zarr.")
 @at_option()
@@ -69,6 +72,7 @@ def get_command(
     selections: tuple[str, ...],
     choice: Choice,
     manner: SelectionOptions,
+    units: dict[str, str],
     decoded: bool,
     output: str | None,
     at: str | None,
@@ -87,13 +91,14 @@ def get_command(
     selection = parse_selections(selections)
     arrays = choose_measured(root, path, choice) if choice else []
     if not arrays and (table := find_table(root, path)) is not None:
-        if decoded or manner.nearest or as_json:
-            raise Invalid(
-                "rows of a table are decoded text", node=path, remedy="leave --decoded, --nearest, --json out"
-            )
+        if decoded or manner.nearest or units or as_json:
+            remedy = "leave --decoded, --nearest, --units, --json out"
+            raise Invalid("rows of a table are decoded text", node=path, remedy=remedy)
         give_rows(table, path, selection, output)
         return
     arrays = arrays or [find_array(root, path)]
+    if units:
+        root, arrays = recode_arrays(root, arrays, [Units(units)])
     selector = find_cells(arrays, selection, manner)
     parts = [_read(root, array, selector, selections, decoded, output) for array in arrays]
     give_out_several(parts, url, nearest=manner.nearest, output=output, as_json=as_json, alone=choice.alone)
