@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
@@ -233,6 +235,20 @@ def test_versions_whose_time_is_over_are_removed(tmp_path: Path, monkeypatch: py
         assert array.changes() == []
         assert array[:].read()[0, 0] == 7
         assert not list((tmp_path / "collections" / "air").rglob("versions/*/*"))
+
+
+def test_a_client_keeps_no_state_that_nobody_uses(tmp_path: Path) -> None:
+    """A service that is asked for one moment after the other stays as small as it is; what is in use ends with it."""
+    with Client(tmp_path) as client:
+        client.create_collection("air", WHOLE, keep_versions=True).create({"day": 1})
+        held, other = past(client, now()), past(client, now())
+        assert len(held) == len(other) == 1
+        connection = weakref.ref(other._collection.connection)
+        del other
+        gc.collect()
+        assert connection() is None
+    with pytest.raises(ClientError, match="closed"):
+        len(held)
 
 
 def test_a_past_collection_is_pickled(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
+from weakref import WeakSet
 
 from hyperslab.chunks.memory import installed, require
 from hyperslab.database.collection import Collection
@@ -122,16 +123,15 @@ class Client:
             "durable": durable,
         }
         self._connection = Connection(place, mode, self.memory_limit, options)
-        self._past_connections: list[Connection] = []
+        self._past_connections = WeakSet[Connection]()
         self._connection.open()
 
     # -- opening and closing ----------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Let go of what is open; closing twice is fine. What is used afterwards raises ClientError."""
-        self._connection.close()
-        while self._past_connections:
-            self._past_connections.pop().close()
+        for connection in (*self._past_connections, self._connection):
+            connection.close()
 
     def __enter__(self) -> Self:
         if self.is_closed:
@@ -251,7 +251,7 @@ class Client:
             options = {**connection.options, "at": at}
             connection = Connection(connection.place, "r", self.memory_limit, options)
             connection.open()
-            self._past_connections.append(connection)
+            self._past_connections.add(connection)
         found = connection.find_collection(name)
         if found is None:
             return None

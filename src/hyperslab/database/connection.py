@@ -41,7 +41,7 @@ from hyperslab.stores.moments import split_moment
 _CATCH_UP = 5.0
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, eq=False)
 class Connection:
     """A place, how it is opened, and the session while it is open. ``memory_limit``: bytes that one subset may take."""
 

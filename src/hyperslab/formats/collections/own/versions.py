@@ -113,11 +113,8 @@ class ArrayVersions:
 
     def expire(self) -> int:
         """Remove the versions of all arrays whose time is over; return how many."""
-        count = 0
-        for key in list(self._store.list(self._keys.folder(VERSIONS))):
-            folder, _, name = key.rpartition("/")
-            count += self._remove_expired(folder, [name])
-        return count
+        folders = (self.folder(id, name) for part in self.parts() for id in self.ids(part) for name in self.names(id))
+        return sum(self._remove_expired(folder, self._store.list_dir(folder)[0]) for folder in folders)
 
     def moments(self, id: str) -> list[datetime]:
         """Return the moments at which something of an array changed, in order."""
