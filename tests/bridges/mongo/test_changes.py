@@ -17,6 +17,7 @@ from pymongo.database import Database
 from pymongo.errors import BulkWriteError
 
 import hyperslab as hs
+from hyperslab.bridges.mongo import updates
 from hyperslab.errors import Conflict, Invalid, NotFound, WrongType
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
 
@@ -160,6 +161,24 @@ def test_one_that_came_to_a_halt_touches_nothing_of_the_next_one(
     xr.testing.assert_identical(xdb.get(key, load=True), days(0, 6))
     xdb.append(key, days(6, 2), "time")
     xr.testing.assert_identical(xdb.get(key, load=True), days(0, 8))
+
+
+def test_one_whose_lease_was_taken_lets_nobody_see_its_cells(
+    xdb: XarrayMongoDB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = stored(xdb, days(0, 4, True))
+    store_growth = updates._store_growth
+
+    def halt(*arguments: Any) -> None:
+        """All chunks are stored; the lease runs out, and another one, who stores its own, has it."""
+        store_growth(*arguments)
+        lease = {"owner": "another", "until": datetime(2100, 1, 1)}
+        xdb.meta.update_one({"_id": key}, {"$set": {"hyperslab.lease": lease}})
+
+    monkeypatch.setattr(updates, "_store_growth", halt)
+    with pytest.raises(Conflict, match="locked by another writer"):
+        xdb.append(key, days(4, 2), "time")
+    xr.testing.assert_identical(xdb.get(key, load=True), days(0, 4))
 
 
 def test_an_object_that_is_updated_meanwhile_is_not_copied(xdb: XarrayMongoDB) -> None:

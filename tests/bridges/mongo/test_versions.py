@@ -19,6 +19,7 @@ from pymongo.database import Database
 from xarray.testing import assert_identical
 
 import hyperslab as hs
+from hyperslab.bridges.mongo import compaction
 from hyperslab.cli import main
 from hyperslab.errors import Conflict, Invalid, NotFound, ReadOnly, Unsupported
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
@@ -294,6 +295,25 @@ def test_an_incomplete_object_is_not_compacted(keeping: XarrayMongoDB) -> None:
     with pytest.raises((DocumentNotFoundError, hs.HyperslabError)):
         keeping.compact("a")
     assert [info.id for info in keeping.list()] == [id]
+
+
+def test_a_compaction_that_came_to_a_halt_loses_no_append(
+    keeping: XarrayMongoDB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(keeping, days(0, 20).chunk({"time": 3}), "a")
+    put_in_place = compaction.put_in_place
+
+    def halt(*arguments: Any, **options: Any) -> Any:
+        """The lease runs out, and another one appends."""
+        keeping.meta.update_one({"name": "a"}, {"$set": {"hyperslab.lease.until": datetime(2000, 1, 1)}})
+        keeping.append("a", days(20, 1), "time")
+        return put_in_place(*arguments, **options)
+
+    monkeypatch.setattr(compaction, "put_in_place", halt)
+    with pytest.raises(Conflict, match="locked by another writer"):
+        keeping.compact("a")
+    assert_identical(keeping.get("a", load=True), days(0, 21))
+    assert (len(keeping.list()), keeping.collect_garbage(age=0, dry_run=True).orphans) == (1, ())
 
 
 # -- the command line --------------------------------------------------------------------------------------------------

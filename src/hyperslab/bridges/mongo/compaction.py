@@ -22,7 +22,7 @@ from hyperslab.formats.mongo.chunk_documents import DerivedIds, SaltedIds
 from hyperslab.formats.mongo.document import Meta, Variable
 from hyperslab.formats.mongo.edit_document import with_variables
 from hyperslab.formats.mongo.object_changes import hold_object
-from hyperslab.formats.mongo.objects import OF_ONE_OBJECT, resolve_id
+from hyperslab.formats.mongo.objects import OF_ONE_OBJECT, remove_failed_object, resolve_id
 from hyperslab.formats.mongo.variables import load_object, raise_if_incomplete, read_variables
 
 CHUNK_BYTES = 4 << 20
@@ -41,16 +41,21 @@ def compact_object(
     here = origin.open()
     id = resolve_id(here.meta, name_or_id)
     # Nobody appends meanwhile: what came behind would be lost.
-    with hold_object(*here, id, origin.uri, PATIENCE):
+    with hold_object(*here, id, origin.uri, PATIENCE) as (_, owner):
         meta = load_object(here, id)
         raise_if_incomplete(meta, here.chunks)
         joined = {name: join_chunks(variable, chunk_bytes) for name, variable in meta.variables.items()}
         if all(variable.chunks == joined[name].chunks for name, variable in meta.variables.items()):
             return id
         plan = _plan_joined(origin, here, with_variables(meta, joined), meta)
-        new, delayed = put_in_place(origin, replace(options_for(meta, options), verify=True), plan, id, keeps)
+        options = replace(options_for(meta, options), verify=True)
+        new, delayed = put_in_place(origin, options, plan, id, keeps, lease=(id, owner))
         if delayed is not None:
-            delayed.compute()
+            try:
+                delayed.compute()
+            except BaseException:
+                remove_failed_object(*here, new, unfinished_only=True)
+                raise
         return new
 
 

@@ -142,7 +142,8 @@ class BlockTask:
 @dataclass(frozen=True)
 class PutCompletion:
     """The last step, when all blocks are stored: ``document`` is that of the object where it comes last.
-    ``is_replacement``: the object is found from then on instead of the old one, whose name is ``name``."""
+    ``is_replacement``: the object is found from then on instead of the old one, whose name is ``name``; ``lease``: the
+    old one's id and the name under which it must still be held then."""
 
     origin: ObjectOrigin
     meta_id: ObjectId
@@ -151,6 +152,7 @@ class PutCompletion:
     name: Any = None
     is_marked: bool = False
     is_replacement: bool = False
+    lease: tuple[ObjectId, str] | None = None
 
     def wait_until_stored(self, here: Collections) -> None:
         """Wait until all chunks are in the journal. DocumentNotFoundError names one that the server has lost."""
@@ -172,6 +174,8 @@ class PutCompletion:
             remove_putting_mark(here.meta, self.meta_id)
         if self.verify:
             raise_if_incomplete(load_meta(here.meta, self.meta_id), here.chunks)
+        if self.lease is not None:
+            check_lease(here.meta, *self.lease, self.origin.uri)
         if self.is_replacement:
             objects.commit_object(*here, self.meta_id, self.name)
 
@@ -242,14 +246,20 @@ def replace_object(origin: ObjectOrigin, options: PutOptions, name_or_id: Any, x
 
 
 def put_in_place(
-    origin: ObjectOrigin, options: PutOptions, plan: PutPlan, name_or_id: Any, keeps: float | None
+    origin: ObjectOrigin,
+    options: PutOptions,
+    plan: PutPlan,
+    name_or_id: Any,
+    keeps: float | None,
+    lease: tuple[ObjectId, str] | None = None,
 ) -> tuple[ObjectId, Any]:
-    """Do :func:`replace_object` by a plan. ``keeps``: seconds for which the old object is a version, -1 for ever."""
+    """Do :func:`replace_object` by a plan. ``keeps``: seconds for which the old object is a version, -1 for ever;
+    ``lease``: its id and the name under which it is held, Conflict where it no longer is."""
     origin = origin.with_one_journal_wait()
     here = _open_for(origin, plan, options)
     try:
         name = objects.insert_replacement(here.meta, render_object(plan.meta), name_or_id, keeps=keeps)
-        completion = PutCompletion(origin, plan.meta.id, options.verify, name=name, is_replacement=True)
+        completion = PutCompletion(origin, plan.meta.id, options.verify, name=name, is_replacement=True, lease=lease)
         _store_whole_variables(here, plan)
         if not plan.lazy:
             completion.run()

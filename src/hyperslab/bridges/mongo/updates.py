@@ -40,7 +40,14 @@ from hyperslab.formats.mongo.chunk_queries import STORED_WHOLE, delete_chunks
 from hyperslab.formats.mongo.chunk_writes import ChunkUndo
 from hyperslab.formats.mongo.document import Meta, Variable, embed_cells, load_meta, raise_problems
 from hyperslab.formats.mongo.edit_document import with_variables
-from hyperslab.formats.mongo.object_changes import change_document, check_lease, check_object, hold_object
+from hyperslab.formats.mongo.object_changes import (
+    change_document,
+    check_lease,
+    check_object,
+    hold_object,
+    lease_lost,
+    lease_owner,
+)
 from hyperslab.formats.mongo.objects import resolve_id
 from hyperslab.formats.mongo.variables import (
     RegionUpdate,
@@ -139,7 +146,10 @@ def _commit_variables(
     def reload() -> Meta:
         return load_meta(here.meta, meta.id)
 
-    change_document(here.meta, reload(), edit, url=origin.uri, timeout=PATIENCE, reload=reload, owner=owner)
+    now = reload()
+    if lease_owner(now) != owner:  # another one may have removed the new chunks, and be storing its own
+        raise lease_lost(origin.uri, str(meta.id))
+    change_document(here.meta, now, edit, url=origin.uri, timeout=PATIENCE, reload=reload, owner=owner)
 
 
 # -- append: new chunks behind the old ones, then one change of the document ------------------------------------------
