@@ -156,6 +156,19 @@ def _checksum_entry(make: Maker, zarr3: str = NUMCODECS) -> CodecEntry:
     return CodecEntry(make=make, made=Checksum, parameters=(), zarr3=zarr3, zarr2=OWN, is_checked=True)
 
 
+def _stream_entry(make: Maker, made: type, parameter: str, zarr3: str = NUMCODECS) -> CodecEntry:
+    return CodecEntry(
+        make=make,
+        made=made,
+        parameters=(parameter,),
+        zarr3=zarr3,
+        zarr2=OWN,
+        is_compressor=True,
+        is_checked=True,
+        is_self_describing=True,
+    )
+
+
 CODECS: dict[str, CodecEntry] = {
     # compressors, and what helps them
     "blosc": CodecEntry(
@@ -178,46 +191,10 @@ CODECS: dict[str, CodecEntry] = {
         is_measured=True,
         is_self_describing=True,
     ),
-    "gzip": CodecEntry(
-        make=make_gzip,
-        made=Deflate,
-        parameters=("level",),
-        zarr3=OWN,
-        zarr2=OWN,
-        is_compressor=True,
-        is_checked=True,
-        is_self_describing=True,
-    ),
-    "zlib": CodecEntry(
-        make=make_zlib,
-        made=Deflate,
-        parameters=("level",),
-        zarr3=NUMCODECS,
-        zarr2=OWN,
-        is_compressor=True,
-        is_checked=True,
-        is_self_describing=True,
-    ),
-    "bz2": CodecEntry(
-        make=make_bz2,
-        made=Streams,
-        parameters=("level",),
-        zarr3=NUMCODECS,
-        zarr2=OWN,
-        is_compressor=True,
-        is_checked=True,
-        is_self_describing=True,
-    ),
-    "lzma": CodecEntry(
-        make=make_lzma,
-        made=Streams,
-        parameters=("preset",),
-        zarr3=NUMCODECS,
-        zarr2=OWN,
-        is_compressor=True,
-        is_checked=True,
-        is_self_describing=True,
-    ),
+    "gzip": _stream_entry(make_gzip, Deflate, "level", zarr3=OWN),
+    "zlib": _stream_entry(make_zlib, Deflate, "level"),
+    "bz2": _stream_entry(make_bz2, Streams, "level"),
+    "lzma": _stream_entry(make_lzma, Streams, "preset"),
     "lz4": CodecEntry(
         make=Lz4, parameters=("acceleration",), zarr3=NUMCODECS, zarr2=OWN, is_compressor=True, is_measured=True
     ),

@@ -300,16 +300,21 @@ def take_out_outside(state: RepairState, finding: Finding) -> Plan:
 
 _STRANGE = "files, folders and pipes that do not belong here"
 
+_of_chunk = partial(
+    Rule,
+    subject=Subject.CHUNK,
+    find=find_chunk_damage,
+    mend=replace_chunk,
+    stage=Stage.SHAPES_FINAL,
+    trusts_document=True,
+)
+_of_stray = partial(Rule, subject=Subject.NODE, find=find_node_strays, mend=take_out, stage=Stage.SHAPES_FINAL)
+
 CHUNK_RULES = (
-    Rule(
+    _of_chunk(
         ("empty-chunk", "truncated-chunk", "oversized-chunk", "corrupt-chunk"),
         "chunks that cannot be decoded",
         "moved to quarantine; the cells read as the fill value",
-        Subject.CHUNK,
-        find_chunk_damage,
-        replace_chunk,
-        Stage.SHAPES_FINAL,
-        trusts_document=True,
     ),
     Rule(
         (OTHER_CELLS,),
@@ -321,25 +326,15 @@ CHUNK_RULES = (
         find_questioned_document,
         questions_document=True,
     ),
-    Rule(
+    _of_chunk(
         ("shard-index", "shard-range", "shard-overlap"),
         "a shard whose index is damaged",
         "the shard is rewritten with the inner chunks that decode",
-        Subject.CHUNK,
-        find_chunk_damage,
-        replace_chunk,
-        Stage.SHAPES_FINAL,
-        trusts_document=True,
     ),
-    Rule(
+    _of_chunk(
         ("unsafe-pickle",),
         "a pickle that would run code, in a chunk (`--deep`) or a fill value",
         "the chunk is moved to quarantine, the fill value rewritten",
-        Subject.CHUNK,
-        find_chunk_damage,
-        replace_chunk,
-        Stage.SHAPES_FINAL,
-        trusts_document=True,
     ),
     Rule(
         ("misspelled-key",),
@@ -391,23 +386,15 @@ CHUNK_RULES = (
         take_out,
         Stage.SHAPES_FINAL,
     ),
-    Rule(
+    _of_stray(
         ("unusable-name", "special-file"),
         _STRANGE,
         "moved to quarantine",
-        Subject.NODE,
-        find_node_strays,
-        take_out,
-        Stage.SHAPES_FINAL,
     ),
-    Rule(
+    _of_stray(
         ("dangling-link", "circular-link", "outside-link"),
         "symbolic links that are not followed",
         "the link is moved to quarantine",
-        Subject.NODE,
-        find_node_strays,
-        take_out,
-        Stage.SHAPES_FINAL,
     ),
     Rule(
         ("temporary",),
