@@ -27,6 +27,7 @@ import hyperslab as hs
 from hyperslab.cli import main
 from hyperslab.database import ArraySchema, AttributeSchema, Client, Collection, DimensionSchema, VArraySchema
 from hyperslab.errors import AlreadyExists, ClientError, HyperslabError, Invalid, ReadOnly, Unsupported
+from programs import ran
 
 ATTRIBUTES = [AttributeSchema("day", int, primary=True), AttributeSchema("note", str, primary=False)]
 WHOLE = ArraySchema([DimensionSchema("x", 4), DimensionSchema("y", 6)], np.int32, ATTRIBUTES, fill_value=-1)
@@ -324,6 +325,39 @@ def test_what_was_acknowledged_is_found_after_a_kill(tmp_path: Path, schema: Any
             np.testing.assert_array_equal(past(client, moment).get(day=1)[:].read(), np.full((4, 6), value))
         last = collection.get(day=1)[:].read()
         assert last.min() == last.max() >= max(moments)
+
+
+MAKER = """
+import os, shutil, sys
+from datetime import UTC, datetime
+sys.path.insert(0, sys.argv[2])
+from dying import killed_at
+from hyperslab.database import Client
+
+sound, place = (os.path.join(sys.argv[1], name) for name in ("sound", "x"))
+died, number = True, 0
+while died:
+    number += 1
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(sound, place)
+    before = datetime.now(UTC)
+    died = killed_at(number, lambda: Client(place).get_collection("air"), lambda air: air.create({}, {"note": "new"}))
+    with Client(place, mode="r") as client:
+        assert len(client.get_collection("air", at=before)) == 0, number
+        found = len(client.get_collection("air"))
+        assert found == 1 if not died else found in (0, 1), number
+print(number)
+"""
+
+
+def test_an_array_without_a_key_is_none_of_the_time_before_it(tmp_path: Path) -> None:
+    """Its maker is killed before any system call: its document, where it is there, was not there before."""
+    schema = ArraySchema(WHOLE.dimensions, np.int32, ATTRIBUTES[1:])
+    with Client(tmp_path / "sound") as client:
+        client.create_collection("air", schema, keep_versions=True)
+    done = ran(MAKER, tmp_path, Path(__file__).parents[1])
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 5
 
 
 @pytest.mark.parametrize("schema", [WHOLE, TILED], ids=["whole", "tiled"])

@@ -109,11 +109,16 @@ class CollectionCreation:
             for record in () if self._has_key else batch:
                 self._store.put(self._keys.unsettled(record.id), b"", durable=self._each)
             pairs = [(self._keys.array_document(record.id), text(record)) for record in batch]
-            stamps = self._store.put_new(pairs, durable=self._each)
+            # Before the documents, which may be the commit: if its maker dies between, no array was there before.
+            versions = self._collection.versions
+            absent = [versions.keep_absent(record.id, durable=self._durable) for record in batch] if versions else []
+            try:
+                stamps = self._store.put_new(pairs, durable=self._each)
+            except BaseException:
+                for key in absent:  # an array that is there by now, under an id that was given, has been there before
+                    self._store.delete(key)
+                raise
             self._made += batch
-            if (versions := self._collection.versions) is not None:
-                for record in batch:
-                    versions.keep_absent(record.id, durable=self._durable)
             if stamps is not None:
                 self._stamps.update((record.id, stamp) for record, stamp in zip(batch, stamps, strict=True))
 

@@ -97,10 +97,11 @@ class ArrayVersions:
                 with self._store.lock_chunks(folder, [crc32(name.encode())], timeout):
                     self.keep(id, [name], durable=durable)
 
-    def keep_absent(self, id: str, *, durable: bool) -> None:
-        """Keep that there was no array until now whose document was just stored."""
-        target = f"{self.folder(id, ARRAY)}/{moment_text(datetime.now(UTC))}"
-        self._store.put(target + _ABSENT, b"", durable=durable)
+    def keep_absent(self, id: str, *, durable: bool) -> str:
+        """Keep that there was no array until now whose document is about to be stored; return the key of that."""
+        key = f"{self.folder(id, ARRAY)}/{moment_text(datetime.now(UTC))}{_ABSENT}"
+        self._store.put(key, b"", durable=durable)
+        return key
 
     def _remove_expired(self, folder: str, names: Iterable[str]) -> int:
         if self._seconds < 0:
