@@ -90,38 +90,38 @@ class _Encoder:
         """Return the frame as a Dataset of xarray."""
         rows = str(frame.index.name) if frame.index.nlevels == 1 and _is_variable_name(frame.index.name) else _ROWS
         self._taken = {rows, *(name for name in frame.columns if _is_variable_name(name))}
-        told: Part = {"version": VERSION, "rows": len(frame), "attrs": _attrs_to_json(frame.attrs)}
+        description: Part = {"version": VERSION, "rows": len(frame), "attrs": _attrs_to_json(frame.attrs)}
         # A variable of the name of its dimension is what readers of labels look for.
-        told["index"] = self.encode_index(frame.index, rows, "index")
+        description["index"] = self.encode_index(frame.index, rows, "index")
         coords = set(self._variables)
-        told["columns"] = self.encode_index(frame.columns, self._free("column"), "columns")
-        told["cells"] = [
+        description["columns"] = self.encode_index(frame.columns, self._free("column"), "columns")
+        description["cells"] = [
             self.encode(frame.iloc[:, place], self._variable_of(name, place), rows, f"the column {name!r}")
             for place, name in enumerate(frame.columns)
         ]
         return library("xarray").Dataset(
             {name: each for name, each in self._variables.items() if name not in coords},
             {name: self._variables[name] for name in coords},
-            {ATTRIBUTE: json.dumps(told)},
+            {ATTRIBUTE: json.dumps(description)},
         )
 
     def encode_index(self, index: pd.Index, dim: str, what: str) -> Part:
         """Return the description of an index, its variables added where words alone do not tell it. Invalid."""
         pandas = self._pandas
-        told: Part = {"names": [_name_to_json(name, what) for name in index.names]}
+        description: Part = {"names": [_name_to_json(name, what) for name in index.names]}
         if isinstance(index, pandas.RangeIndex):
-            return told | {"start": index.start, "stop": index.stop, "step": index.step}
+            return description | {"start": index.start, "stop": index.stop, "step": index.step}
         is_text = index.dtype == object or isinstance(index.dtype, pandas.StringDtype)
         if what == "columns" and is_text and index.nlevels == 1 and all(type(name) is str for name in index):
-            return told | {"words": list(index), "dtype": self._text_type(index.dtype)}
+            return description | {"words": list(index), "dtype": self._text_type(index.dtype)}
         levels = [index.get_level_values(level) for level in range(index.nlevels)]
         names = [dim] if len(levels) == 1 else [self._free(f"{dim}_level_{level}") for level in range(len(levels))]
-        told["levels"] = [
+        description["levels"] = [
             self.encode(level, name, dim, f"the {what}") for level, name in zip(levels, names, strict=True)
         ]
         if index.nlevels == 1 and index.dtype.kind in "mM" and index.freq is not None:
-            told["freq"] = index.freq.freqstr
-        return told
+            description["freq"] = index.freq.freqstr
+        return description
 
     def _variable_of(self, name: Hashable, place: int) -> str:
         """Return the variable of a column: of its own name where that can be one and is the first of that name."""
@@ -395,26 +395,26 @@ class _Decoder:
         self._root = root
         where = Location.of(root.url).url
         try:
-            told = read_description(root.attrs)
+            description = read_description(root.attrs)
         except FormatError as error:
             error.url = where
             raise
-        if told is None:
+        if description is None:
             remedy = "write_frame() stores one; of other datasets to_xarray().to_dataframe() makes one"
             raise Invalid("this is no stored data frame", url=where, remedy=remedy)
-        self._told: Part = told
+        self._description: Part = description
 
     def frame(self, columns: Sequence[Hashable] | None, loc: slice | None, iloc: slice | None) -> pd.DataFrame:
         """Return the frame, or these rows and columns of it."""
-        pandas, told = self._pandas, self._told
+        pandas, description = self._pandas, self._description
         try:
-            names = self._decode_index(told["columns"])
+            names = self._decode_index(description["columns"])
             places = self._choose(names, columns)
             index, rows = self._choose_rows(loc, iloc)
-            cells = {at: self._column(told["cells"][place], rows) for at, place in enumerate(places)}
+            cells = {at: self._column(description["cells"][place], rows) for at, place in enumerate(places)}
             found = pandas.DataFrame(cells, index=range(len(index)), columns=range(len(places)), copy=False)
             found.index, found.columns = index, names if columns is None else names.take(places)
-            found.attrs.update(told["attrs"])
+            found.attrs.update(description["attrs"])
         except HyperslabError:
             raise
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -434,36 +434,38 @@ class _Decoder:
         everything = np.arange(len(names))
         return [int(place) for name in columns for place in np.atleast_1d(everything[names.get_loc(name)])]
 
-    def _decode_index(self, told: Part) -> pd.Index:
-        pandas, names = self._pandas, [_name_of_json(name) for name in told["names"]]
-        if "start" in told:
-            return pandas.RangeIndex(told["start"], told["stop"], told["step"], name=names[0])
-        if "words" in told:
-            cells = np.empty(len(told["words"]), object)
-            cells[:] = told["words"]
-            return pandas.Index(cells, dtype=self._text_dtype(told["dtype"]), name=names[0])
-        levels = [self._level(part) for part in told["levels"]]
+    def _decode_index(self, description: Part) -> pd.Index:
+        pandas, names = self._pandas, [_name_of_json(name) for name in description["names"]]
+        if "start" in description:
+            return pandas.RangeIndex(description["start"], description["stop"], description["step"], name=names[0])
+        if "words" in description:
+            cells = np.empty(len(description["words"]), object)
+            cells[:] = description["words"]
+            return pandas.Index(cells, dtype=self._text_dtype(description["dtype"]), name=names[0])
+        levels = [self._level(part) for part in description["levels"]]
         if len(levels) > 1:
             return pandas.MultiIndex.from_arrays(levels, names=names)
         index = levels[0].rename(names[0])
-        if told.get("freq") is not None:
-            index.freq = told["freq"]
+        if description.get("freq") is not None:
+            index.freq = description["freq"]
         return index
 
-    def _text_dtype(self, told: Part) -> Any:
+    def _text_dtype(self, description: Part) -> Any:
         """Return the dtype that :meth:`_Encoder._text_type` describes."""
-        if "storage" not in told:
+        if "storage" not in description:
             return np.dtype(object)
-        return self._pandas.StringDtype(told["storage"], na_value=np.nan if told["na"] == "nan" else self._pandas.NA)
+        return self._pandas.StringDtype(
+            description["storage"], na_value=np.nan if description["na"] == "nan" else self._pandas.NA
+        )
 
     def _choose_rows(self, loc: slice | None, iloc: slice | None) -> tuple[pd.Index, slice]:
         """Return the index of the wanted rows, and their positions. Invalid."""
         if loc is not None and iloc is not None:
             raise Invalid("loc and iloc at once", remedy="give one of them")
-        for name, given in (("loc", loc), ("iloc", iloc)):
-            if given is not None and (not isinstance(given, slice) or given.step not in (None, 1)):
-                raise Invalid(f"{name}={given!r}", remedy="give a slice without a step")
-        index = self._decode_index(self._told["index"])
+        for name, part in (("loc", loc), ("iloc", iloc)):
+            if part is not None and (not isinstance(part, slice) or part.step not in (None, 1)):
+                raise Invalid(f"{name}={part!r}", remedy="give a slice without a step")
+        index = self._decode_index(self._description["index"])
         if loc is not None:
             if not index.is_monotonic_increasing:
                 raise Invalid("loc of an index that is not sorted", remedy="give positions: iloc=slice(...)")
