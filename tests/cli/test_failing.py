@@ -15,6 +15,7 @@ import hyperslab as hs
 from hyperslab import errors
 from hyperslab.cli import COMMANDS, main
 from hyperslab.cli.exit_codes import exit_code
+from permissions import read_only
 
 
 @pytest.mark.parametrize(
@@ -70,6 +71,16 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
         ("inof x.zarr", "no command 'inof'; did you mean 'info'?"),
         ("db lst", "no such command 'lst'; did you mean 'list'?"),
         ("get", "missing argument 'URL'; write hyperslab get [OPTIONS] URL [PATH], or see its --help"),
+        ("convert a b c", "got unexpected extra argument (c); several sources are one pattern in quotes: 'day_*.nc'"),
+        (
+            "convert --compressor x a b",
+            "no such option '--compressor'; write hyperslab convert [OPTIONS] SRC DST, or see its --help",
+        ),
+        (
+            "aggregate a b --over time",
+            "missing option '--how'. Choose from: mean, sum, min, max, std, count; "
+            "write hyperslab aggregate [OPTIONS] SRC DST, or see its --help",
+        ),
         ("tree a b", "got unexpected extra argument (b); write hyperslab tree [OPTIONS] URL, or see its --help"),
         ("convert --memry 3 a b", "no option '--memry'; did you mean '--memory'?"),
         ("convert --chunks", "option '--chunks' requires an argument; see --help of the command"),
@@ -107,12 +118,63 @@ def test_the_version_imports_nothing_heavy() -> None:
 
 
 def test_what_is_no_dataset_is_answered_with_the_option_and_not_with_python(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", np.arange(3))
-    for typed in (["info", "a.npy"], ["convert", "a.npy", "b.zarr"]):
+    (tmp_path / "a.bin").write_bytes(b"\xff\xfe\x00\x01")
+    for typed in (["info", "a.bin"], ["convert", "a.bin", "b.zarr"]):
         done = CliRunner().invoke(main, [typed[0], *(str(tmp_path / name) for name in typed[1:])])
         assert done.exit_code == 5
         assert "; give --format (to info, check or repair); there are hdmf" in done.stderr
         assert "format=" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("a.nc", b"", "an empty file"),
+        ("a.csv", b"a,b\n1,2\n", "hs.write_frame"),
+        ("a.npy", b"\x93NUMPY\x01\x00", "np.load"),
+        ("a.grib", b"GRIB\x00\x00", "cfgrib"),
+        ("a/b.nc", b"CDF", "name one in it: b.nc"),
+    ],
+)
+def test_what_is_no_dataset_is_answered_with_what_reads_it(tmp_path: Path, name: str, data: bytes, words: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(data)
+    done = CliRunner().invoke(main, ["info", str(tmp_path / name.partition("/")[0])])
+    assert done.exit_code == 5
+    assert words in done.stderr
+    assert "--format" not in done.stderr
+
+
+def test_a_file_where_nobody_may_write_is_answered_with_the_permissions(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir()
+    hs.save(tmp_path / "a.zarr", np.zeros(3))
+    with read_only(tmp_path / "closed"):
+        done = CliRunner().invoke(main, ["get", str(tmp_path / "a.zarr"), "data", "-o", str(tmp_path / "closed/a.csv")])
+    assert done.exit_code == 6
+    assert "Permission denied" in done.stderr
+    assert "look at the permissions" in done.stderr
+
+
+def test_a_home_folder_that_the_shell_did_not_write_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(errors.NotFound, match="expanduser"):
+        hs.open("~/a.zarr")
+
+
+@pytest.mark.parametrize("typed", [["-h"], ["info", "-h"], ["db", "query", "-h"]])
+def test_help_is_shorter_to_type_where_no_other_option_is(typed: list[str]) -> None:
+    assert CliRunner().invoke(main, typed).stdout == CliRunner().invoke(main, [*typed[:-1], "--help"]).stdout
+
+
+def test_missing_cells_are_said_to_be_missing(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.nc") as root:
+        root.create_array(
+            "t", data=np.array([1.5, 1e20, 1e20], "f4"), dims=["x"], attrs={"_FillValue": np.float32(1e20)}
+        )
+    for more, said in ([], True), (["--decoded"], False), (["-s", "x=0..1"], False):
+        done = CliRunner().invoke(main, ["get", str(tmp_path / "a.nc"), "t", *more])
+        assert done.exit_code == 0
+        assert ("missing cells (2) stand as 1e+20" in done.stderr) == said
 
 
 def test_text_that_no_encoding_has(tmp_path: Path) -> None:

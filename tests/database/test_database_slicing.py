@@ -337,3 +337,13 @@ def test_a_label_that_no_cell_has_is_answered_with_what_finds_the_nearest(array)
         array[:, 91.0]
     assert "array.array.array" not in str(caught.value)
     assert array.array.sel(y=91.0, method="nearest").shape == (6, 4, 10)
+
+
+def test_a_day_that_has_begun_before_the_first_cell_is_answered_with_what_takes_all_of_it(tmp_path):
+    start = datetime(2026, 11, 3, 14, 30, tzinfo=UTC)
+    schema = ArraySchema([TimeDimensionSchema("time", 5, start, timedelta(minutes=1))], float)
+    with Client(tmp_path) as client:
+        array = client.create_collection("bars", schema).create()
+        with pytest.raises(LabelError, match=r"array\.array\.sel\(\.\.\.\) takes '2026-11-03'"):
+            array["2026-11-03":"2026-11-04"]
+        assert array.array.sel(time="2026-11-03").shape == (5,)

@@ -216,6 +216,8 @@ def test_changes_of_an_array_are_told(tmp_path: Path) -> None:
         assert state(past(client, written))[1] == (None, np.full((4, 6), 5).tolist())
         assert state(past(client, made))[1] == (None, np.full((4, 6), -1).tolist())
         assert state(past(client, made - timedelta(microseconds=1))) == {}
+        with pytest.raises(Invalid, match="kept for 1 day, and"):
+            past(client, now() - timedelta(days=2))
 
 
 def test_versions_whose_time_is_over_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

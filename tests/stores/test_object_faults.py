@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
@@ -208,3 +210,30 @@ def test_every_request_of_a_change(
 def both_ways(url: str, s3: S3) -> list[Any]:
     """The array as the tree has it, and as it is opened alone."""
     return [hs.open(url, storage_options=s3.options)["a"], hs.open(f"{url}/a", storage_options=s3.options)]
+
+
+class Refusal(BaseHTTPRequestHandler):
+    """A server that refuses whatever is asked, as one of credentials may."""
+
+    def do_PUT(self) -> None:
+        self.send_error(403)
+
+    do_GET = do_PUT
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def test_no_credentials_are_given_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusal) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        options = {
+            "metadata_endpoint": f"http://127.0.0.1:{server.server_port}",
+            "client_options": {"allow_http": True},
+            "region": "us-east-1",
+        }
+        with pytest.raises(StorageError, match=r"access refused.*credentials"):
+            hs.open("s3://bucket/a.zarr", storage_options=options)
+        server.shutdown()

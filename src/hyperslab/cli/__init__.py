@@ -58,7 +58,13 @@ FILES = {
 }
 
 
-@click.command(cls=Commands, commands=COMMANDS, files=FILES, epilog="Each command has its own --help with an example.")
+@click.command(
+    cls=Commands,
+    commands=COMMANDS,
+    files=FILES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Each command has its own --help with an example.",
+)
 @click.version_option(package_name="hyperslab", prog_name="hyperslab")
 def main() -> None:
     """Large labelled N-dimensional arrays: look at them, slice them by label, convert them."""

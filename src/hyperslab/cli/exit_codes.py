@@ -74,6 +74,12 @@ _TYPED = {
 """Words of remedies for callers in Python, with the words for users of the command line."""
 
 
+_LEAST_ALIKE = 0.7
+"""How alike an option is that may have been meant: click's own 0.6 takes ``--compressor`` for ``--memory``."""
+_OF_ONE_SOURCE = ("convert", "aggregate", "repack", "unpack", "virtual")
+"""Commands whose source may be a pattern, which a shell makes several words of where it is not in quotes."""
+
+
 def exit_code(error: BaseException) -> int:
     """Return the code of the first kind in the table that the error is."""
     return next((code for kind, code in CODES if isinstance(error, kind)), DEFECT)
@@ -205,14 +211,19 @@ def _run(run: Callable[[], object], manner: Verbosity) -> int:
 def _of_click(error: click.ClickException) -> str:
     """Return what is printed of a usage error: what may have been meant, else how the command is written."""
     if isinstance(error, click.NoSuchOption) and error.possibilities:
-        return f"no option {error.option_name!r}; did you mean {error.possibilities[0]!r}?"
-    said = error.format_message().rstrip(".").replace(". Did", "; did")
+        near = get_close_matches(error.option_name, error.possibilities, 1, _LEAST_ALIKE)
+        if near:
+            return f"no option {error.option_name!r}; did you mean {near[0]!r}?"
+        error = click.NoSuchOption(error.option_name, ctx=error.ctx)
+    said = " ".join(error.format_message().split()).rstrip(".").replace(". Did", "; did")
     text = said[:1].lower() + said[1:]
     context = error.ctx if isinstance(error, click.UsageError) else None
     if text.endswith("?"):
         return text
     if context is None:
         return f"{text}; see --help of the command"
+    if context.command.name in _OF_ONE_SOURCE and "extra argument" in text:
+        return f"{text}; several sources are one pattern in quotes: 'day_*.nc'"
     usage = " ".join([context.command_path, *context.command.collect_usage_pieces(context)])
     return f"{text}; write {usage}, or see its --help"
 

@@ -331,7 +331,10 @@ def _check_order(session: OpenDataset, pair: _Growth) -> None:
         if sorted_as(stored[:-1], stored[1:]).all() and not sorted_as(seam[:-1], seam[1:]).all():
             units = f" ({pair.array.units})" if pair.array.units else ""
             message = f"the labels would no longer be in order: {come[0]} to {come[-1]} behind {stored[-1]}{units}"
-            remedy = "sort the rows (convert --select takes some of them), or say repeated='allow' (--repeated allow)"
+            remedy = (
+                "sort the rows; what comes late is joined from files of its own (convert --along); repeated='allow' "
+                "(--repeated allow) puts it behind"
+            )
             raise Invalid(message, url=session.url, node=pair.array.path, remedy=remedy)
 
 

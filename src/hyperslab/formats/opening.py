@@ -208,6 +208,8 @@ def nothing_at(where: Location, mode: UserMode = "r") -> NotFound:
         remedy = "give a list of URLs: patterns are of the file system alone"
     elif where.scheme in ("http", "https"):  # most of them list nothing, and on none is anything made
         remedy = "check the spelling: it takes the URL of a dataset or of a node in one, not that of a folder of some"
+    elif "/~" in where.url and where.scheme == "file":
+        remedy = "write the home folder out, os.path.expanduser(...) does: '~' is a word of the shell, without quotes"
     else:
         remedy = "check the spelling" + (", or make it with mode='a'" if mode != "r" else "")
     return NotFound("there is nothing", url=where.url, remedy=remedy)

@@ -11,20 +11,29 @@ from hyperslab.errors import FormatError, HyperslabError, Unsupported
 from hyperslab.stores.keys import UNFINISHED
 from hyperslab.stores.location import Location, Probe
 
+_NUMPY, _ZIP, _GRIB, _PARQUET, _TEXT, _NOTHING, _NOTHING_IN = (
+    "a NumPy .npy file",
+    "a zip archive",
+    "a GRIB message",
+    "a Parquet file",
+    "a text file",
+    "an empty file",
+    "an empty folder",
+)
 # The first bytes of common files, by which they are named in the message.
 _SIGNATURES = [
     (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
     (b"CDF", "a netCDF classic file"),
-    (b"\x93NUMPY", "a NumPy .npy file"),
-    (b"PK\x03\x04", "a zip archive"),
+    (b"\x93NUMPY", _NUMPY),
+    (b"PK\x03\x04", _ZIP),
     (b"\x1f\x8b", "gzip data"),
     (b"\x28\xb5\x2f\xfd", "zstd data"),
     (b"BZh", "bzip2 data"),
     (b"\xfd7zXZ", "xz data"),
-    (b"GRIB", "a GRIB message"),
+    (b"GRIB", _GRIB),
     (b"II*\x00", "a TIFF image"),
     (b"MM\x00*", "a TIFF image"),
-    (b"PAR1", "a Parquet file"),
+    (b"PAR1", _PARQUET),
     (b"ARROW1", "an Arrow file"),
     (b"SQLite format 3", "an SQLite database"),
     (b"\x89PNG", "a PNG image"),
@@ -32,6 +41,16 @@ _SIGNATURES = [
     (b"%PDF", "a PDF document"),
     (b"\x7fELF", "a program"),
 ]
+_REMEDIES = {
+    _NUMPY: "np.load reads it, and hs.save stores what that gives",
+    _ZIP: "of np.savez, np.load reads it; of a dataset, its documents have to lie at the root of the archive",
+    _GRIB: "cfgrib opens it in xarray, and hs.save stores what that gives",
+    _PARQUET: "pandas reads it, and hs.write_frame stores what that gives",
+    _TEXT: "pandas reads tables of text, and hs.write_frame stores what that gives",
+    _NOTHING: "write it anew, or fetch it again: what was to fill it has failed",
+    _NOTHING_IN: "check the path, or make a dataset there with mode='a' (convert --overwrite)",
+}
+"""What reads a file that is no dataset, by the words that it is described with; for others the formats are listed."""
 DOCUMENT_3 = "zarr.json"
 """The document of each node in Zarr v3."""
 _ARRAY_2, _GROUP_2 = ".zarray", ".zgroup"
@@ -41,6 +60,7 @@ _REPOSITORY = {"refs", "snapshots", "transactions"}
 """Folders that every repository of icechunk has from its first commit on."""
 _MOST_ABOVE = 16  # folders that a chunk lies in, below its array: one for each dimension, and `c`
 _SHOWN = 6  # names of a folder that fit a line
+_ENDINGS = {".zarr", ".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".nwb", ".nczarr", ".blaze", ".blp", ".b2nd", ".db"}
 
 
 def unknown_format_error(probe: Probe, formats: Iterable[str]) -> FormatError:
@@ -53,8 +73,22 @@ def unknown_format_error(probe: Probe, formats: Iterable[str]) -> FormatError:
         url = probe.url if "://" in probe.url else f"file://{probe.url}"
         message = "this is a repository of icechunk, which a path alone does not say"
         return FormatError(message, url=probe.url, remedy=f"open icechunk+{url}")
-    message = f"this is no dataset that hyperslab knows: {describe_place(probe)}"
-    return FormatError(message, url=probe.url, remedy=f"give format=; there are {', '.join(formats)}")
+    words = describe_place(probe)
+    remedy = next((remedy for kind, remedy in _REMEDIES.items() if words.startswith(kind)), None)
+    if remedy is None and (within := _name_datasets(probe)):
+        remedy = f"name one in it: {within}"
+    message = f"this is no dataset that hyperslab knows: {words}"
+    return FormatError(message, url=probe.url, remedy=remedy or f"give format=; there are {', '.join(formats)}")
+
+
+def _name_datasets(probe: Probe) -> str:
+    """Return the names in a folder of this machine that end as datasets do, the first few of them; "" where none
+    does."""
+    path = probe.where.path
+    if path is None or not os.path.isdir(path):
+        return ""
+    names = sorted(name for name in os.listdir(path) if os.path.splitext(name)[1].lower() in _ENDINGS)
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def is_repository(probe: Probe) -> bool:
@@ -145,15 +179,15 @@ def describe_place(probe: Probe) -> str:
             text = head.decode()
         except UnicodeDecodeError:
             return f"a file that begins with the bytes {head[:16].hex(' ')}"
-        return f"a text file that begins with {text[:32]!r}"
+        return f"{_TEXT} that begins with {text[:32]!r}"
     if not probe.where.is_dir():
-        return "an empty file"
+        return _NOTHING
     try:
         keys, folders = probe.store.list_dir("")
     except Unsupported:  # a web server that lists nothing
         return "nothing that this server shows"
     names = [*(f"{name}/" for name in folders), *keys]
     if not names:
-        return "an empty folder"
+        return _NOTHING_IN
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"a folder that holds {', '.join(map(repr, names[:_SHOWN]))}{more}"

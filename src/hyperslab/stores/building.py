@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
-from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, StorageError
+from hyperslab.errors import AlreadyExists, HyperslabError, Invalid
 from hyperslab.stores.credentials import redact
 from hyperslab.stores.files import (
     CAN_FLUSH_ALL,
@@ -19,6 +19,7 @@ from hyperslab.stores.files import (
     open_folder,
     sync_and_close,
     sync_folder,
+    write_error,
 )
 from hyperslab.stores.keys import PARTIAL, new_token, partial_name
 from hyperslab.stores.system import ALWAYS, FLUSHABLE, rename, replace_file
@@ -62,7 +63,7 @@ def building(
             error.url = error.url.replace(temporary, target)
         raise
     except OSError as error:
-        raise StorageError(f"the target could not be put in place: {error}", url=target) from error
+        raise write_error(error, target, "") from error
     finally:
         remove(temporary)
 

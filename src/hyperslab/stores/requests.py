@@ -30,6 +30,7 @@ _PAUSE = 0.1  # seconds before the second of them, then twice as long each time
 # Texts of obstore's errors, which :func:`_reason_of` alone looks for.
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _STATUS = re.compile(r"status code: (\d{3} [A-Za-z ]+)")
+_REFUSED = re.compile(r"status code: 40[13] ")  # some calls give it as a failure of any kind
 _UNABLE = re.compile(r"\b(405 Method Not Allowed|501 Not Implemented)\b")  # a web server that lists nothing, say
 _NO_LISTING = "Error decoding PROPFIND response"  # one that has a page for whatever is asked
 _RANGE_REFUSED = ("416 Range Not Satisfiable", "status code: 416")
@@ -212,7 +213,7 @@ def _failure(error: Exception, reason: _Reason | None, kinds: Any, url: str, key
         return StorageError("there is no such bucket", **place, remedy="check the spelling, or make it first")
     if isinstance(error, kinds.AlreadyExistsError | kinds.PreconditionError):
         return beaten(url, key or None)
-    if isinstance(error, kinds.PermissionDeniedError | kinds.UnauthenticatedError):
+    if isinstance(error, kinds.PermissionDeniedError | kinds.UnauthenticatedError) or _REFUSED.search(str(error)):
         kind = ReadOnly if writing else StorageError
         remedy = "give credentials by the environment or storage_options, or ask for permission"
         return kind(f"cannot {_verb(writing)}: access refused{_said(error)}", **place, remedy=remedy)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.array.decoded import is_packed
@@ -122,7 +123,21 @@ def _read(
         print_remark(
             f"the cells of /{array.path} are packed, these are the stored numbers; --decoded gives the physical ones"
         )
+    elif not decoded and output is None and (missing := _count_missing(part)):
+        print_remark(f"missing cells ({missing:,}) stand as {cell_text(_fill(part))}; --decoded shows them as nan")
     return part
+
+
+def _fill(part: labelled_part.LabelledPart) -> Any:
+    """Return the number that stands for cells that are missing, None where the attributes name none."""
+    fill = part.array.attrs.get("_FillValue", part.array.attrs.get("missing_value"))
+    is_number = isinstance(fill, int | float | np.number) and part.values.dtype.kind in "iuf"
+    return np.asarray(fill).astype(part.values.dtype)[()] if is_number and fill == fill else None
+
+
+def _count_missing(part: labelled_part.LabelledPart) -> int:
+    fill = _fill(part)
+    return 0 if fill is None else int(np.count_nonzero(part.values == fill))
 
 
 def choose_measured(root: Group | Array, path: str, choice: Choice) -> list[Array]:

@@ -136,7 +136,8 @@ class ArrayVersions:
         if at > now:
             raise Invalid(f"{at.isoformat()} is to come", remedy="give a moment that is over")
         if 0 <= self._seconds < (now - at).total_seconds():
-            message = f"versions are kept for {timedelta(seconds=self._seconds)}, and {at.isoformat()} is longer ago"
+            kept = str(timedelta(seconds=self._seconds)).removesuffix(", 0:00:00")
+            message = f"versions are kept for {kept}, and {at.isoformat()} is longer ago"
             raise Invalid(message, remedy="give a later moment")
 
 
