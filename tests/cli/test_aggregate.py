@@ -242,6 +242,16 @@ def test_weighted_sums_of_all_missing_are_missing(cells, tmp_path):
     np.testing.assert_allclose(np.delete(found, 7), np.delete(expected, 7), rtol=1e-6)
 
 
+def test_positions_along_a_dimension_without_a_name(tmp_path):
+    with hs.create(tmp_path / "field.zarr") as root:
+        root.create_array("raw", data=np.arange(60.0).reshape(20, 3))
+    places = (tmp_path / "field.zarr", tmp_path / "out.zarr")
+    result = run(*places, "--how", "mean", "--over", "phony_dim_1", "-s", "dim_0=4..6")
+    assert result.exit_code == 0, result.output
+    with hs.open(tmp_path / "out.zarr") as root:
+        assert root["raw"][...].tolist() == [13.0, 16.0]
+
+
 @pytest.mark.parametrize("options", [("--how", "std", "--over", "time"), ("--how", "mean", "--every", "month")])
 def test_memory_is_bounded(tmp_path, options):
     """Stored chunks of 2.3 MiB are cut into blocks for a thread's part of 16 MiB; all cells take 45.6 MiB."""

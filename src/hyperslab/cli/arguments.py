@@ -340,6 +340,20 @@ def parse_options(texts: Iterable[str], what: str = "a storage option") -> dict[
     return options or None
 
 
+def parse_lengths(text: str | None, option: str, words: Sequence[str]) -> dict[str, int] | str | None:
+    """Parse ``time=100,lat=50`` as a mapping; each of the ``words`` as itself."""
+    if text is None or text in words:
+        return text
+    remedy = f"write {option} time=100,lat=50 (-1: the whole), or {option} {' or '.join(words)}"
+    sizes = {}
+    for part in text.split(","):
+        name, mark, size = part.strip().partition("=")
+        if not mark or not name or not (size == "-1" or (size.isdecimal() and int(size))):
+            raise Invalid(f"{option} {text!r}", remedy=remedy)
+        sizes[name] = int(size)
+    return sizes
+
+
 def parse_names(texts: Iterable[str], option: str) -> dict[str, str]:
     """Parse several ``OLD=NEW`` of an option as a mapping; Invalid."""
     found: dict[str, str] = {}

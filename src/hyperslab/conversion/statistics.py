@@ -135,13 +135,9 @@ def measure_rows(rows: Values, edges: Values | None = None) -> Moments:
         squares = np.einsum("ij,ij->i", wide, wide)
     counts = None
     if edges is not None:
-        found = [_histogram(row if is_known is None else row[mask], edges) for row, mask in _pairs(rows, is_known)]
-        counts = np.array(found)
+        some = rows if is_known is None else [row[mask] for row, mask in zip(rows, is_known, strict=True)]
+        counts = np.array([_histogram(row, edges) for row in some])
     return Moments(np.full(len(rows), count), count - known, low, high, mean, squares, counts)
-
-
-def _pairs(rows: Values, masks: Values | None) -> Iterator[tuple[Values, Any]]:
-    return zip(rows, rows if masks is None else masks, strict=True)
 
 
 def _histogram(cells: Values, edges: Values) -> Values:

@@ -230,7 +230,10 @@ def _select(dataset: Any, group: Group, selection: TypedSelection, manner: Selec
     arrays = {name: array for name, array in group.arrays() if name in dataset.variables}
     selector = find_cells(list(arrays.values()), selection, manner)
     picked = {name: selector.pick(array) for name, array in arrays.items()}
-    items = [pair for array in arrays.values() for pair in zip(array.dims, selector.key(array), strict=True)]
+    # by the names of xarray, which has one for each dimension, and none for that of the letters of texts
+    items = [
+        pair for name, array in arrays.items() for pair in zip(dataset[name].dims, selector.key(array), strict=False)
+    ]
     chosen = {dim: item for dim, item in items if not (isinstance(item, slice) and item == slice(None))}
     dataset = dataset.isel(chosen)
     for name, part in picked.items():

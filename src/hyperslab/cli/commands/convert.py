@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from inspect import signature
 from typing import Any
@@ -14,6 +13,7 @@ from hyperslab.array.repeated_labels import CHOICES, Repeated
 from hyperslab.chunks.auto import SHARD_WORDS
 from hyperslab.cli.arguments import (
     SelectionOptions,
+    parse_lengths,
     parse_options,
     parse_selections,
     suggest_path_on_error,
@@ -117,8 +117,8 @@ def convert_command(
             where=choice.where,
             alone=choice.alone,
             recode=[Units(units)] if units else (),
-            chunks=lengths(chunks, "--chunks", ("auto",)),
-            shards=lengths(shards, "--shards", SHARD_WORDS),
+            chunks=parse_lengths(chunks, "--chunks", ("auto",)),
+            shards=parse_lengths(shards, "--shards", SHARD_WORDS),
             progress=shows_progress(as_json),
             at=at,
             along=along or None,
@@ -131,20 +131,6 @@ def convert_command(
     else:
         print_remark(str(replace(report, losses=(), damaged=())))
     return 1 if report.damaged else 0
-
-
-def lengths(text: str | None, option: str, words: Sequence[str]) -> dict[str, int] | str | None:
-    """Parse ``time=100,lat=50`` as a mapping; each of the ``words`` as itself."""
-    if text is None or text in words:
-        return text
-    remedy = f"write {option} time=100,lat=50 (-1: the whole), or {option} {' or '.join(words)}"
-    sizes = {}
-    for part in text.split(","):
-        name, mark, size = part.strip().partition("=")
-        if not mark or not name or not (size == "-1" or (size.isdecimal() and int(size))):
-            raise Invalid(f"{option} {text!r}", remedy=remedy)
-        sizes[name] = int(size)
-    return sizes
 
 
 # -- hyperslab append: rows of a file or dataset behind those of another -----------------------------------------------

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from hyperslab.cli.arguments import split_commas
-from hyperslab.cli.commands.convert import lengths
+from hyperslab.cli.arguments import parse_lengths, split_commas
 from hyperslab.cli.options import apply_options, memory_option, side_options, target_options
 from hyperslab.cli.output import json_option, print_json, print_remark, shows_progress
 from hyperslab.conversion import convert
@@ -94,7 +93,7 @@ def _run(
     report = convert(
         src,
         dst,
-        chunks=lengths(chunks, "--chunks", ("auto",)),
+        chunks=parse_lengths(chunks, "--chunks", ("auto",)),
         progress=shows_progress(as_json),
         memory=memory,
         recode=[recoder],
