@@ -214,3 +214,16 @@ def test_every_loss_is_told(base, tmp_path, format):
     assert {problem.node for problem in hs.diff(tmp_path / "a.zarr", f"{base}#one")} <= lost
     hs.convert(f"{base}#one", tmp_path / "back.zarr", format=format)
     assert not hs.diff(f"{base}#one", tmp_path / "back.zarr")
+
+
+def test_labels_go_on_across_the_seam(base, tmp_path):
+    lon = np.arange(0.0, 360, 10)
+    theirs = xr.Dataset({"t": (("lat", "lon"), np.arange(72.0).reshape(2, 36))}, {"lon": lon})
+    theirs["lon"].attrs["units"] = "degrees_east"
+    theirs.to_netcdf(tmp_path / "a.nc")
+    expected = theirs.assign_coords(lon=(lon + 180) % 360 - 180).sortby("lon").sel(lon=slice(-20, 20))
+    hs.convert(tmp_path / "a.nc", f"{base}#seam", select={"lon": slice(-20.0, 20.0)}, allow_loss=True)
+    hs.convert(f"{base}#seam", tmp_path / "b.nc", allow_loss=True)
+    with xr.open_dataset(tmp_path / "b.nc") as found:
+        np.testing.assert_array_equal(found["lon"], expected["lon"])
+        np.testing.assert_array_equal(found["t"], expected["t"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import product
 from typing import Any, Literal, TypeGuard
@@ -20,6 +20,7 @@ from hyperslab.conversion.bounding_box import BoundingBox, BoxCells, add_samples
 from hyperslab.errors import HyperslabError, Invalid, LabelError, SelectionError, Unsupported, WrongType
 from hyperslab.group.cf_variables import AxisSearch, NamedAxis, companions_of, names_in_attribute
 from hyperslab.group.coordinates import find_coordinate
+from hyperslab.model.attrs import Attrs
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import (
     CFTime,
@@ -30,6 +31,7 @@ from hyperslab.model.dims import (
     ScaleIndex,
     TimeScale,
     axis_names,
+    index_cells,
     scale_value,
 )
 from hyperslab.model.guessing import meant, nearest
@@ -99,11 +101,13 @@ def _is_position(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArraySelection:
-    """The selected positions of each axis; the axes that remain (an int drops its axis), and their lengths."""
+    """The selected positions of each axis; the axes that remain (an int drops its axis), and their lengths; ``turns``:
+    what is added to labels along an axis that the array has itself (f8, by cell)."""
 
     axes: tuple[Axis, ...]
     kept: tuple[int, ...]
     shape: tuple[int, ...]
+    turns: Mapping[int, Values] = field(default_factory=dict, kw_only=True)
 
     def is_all(self, shape: tuple[int, ...]) -> bool:
         """Return True if every cell of an array of this shape is selected, in order."""
@@ -201,10 +205,12 @@ class Selector:
             # one position drops its axis
             kept = tuple(axis for axis, item in enumerate(key) if isinstance(item, slice) or np.ndim(item))
             axes = selection.region.axes
+            shifts = self.shifts(array)
+            turns = {axis: shifts[dim] for axis, dim in enumerate(array.dims) if dim in shifts}
             if array.path in self._shifts and 0 in kept:
                 added = _as_added(array, self._shifts[array.path], key[0])
-                return ShiftedSelection(axes, kept, selection.shape, added)
-            return ArraySelection(axes, kept, selection.shape)
+                return ShiftedSelection(axes, kept, selection.shape, added, turns=turns)
+            return ArraySelection(axes, kept, selection.shape, turns=turns)
 
     def _cells_along(self, array: Array, dim: str, size: int) -> DimensionCells | None:
         own = self._own.get(array.path, {}).get(dim)
@@ -321,7 +327,7 @@ class Selector:
         coordinate = _coordinate_of(array, dim) if axis is None else axis.coordinate
         is_auxiliary = coordinate is not None and coordinate.dims == (dim,) and split(coordinate.path)[1] != dim
         index = _index_of(coordinate) if is_auxiliary and coordinate is not None else array._index_of(dim)
-        circle = None if coordinate is None else circle_of(coordinate, index)
+        circle = circle_of(dim, {}, index) if coordinate is None else circle_of(*_named(coordinate), index)
         shifts: Values | None = None
         if circle is not None:
             around = _range_around(circle, item)
@@ -340,9 +346,10 @@ class Selector:
                     raise LabelError(message, remedy=error.remedy) from error
             return DimensionCells(lookup.positions(item))  # else it is named as it is written
         shifts = shifts if shifts.any() else None
-        if coordinate is not None and circle is not None and shifts is not None:
-            self._shift(coordinate, shifts)
-            self._note_turns(word, coordinate, np.asarray(item), circle.labels[item], shifts)
+        if circle is not None and shifts is not None:
+            if coordinate is not None:
+                self._shift(coordinate, shifts)
+            self._note_turns(word, coordinate or array, np.asarray(item), circle.labels[item], shifts)
         return DimensionCells(_as_slice(item), shifts)
 
     def _unknown(self, word: str) -> Invalid:
@@ -383,11 +390,15 @@ def _is_typed_label(array: Array, dim: str, word: str, item: Any) -> bool:
 
 
 def _coordinate_of(array: Array, dim: str) -> Array | None:
-    """Return the array that has the labels of a dimension; None where the array has them itself, or nothing has."""
-    if dim in array.spec.indexes:
-        return None
+    """Return the array that has the labels of a dimension, beside those that the array may have itself; None without
+    any."""
     coordinate = find_coordinate(array, dim)
     return coordinate if coordinate is not None and coordinate.shape == (array.shape[array.dims.index(dim)],) else None
+
+
+def _named(coordinate: Array) -> tuple[str, Attrs]:
+    """Return the name and the attributes of a coordinate."""
+    return split(coordinate.path)[1], coordinate.spec.attrs
 
 
 def _index_of(coordinate: Array) -> Index:
@@ -401,17 +412,18 @@ def _bounds_of(coordinate: Array) -> list[str]:
     return [other.path for other in found if split(other.path)[1] in bounds and other.shape[:1] == coordinate.shape]
 
 
-def circle_of(coordinate: Array, index: Index | None) -> Circle | None:
-    """Return the circle of a coordinate that is a longitude (CF 1.11, 4.2); None of others, and of packed ones, whose
-    labels are those that are stored."""
-    attrs = coordinate.spec.attrs
-    is_number = isinstance(index, Coordinate) and index.values.dtype.kind in "iuf"
-    if not is_number or not isinstance(index, Coordinate) or {"scale_factor", "add_offset"} & set(attrs):
-        return None
+def circle_of(name: str, attrs: Mapping[str, Any], index: Index | None) -> Circle | None:
+    """Return the circle of the labels of a longitude, by its name and attributes (CF 1.11, 4.2); None of others, and of
+    packed ones, whose labels are those that are stored."""
     is_of_poles = attrs.get("standard_name") == "grid_longitude"  # around rotated poles
-    if not is_of_poles and role_of(split(coordinate.path)[1], attrs) != "longitude":
+    if {"scale_factor", "add_offset"} & set(attrs) or not (is_of_poles or role_of(name, attrs) == "longitude"):
         return None
-    return Circle.of(index.values.astype("f8"), 2 * np.pi if attrs.get("units") in RADIANS else 360.0)
+    if not isinstance(index, Coordinate | ScaleIndex):
+        return None
+    labels = index.values if isinstance(index, Coordinate) else index_cells(index, range(index.size))[0]
+    if labels.dtype.kind not in "iuf":
+        return None
+    return Circle.of(labels.astype("f8"), 2 * np.pi if attrs.get("units") in RADIANS else 360.0)
 
 
 def _is_number(label: object) -> TypeGuard[float]:
@@ -531,12 +543,27 @@ def check_dimensions(wanted: Iterable[str], known: Iterable[str | None]) -> None
 
 def select_labels(indexes: Mapping[str, Index], dims: Sequence[str | None], picked: ArraySelection) -> dict[str, Index]:
     """Return the labels of the selected cells, by dimension, of an array that has labels itself."""
-    if not indexes:
-        return {}
-    axes = ((dims[axis], picked.axes[axis]) for axis in picked.kept)
-    return {
-        name: _select_from_index(indexes[name], axis) for name, axis in axes if name is not None and name in indexes
-    }
+    found = {}
+    for axis in picked.kept:
+        name = dims[axis]
+        if name is not None and name in indexes:
+            index = _select_from_index(indexes[name], picked.axes[axis])
+            found[name] = _add_turns(index, picked.turns[axis]) if axis in picked.turns else index
+    return found
+
+
+def _add_turns(index: Index, turns: Values) -> Index:
+    """Return labels with whole turns added; names are no longitudes."""
+    match index:
+        case ScaleIndex(start=start) if (turns == turns[0]).all():
+            return replace(index, start=start + float(turns[0]))
+        case ScaleIndex(size=size):
+            return Coordinate(index_cells(index, range(size))[0] + turns)
+        case FloatLabels(values=labels):
+            return FloatLabels(tuple((np.asarray(labels) + turns).tolist()))
+        case Coordinate(values=cells) if cells.dtype.kind in "iuf":
+            return replace(index, values=cells + turns.astype("i8" if cells.dtype.kind in "iu" else cells.dtype))
+    return index
 
 
 def _select_from_index(index: Index, axis: Axis) -> Index:

@@ -470,7 +470,7 @@ class AxisSearch:
 
 def _iter_coordinates(array: Array) -> Iterator[NamedAxis]:
     for dim, size in dict(zip(array.dims, array.shape, strict=True)).items():
-        if dim is not None and dim not in array.spec.indexes:
+        if dim is not None:
             with suppress(HyperslabError):
                 if (coordinate := find_coordinate(array, dim)) is not None and coordinate.shape == (size,):
                     yield NamedAxis(dim, coordinate)
