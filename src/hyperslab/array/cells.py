@@ -25,11 +25,10 @@ from hyperslab.model.amounts import counted
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import VlenArray, VlenBytes
 from hyperslab.model.spec import ArraySpec
-from hyperslab.selection.positional import select
+from hyperslab.selection.positional import Dialect, select
 from hyperslab.selection.region import Region, Selection
 from hyperslab.stores.attempts import attempts
 
-Dialect = Callable[[Any, tuple[int, ...]], Selection]
 Positions = Callable[[Any], Any]  # a key with its labels replaced by positions
 
 CELLS_OF_LARGE_PLAN = 1 << 16  # cells along an axis from which its plan may be large

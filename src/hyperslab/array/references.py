@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array.session import OpenDataset
+from hyperslab.codecs.references import REFERENCE_TYPES
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.model.attrs import check_levels
 from hyperslab.model.cells import Values
@@ -18,7 +19,6 @@ from hyperslab.model.regions import Region
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 REFERENCES = (ObjectReference, RegionReference)
-_KINDS: Mapping[type, type] = {ObjectRef: ObjectReference, RegionRef: RegionReference}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,12 @@ class ReferenceResolver(ResolvesReferences):
 def reference_fields(dtype: DataType) -> tuple[tuple[str | None, type], ...]:
     """Return the fields (None: the cells themselves) that hold references, and of which kind."""
     if isinstance(dtype, ObjectRef | RegionRef):
-        return ((None, _KINDS[type(dtype)]),)
+        return ((None, REFERENCE_TYPES[type(dtype)]),)
     if not isinstance(dtype, np.dtype):
         return ()
-    return tuple((name, _KINDS[type(kind)]) for name, kind in tagged_fields(dtype) if type(kind) in _KINDS)
+    return tuple(
+        (name, REFERENCE_TYPES[type(kind)]) for name, kind in tagged_fields(dtype) if type(kind) in REFERENCE_TYPES
+    )
 
 
 def bind(values: Values, fields: tuple[tuple[str | None, type], ...], session: OpenDataset) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import sparse_io
-from hyperslab.array.cells import CellAccess, Dialect, Positions, ReadPlan
+from hyperslab.array.cells import CellAccess, Positions, ReadPlan
 from hyperslab.array.lazy_cells import is_dask_array, is_sparse
 from hyperslab.errors import Replaced
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import NumpyDType
-from hyperslab.selection.positional import compose, outer, select, vectorised
+from hyperslab.selection.positional import Dialect, compose, outer, select, vectorised
 from hyperslab.selection.region import Selection
 
 

@@ -194,7 +194,7 @@ def spelled(reference: ObjectReference | RegionReference, *, scalar_as_one: bool
 
 
 Reference = ObjectReference | RegionReference
-_CLASSES: dict[type, type[Reference]] = {ObjectRef: ObjectReference, RegionRef: RegionReference}
+REFERENCE_TYPES: dict[type, type[Reference]] = {ObjectRef: ObjectReference, RegionRef: RegionReference}
 
 
 class ReferenceText(ArrayToArray):
@@ -222,7 +222,7 @@ def text_of(cell: Reference | None, kind: ObjectRef | RegionRef) -> str:
     """Return a reference, or None, as text; Invalid for anything else."""
     if cell is None:
         return ""
-    if not isinstance(cell, _CLASSES[type(kind)]):
+    if not isinstance(cell, REFERENCE_TYPES[type(kind)]):
         raise Invalid(
             f"{type(cell).__name__} does not fit cells of type {describe(kind)}", remedy="a reference, or None"
         )
@@ -244,7 +244,7 @@ def of_text(text: str, kind: ObjectRef | RegionRef) -> Reference | None:
         raise _corrupt(error.said, text, kind) from None
     except (ValueError, RecursionError) as error:
         raise _corrupt(str(error), text, kind) from None
-    if type(found) is not _CLASSES[type(kind)]:
+    if type(found) is not REFERENCE_TYPES[type(kind)]:
         raise _corrupt(f"a cell is {type(found).__name__}", text, kind)
     return found
 

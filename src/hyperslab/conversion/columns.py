@@ -20,12 +20,12 @@ from hyperslab.conversion.losses import COLUMNS, Features, required_features, ta
 from hyperslab.conversion.recoding import SourceReader
 from hyperslab.conversion.source_nodes import SourceNode
 from hyperslab.errors import Invalid
-from hyperslab.formats.base import Feature, Node, Reader
+from hyperslab.formats.base import Feature, Reader
 from hyperslab.formats.format_errors import ReadOnlyChunks
 from hyperslab.model.cells import Values, as_type
 from hyperslab.model.dtypes import Compound, DataType, NumpyDType, describe, numpy_dtype, tag_of
 from hyperslab.model.paths import check_name, child
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 
 _WITHIN = (Feature.STRUCTURED, Feature.SUBARRAYS, Feature.COMPLEX)
 

@@ -19,13 +19,13 @@ from hyperslab.conversion.edit_plan import Changes, EditPlan, plan_edit
 from hyperslab.conversion.opening import dataset_session
 from hyperslab.conversion.source_nodes import walk_nodes
 from hyperslab.errors import Conflict, Invalid, Unsupported
-from hyperslab.formats.base import Feature, Node, Writer
+from hyperslab.formats.base import Feature, Writer
 from hyperslab.formats.enclosing import EnclosingDataset, find_above
 from hyperslab.formats.opening import refuse_moment
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.group import Group
 from hyperslab.model.paths import child, split
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 from hyperslab.stores.building import building, can_build
 from hyperslab.stores.endpoints import Options
 from hyperslab.stores.keys import LOCK

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, NotFound
-from hyperslab.formats.base import Node
 from hyperslab.group.cf_variables import names_in_attribute
 from hyperslab.group.choice import is_match
 from hyperslab.model.attrs import FILL_VALUE, Attrs, equal
 from hyperslab.model.guessing import meant
 from hyperslab.model.paths import check_name, child, is_within, outward, split
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 
 Spec = GroupSpec | ArraySpec
 

@@ -23,6 +23,7 @@ import numpy as np
 from hyperslab.api import open_group
 from hyperslab.array import Array
 from hyperslab.bridges.extras import library
+from hyperslab.conversion.labelled_part import TIME_UNITS
 from hyperslab.conversion.memory_objects import Mode, save
 from hyperslab.errors import FormatError, HyperslabError, Invalid, WrongType
 from hyperslab.group.frame_columns import ATTRIBUTE, VERSION, read_description
@@ -188,7 +189,7 @@ class _Encoder:
                 return self._add_integers(variable, dim, cells.view("i8"), _time_attrs(unit), what)
             case "m":
                 unit = np.datetime_data(cells.dtype)[0]
-                return self._add_integers(variable, dim, cells.view("i8"), {"units": _UNITS[unit]}, what)
+                return self._add_integers(variable, dim, cells.view("i8"), {"units": TIME_UNITS[unit]}, what)
             case "b" | "i" | "u" | "f" | "c":
                 return self._add(variable, dim, cells.astype(cells.dtype.newbyteorder("="), copy=False), {})
             case "O":
@@ -300,11 +301,8 @@ class _Encoder:
         return {"missing": name}
 
 
-_UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
-
-
 def _time_attrs(unit: str) -> dict[str, Any]:
-    return {"units": f"{_UNITS[unit]} since 1970-01-01", "calendar": "proleptic_gregorian"}
+    return {"units": f"{TIME_UNITS[unit]} since 1970-01-01", "calendar": "proleptic_gregorian"}
 
 
 def _free_number(values: np.ndarray) -> np.integer[Any]:

@@ -412,7 +412,7 @@ def _global_attributes(array: Array) -> dict[str, object]:
     return {name: value for name, value in attrs.items() if isinstance(value, plain)} if "Conventions" in attrs else {}
 
 
-_TIME_UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+TIME_UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 
 def _as_netcdf_cells(cells: Values, attrs: dict[str, object]) -> tuple[Values, dict[str, object]]:
@@ -426,10 +426,10 @@ def _as_netcdf_cells(cells: Values, attrs: dict[str, object]) -> tuple[Values, d
     if kind not in "mM":
         return cells, attrs
     unit = np.datetime_data(cells.dtype)[0]
-    unit = unit if unit in _TIME_UNITS else "s"
-    found: dict[str, object] = {**attrs, "units": _TIME_UNITS[unit]}
+    unit = unit if unit in TIME_UNITS else "s"
+    found: dict[str, object] = {**attrs, "units": TIME_UNITS[unit]}
     if kind == "M":
-        found |= {"units": f"{_TIME_UNITS[unit]} since 1970-01-01", "calendar": "proleptic_gregorian"}
+        found |= {"units": f"{TIME_UNITS[unit]} since 1970-01-01", "calendar": "proleptic_gregorian"}
     if np.isnat(cells).any():
         found["_FillValue"] = np.iinfo("i8").min  # which is how NumPy stores what is no time
     return cells.astype(f"{kind}8[{unit}]").astype("i8"), found

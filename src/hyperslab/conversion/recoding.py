@@ -11,11 +11,11 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import Problem
-from hyperslab.formats.base import Node, Reader
+from hyperslab.formats.base import Reader
 from hyperslab.formats.format_errors import ReadOnlyChunks
 from hyperslab.model.cells import Values
 from hyperslab.model.refs import Pointer
-from hyperslab.model.spec import ArraySpec
+from hyperslab.model.spec import ArraySpec, Node
 from hyperslab.stores.location import Location
 
 

@@ -37,6 +37,7 @@ from hyperslab.formats.collections.base import (
     CollectionDocument,
     CollectionStore,
     IndexKind,
+    LayoutName,
     complete_document,
     parse_document,
 )
@@ -51,9 +52,6 @@ LOGGER = logging.getLogger("hyperslab.database")
 
 
 ADAPTER = "HDF5StorageAdapter"
-
-
-LayoutName = Literal["hyperslab", "deker"]
 
 
 _UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB")

@@ -24,8 +24,8 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Invalid, NodeNotFound, Problem, Unsupported
 from hyperslab.formats.rules import Finding
 from hyperslab.model.paths import child
-from hyperslab.model.refs import Link, Pointer
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.refs import Pointer
+from hyperslab.model.spec import ArraySpec, Node
 from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location, Probe
 
@@ -154,9 +154,6 @@ NAME_PROBLEM = "names"
 
 
 # -- an open dataset ---------------------------------------------------------------------------------------------------
-
-Node = GroupSpec | ArraySpec | Link
-"""What lies at a path."""
 
 
 class Reader(ABC):

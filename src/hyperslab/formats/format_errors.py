@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import FormatError, Invalid, NodeNotFound, NotFound, Problem, ReadOnly, Unsupported
-from hyperslab.formats.base import Node
 from hyperslab.model.refs import Link
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 
 LONGEST = 2**63 - 1
 """The largest length of a dimension or chunk: what a signed 64-bit offset counts."""

@@ -18,12 +18,11 @@ from hyperslab.array.html import is_quickly_sized
 from hyperslab.array.plain_values import codec_text
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, SelectionError
-from hyperslab.formats.base import Node
 from hyperslab.model.dims import axis_names
 from hyperslab.model.dtypes import describe
 from hyperslab.model.paths import child, normalize
 from hyperslab.model.refs import Link
-from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
+from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec, Node
 from hyperslab.stores.credentials import redact
 from hyperslab.stores.location import Location
 from hyperslab.web.axes import labels_of

@@ -26,6 +26,7 @@ from hyperslab.model.schemas import (
     VArraySchema,
 )
 from hyperslab.model.schemas import Scale as ScaleSchema
+from hyperslab.model.schemas.dimensions import EPOCH, AnyDimensionSchema
 from hyperslab.model.spec import ArraySpec
 
 RECORD = ("id", "primary_attributes", "custom_attributes")
@@ -173,14 +174,8 @@ def _divides(spec: ArraySpec) -> bool:
 # -- labels of a dimension as those of a schema -----------------------------------------------------------------------
 
 
-AnyDimension = DimensionSchema | TimeDimensionSchema
-
-
 # The first day of the Gregorian calendar. CF's standard calendar is the Julian one before it, datetimes are not.
 _GREGORIAN = datetime(1582, 10, 15, tzinfo=UTC)
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 # Part of a step by which numbers may lie off their scale.
@@ -191,7 +186,7 @@ _NEAR = 1e-6
 LABELS_IN_SCHEMA = 10_000
 
 
-def dimension_schema(name: str, size: int | None, index: Index | None) -> AnyDimension:
+def dimension_schema(name: str, size: int | None, index: Index | None) -> AnyDimensionSchema:
     """Return a dimension with those of its labels that a schema can say: of numbers and times regular ones alone."""
     try:
         return _labelled(name, size, index) or DimensionSchema(name, size)
@@ -199,7 +194,7 @@ def dimension_schema(name: str, size: int | None, index: Index | None) -> AnyDim
         return DimensionSchema(name, size)
 
 
-def _labelled(name: str, size: int | None, index: Index | None) -> AnyDimension | None:
+def _labelled(name: str, size: int | None, index: Index | None) -> AnyDimensionSchema | None:
     match index:
         case ScaleIndex(start=start, step=step):
             return DimensionSchema(name, size, scale=ScaleSchema(float(start), float(step)))
@@ -224,7 +219,7 @@ def _words(name: str, size: int | None, names: tuple[str, ...]) -> DimensionSche
     return DimensionSchema(name, size, labels=names) if size is not None and len(names) <= LABELS_IN_SCHEMA else None
 
 
-def _coordinate(name: str, size: int | None, values: Values) -> AnyDimension | None:
+def _coordinate(name: str, size: int | None, values: Values) -> AnyDimensionSchema | None:
     if values.dtype.kind in "UTO":
         return _words(name, size, tuple(map(str, values))) if all(isinstance(word, str) for word in values) else None
     if values.size < 2:
@@ -258,7 +253,7 @@ def _regular_times(name: str, size: int | None, micros: Values) -> TimeDimension
     if not steps[0] or (steps != steps[0]).any():
         return None
     try:
-        first, step = _EPOCH + timedelta(microseconds=int(micros[0])), timedelta(microseconds=int(steps[0]))
+        first, step = EPOCH + timedelta(microseconds=int(micros[0])), timedelta(microseconds=int(steps[0]))
     except OverflowError:
         return None
     return None if first < _GREGORIAN else TimeDimensionSchema(name, size, start_value=first, step=step)

@@ -38,7 +38,13 @@ from hyperslab.formats.collections.base import STORED_ATTRIBUTES, CollectionDocu
 from hyperslab.formats.format_errors import node_not_found, require_array
 from hyperslab.formats.metadata_json.cells import cell_from_json, cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_from_json, dtype_to_json
-from hyperslab.formats.metadata_json.nodes import attrs_from_json, attrs_to_json, group_from_json, group_to_json
+from hyperslab.formats.metadata_json.nodes import (
+    attrs_from_json,
+    attrs_to_json,
+    get_object,
+    group_from_json,
+    group_to_json,
+)
 from hyperslab.formats.rules import Finding
 from hyperslab.formats.single_array.coordinates import CoordinateCells
 from hyperslab.formats.single_array.document import STRING, cells_from_json, cells_to_json
@@ -167,20 +173,13 @@ def parse_tree(data: bytes) -> Tree:
         doc = json.loads(data)
         if doc.get("version") != VERSION:
             raise TypeError(f"version {doc.get('version')!r}, not {VERSION}")
-        groups = {normalize(path): group_from_json(part) for path, part in _object(doc, "groups").items()}
-        arrays = {normalize(path): _array_from_json(part) for path, part in _object(doc, "arrays").items()}
+        groups = {normalize(path): group_from_json(part) for path, part in get_object(doc, "groups").items()}
+        arrays = {normalize(path): _array_from_json(part) for path, part in get_object(doc, "arrays").items()}
         return Tree({"": GroupSpec()} | groups, arrays)
     except FormatError as error:
         raise error.locate(key=KEY) from error.__cause__
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise FormatError(f"the document of groups and arrays makes no sense: {error}", key=KEY) from error
-
-
-def _object(doc: Mapping[str, object], name: str) -> dict[str, Any]:
-    value = doc.get(name, {})
-    if not isinstance(value, dict):
-        raise TypeError(f"{name} is no object")
-    return value
 
 
 def _array_from_json(doc: Mapping[str, Any]) -> ArrayEntry:

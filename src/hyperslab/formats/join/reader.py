@@ -15,7 +15,7 @@ from hyperslab.chunks.locations import ChunkLocations
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
-from hyperslab.formats.base import Node, Reader
+from hyperslab.formats.base import Reader
 from hyperslab.formats.format_errors import node_not_found
 from hyperslab.formats.join.axes import JoinAxis, Place
 from hyperslab.formats.join.chunks import JoinChunks
@@ -34,7 +34,7 @@ from hyperslab.formats.single_array.coordinates import CoordinateCells
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import split_units
 from hyperslab.model.paths import split
-from hyperslab.model.spec import ArraySpec
+from hyperslab.model.spec import ArraySpec, Node
 from hyperslab.model.time_units import TimeUnits
 from hyperslab.stores.location import Location
 

@@ -15,7 +15,7 @@ from hyperslab.chunks.auto import whole_chunks
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, NotFound, StorageError, Unsupported
-from hyperslab.formats.base import BatchBlocks, Mode, Node, Reader, Writer
+from hyperslab.formats.base import BatchBlocks, Mode, Reader, Writer
 from hyperslab.formats.format_errors import node_not_found, require_no_link
 from hyperslab.formats.mongo import edit_document, objects
 from hyperslab.formats.mongo.bson_values import Document
@@ -37,7 +37,7 @@ from hyperslab.formats.mongo.server import (
 )
 from hyperslab.formats.mongo.to_spec import array_spec, inner_groups, variable_chunks, variable_extension
 from hyperslab.formats.mongo.variables import read_pieces
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 from hyperslab.stores.location import Location
 
 # -- an object --------------------------------------------------------------------------------------------------------

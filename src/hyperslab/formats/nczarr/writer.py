@@ -20,7 +20,6 @@ from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, HyperslabError, NodeNotFound
-from hyperslab.formats.base import Node
 from hyperslab.formats.documents import JsonObject
 from hyperslab.formats.format_errors import require_array, require_no_link
 from hyperslab.formats.nczarr.attributes import MAXIMUM_TEXT
@@ -33,7 +32,7 @@ from hyperslab.formats.zarr.commit import DocumentChange
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr.writer import ZarrWriter, check_document
 from hyperslab.model.paths import child, is_within, normalize
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 from hyperslab.stores.base import Store
 
 Spec = GroupSpec | ArraySpec

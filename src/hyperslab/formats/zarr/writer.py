@@ -12,7 +12,7 @@ from operator import gt
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import AlreadyExists, Conflict, FormatError, HyperslabError, Invalid, NodeNotFound
-from hyperslab.formats.base import BatchBlocks, Node, Reader, Writer
+from hyperslab.formats.base import BatchBlocks, Reader, Writer
 from hyperslab.formats.documents import JsonMapping, check_limits, write_again
 from hyperslab.formats.enclosing import EnclosingDataset
 from hyperslab.formats.format_errors import require_no_link
@@ -21,7 +21,7 @@ from hyperslab.formats.zarr.commit import DocumentChange, DocumentCommits
 from hyperslab.formats.zarr.dialect import Docs, MetadataDialect
 from hyperslab.formats.zarr.reader import ThreadPaths, ZarrReader
 from hyperslab.model.paths import child, is_within, normalize, split
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 from hyperslab.stores.base import Stamp, Store
 
 # Arrays whose writers are kept out while a group is renamed or removed: each lock is an open file, of which a process

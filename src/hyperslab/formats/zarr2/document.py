@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.chunks.grid import Coords
+from hyperslab.codecs.blosc import SHUFFLES
 from hyperslab.codecs.registry import VIEWING, ZARR2_NAMES, canonical, try_chain, type_after
 from hyperslab.errors import Unsupported
 from hyperslab.formats.codec_kinds import (
@@ -68,7 +69,6 @@ from hyperslab.stores.keys import is_key
 
 
 _NAMES = {id: name for name, id in ZARR2_NAMES.items() if id != name}
-_SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
 
 def read_codecs(doc: JsonMapping, ndim: int, problems: Problems) -> tuple[Codec, ...]:
@@ -141,7 +141,7 @@ def _write_codec(codec: Codec) -> JsonObject:
     config = dict(codec.config)
     if name == "blosc":
         config.pop("typesize", None)
-        config["shuffle"] = _SHUFFLES.get(config.get("shuffle", 1), config.get("shuffle", 1))
+        config["shuffle"] = SHUFFLES.get(config.get("shuffle", 1), config.get("shuffle", 1))
         config = {"cname": "lz4", "clevel": 5, "blocksize": 0} | config
     if name == "zstd" and config.get("checksum") is False:
         del config["checksum"]  # what absence means, and tensorstore knows no such key

@@ -255,7 +255,7 @@ def _check_start(start: object, name: str) -> datetime | str:
 # -- moments: aware datetimes in UTC, exact to the microsecond --------------------------------------------------------
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -313,7 +313,7 @@ def iso_text(moment: datetime) -> str:
 
 def microseconds(moment: datetime) -> int:
     """Return the microseconds since 1970, exactly."""
-    return (moment - _EPOCH) // _MICROSECOND
+    return (moment - EPOCH) // _MICROSECOND
 
 
 def as_nanoseconds(times: Values) -> Values:
