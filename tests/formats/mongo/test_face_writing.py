@@ -12,10 +12,20 @@ import bson
 import numpy as np
 import pytest
 import xarray as xr
+from pymongo.errors import AutoReconnect
 
 import hyperslab as hs
-from hyperslab.errors import AlreadyExists, Conflict, Invalid, MissingChunks, NodeNotFound, NotFound, Unsupported
-from hyperslab.formats.mongo import FORMAT
+from hyperslab.errors import (
+    AlreadyExists,
+    Conflict,
+    Invalid,
+    MissingChunks,
+    NodeNotFound,
+    NotFound,
+    StorageError,
+    Unsupported,
+)
+from hyperslab.formats.mongo import FORMAT, objects
 from hyperslab.stores.location import Location
 from hyperslab.testing.sources import SourceTests
 
@@ -119,6 +129,27 @@ def test_what_fails_leaves_nothing(base: str, db: Database[Any]) -> None:
     with pytest.raises(Unsupported, match="attribute 'bad'"):
         hs.save(f"{base}#x", xr.Dataset(attrs={"bad": 1 << 70}), mode="w")
     assert [list(db[f"xarray.{kind}"].find()) for kind in ("meta", "chunks")] == before
+
+
+def test_what_fails_behind_the_commit_removes_nothing(
+    base: str, db: Database[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new object has taken the place of the old one, which the server does not remove at once."""
+    hs.save(f"{base}#x", xr.Dataset({"a": ("t", np.zeros(3))}))
+    new = xr.Dataset({"a": ("t", np.ones(4))})
+    delete_documents, failures = objects._delete_documents, [AutoReconnect("not primary")]
+
+    def fail_once(*arguments: Any) -> int:
+        if failures:
+            raise failures.pop()
+        return delete_documents(*arguments)
+
+    monkeypatch.setattr(objects, "_delete_documents", fail_once)
+    with pytest.raises(StorageError):
+        hs.save(f"{base}#x", new, mode="w")
+    assert xr.open_dataset(f"{base}#x", engine="hyperslab").load().identical(new)
+    objects.finish_replacements(db["xarray.meta"], db["xarray.chunks"])
+    assert db["xarray.meta"].count_documents({}) == 1
 
 
 def test_a_writer_that_is_killed_leaves_the_old_object(base: str, db: Database[Any]) -> None:

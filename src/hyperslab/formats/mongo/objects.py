@@ -214,6 +214,13 @@ def remove_failed_object(
             chunk_queries.delete_chunks(chunks, id)
 
 
+def delete_unfinished_object(meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId) -> None:
+    """Remove an object that could not be made, with its chunks. One that is found by now stays: the object whose place
+    it has taken may be gone."""
+    if meta.delete_one({"_id": id, STATUS: {"$exists": True}}).deleted_count:
+        delete_object(meta, chunks, id)
+
+
 def delete_object(meta: DocumentCollection, chunks: DocumentCollection, id: ObjectId) -> int:
     """Remove an object, then its chunks and its older versions, and return how many documents there were. Once more
     removes what was left. One of the versions goes alone.
@@ -515,7 +522,7 @@ def copy_object(
             raise Conflict("the object was changed while it was copied", key=str(id))
         commit_object(target_meta, target_chunks, new, name, on_conflict=on_conflict)
     except BaseException:
-        delete_object(target_meta, target_chunks, new)
+        delete_unfinished_object(target_meta, target_chunks, new)
         raise
     return new
 

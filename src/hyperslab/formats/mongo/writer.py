@@ -437,7 +437,7 @@ class ObjectDraft(ObjectWriter):
 
     def _remove(self) -> None:
         with storage_errors(self.url):
-            objects.delete_object(self._pair.meta, self._pair.chunks, self.id)
+            objects.delete_unfinished_object(self._pair.durable_meta, self._pair.chunks, self.id)
 
     # -- what is known once all is written ----------------------------------------------------------------------------
 
