@@ -19,7 +19,7 @@ same files, real and made, and compare what comes out: cells bit for bit where n
 the largest where floats are summed. What stands here for netCDF holds of Zarr and of every
 [format](../formats/matrix.md) that is spoken, in a bucket too.
 
-It needs `pip install 'hyperslab[netcdf,xarray]'`. Both sides of each task, and what is compared, stand in one file
+It needs `pip install 'hyperslab[netcdf,xarray,dask]'`. Both sides of each task, and what is compared, stand in one file
 (`docs/making/old_tool_tasks.py`), of which this page is made.
 
 ## What behaves otherwise

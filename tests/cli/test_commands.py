@@ -280,6 +280,8 @@ def test_a_shell_completes(shell: str, air: Path) -> None:
 
     assert "_HYPERSLAB_COMPLETE" in said(f"{shell}_source")
     assert "convert" in said(f"{shell}_complete", "hyperslab con", "con", 1)
+    if shell == "fish":  # click's script for it takes what is behind a comma for another text
+        assert said("fish_complete", "hyperslab con", "con", 1).count(",") == 1
     assert "--storage-option" in said(f"{shell}_complete", "hyperslab info --st", "--st", 2)
     assert "t2m" in said(f"{shell}_complete", f"hyperslab get {air} t", "t", 3)
 

@@ -92,6 +92,8 @@ def test_list(root: Path) -> None:
     assert db("list", root, "--attr", "a=1").exit_code == 2
     (root.parent / "empty" / "collections").mkdir(parents=True)
     assert db("list", root.parent / "empty").stderr == "no collections\n"
+    nowhere = db("query", root.parent / "nowhere", "air")
+    assert (nowhere.exit_code, "there is nothing" in nowhere.stderr) == (3, True)
 
 
 def test_a_damaged_collection_is_told_and_hides_no_other(root: Path) -> None:

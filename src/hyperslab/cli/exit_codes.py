@@ -153,8 +153,11 @@ class Commands(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands and options that begin so, without importing the commands."""
+        is_fish = "fish" in os.environ.get("_HYPERSLAB_COMPLETE", "")  # click's script for it ends a text at a comma
         commands = [
-            CompletionItem(name, help=text) for name, text in self.summaries.items() if name.startswith(incomplete)
+            CompletionItem(name, help=text.replace(",", ";") if is_fish else text)
+            for name, text in self.summaries.items()
+            if name.startswith(incomplete)
         ]
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 

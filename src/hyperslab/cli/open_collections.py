@@ -11,6 +11,7 @@ from hyperslab.database import Array, Client, Collection
 from hyperslab.database.typed_conditions import parse_conditions
 from hyperslab.errors import CollectionNotFound, HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats.conditions import is_condition, join_conditions
+from hyperslab.formats.opening import nothing_at
 from hyperslab.model.guessing import meant
 from hyperslab.stores.location import Location
 
@@ -19,6 +20,8 @@ from hyperslab.stores.location import Location
 def open_client(url: str, storage: Mapping[str, object] | None, *, writable: bool = False) -> Iterator[Client]:
     """Open the collections at a URL, for reading unless ``writable``. Errors say where they are."""
     where = Location.of(url, storage)
+    if not writable and where.path is not None and not where.exists():  # a client makes its folder when it writes
+        raise nothing_at(where)
     try:
         level = logging.getLevelName(logging.getLogger("hyperslab").getEffectiveLevel())
         with Client(url, mode="a" if writable else "r", storage_options=storage, loglevel=level) as client:
