@@ -105,8 +105,8 @@ class CollectionDocument:
         if self.layout != "deker":
             return
         remedy = 'choose layout="hyperslab"'
-        if given := [each.name for each in self.schema.attributes if each.has_default]:
-            raise SchemaError(f"the layout deker has no defaults of attributes: {given[0]!r}", remedy=remedy)
+        if defaults := [each.name for each in self.schema.attributes if each.has_default]:
+            raise SchemaError(f"the layout deker has no defaults of attributes: {defaults[0]!r}", remedy=remedy)
         if self.schema.unlimited:
             dims = ", ".join(map(repr, self.schema.unlimited))
             raise SchemaError(f"the layout deker has no unlimited dimensions: {dims}", remedy=remedy)

@@ -1,4 +1,4 @@
-"""What queries ask of the tables of an index: the rows that fulfil conditions, in an order, and no more than wanted."""
+"""Queries of the tables of an index: rows that fulfil conditions, in an order, and no more than a limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with the objects of an index in a bucket, and what mends it. Queries go without an index that is."""
+"""Damage of the objects of an index in a bucket, and what mends it. Queries go without an index that is damaged."""
 
 from __future__ import annotations
 

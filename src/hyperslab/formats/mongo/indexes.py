@@ -39,7 +39,7 @@ _PLAIN_WORD = re.compile(r"\w[^.$\0]*")
 
 Fields = list[tuple[str, int]]
 SearchIndex = bool | str | Iterable[str]
-"""Whether writers make the indexes by which objects are found; names of attributes: by these, too."""
+"""True: writers make the indexes by which objects are found; names of attributes: those by these, too."""
 
 
 def is_plain_word(name: str) -> bool:

@@ -353,10 +353,10 @@ def _next(own: Document) -> MutableDocument:
 
 def _update(meta: DocumentCollection, own: Document, values: Document) -> bool:
     """Make the one change by which an object is found; False when somebody was faster."""
-    given = {field: value for field, value in values.items() if value is not None}
+    known = {field: value for field, value in values.items() if value is not None}
     gone = {field: 1 for field, value in values.items() if value is None}
     unset = {"$unset": {STATUS: 1, CLAIMS: 1, TOUCHED: 1, **gone}}
-    return _update_if_unchanged(meta, own, unset | ({"$set": given} if given else {}))
+    return _update_if_unchanged(meta, own, unset | ({"$set": known} if known else {}))
 
 
 def _update_if_unchanged(meta: DocumentCollection, own: Document, change: Document) -> bool:
