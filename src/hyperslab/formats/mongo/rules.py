@@ -460,6 +460,11 @@ RULES = Rules(
         "removed if older than an hour",
     ),
     Rule(
+        ("expired-version",),
+        "MongoDB documents of an older version whose time is over",
+        "removed",
+    ),
+    Rule(
         ("unfinished-change",),
         "an unfinished change of a dead writer; readers see the previous state",
         "the previous state is restored",
