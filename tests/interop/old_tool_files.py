@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +12,53 @@ import netCDF4
 import numpy as np
 
 REAL = {"america.nc": "A1B_north_america.nc", "ostia.nc": "ostia_monthly.nc", "orca.nc": "orca2_votemper.nc"}
-DAYS, LATITUDES, LONGITUDES, LEVELS = (
-    730,
-    np.arange(-82.5, 90.0, 15.0),
-    np.arange(0.0, 360.0, 10.0),
-    (850.0, 500.0, 250.0),
-)
+DAYS, LEVELS = 730, (850.0, 500.0, 250.0)
 _EARTH = 6371229.0
 
 
-def make_files(folder: Path) -> None:
-    """Write all of them into the folder, where nothing is to be changed."""
+@dataclass(frozen=True)
+class Grid:
+    """A globe of cells of ``15 / finer`` by ``10 / finer`` degrees."""
+
+    finer: int = 1
+
+    @property
+    def half(self) -> tuple[float, float]:
+        """Half the height and width of a cell, in degrees."""
+        return 7.5 / self.finer, 5.0 / self.finer
+
+    @property
+    def latitudes(self) -> np.ndarray[Any, Any]:
+        """The middles of the rows."""
+        return np.arange(12 * self.finer) * 15.0 / self.finer - 90.0 + self.half[0]
+
+    @property
+    def longitudes(self) -> np.ndarray[Any, Any]:
+        """The middles of the columns."""
+        return np.arange(36 * self.finer) * 10.0 / self.finer
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return 12 * self.finer, 36 * self.finer
+
+
+def make_files(folder: Path, finer: int = 1) -> None:
+    """Write all of them into the folder, where nothing is to be changed; air.nc has 7.6 MB times ``finer`` squared."""
+    grid = Grid(finer)
     import iris_sample_data
 
     for name, source in REAL.items():
         shutil.copyfile(Path(iris_sample_data.path) / source, folder / name)
-    _write_air(folder / "air.nc", slice(0, DAYS))
-    _write_air(folder / "classic.nc", slice(0, 20), model="NETCDF3_CLASSIC")
-    _write_air(folder / "year_2013.nc", slice(0, 365), levels=1)
-    _write_air(folder / "year_2014.nc", slice(365, DAYS), levels=1)
-    _write_air(folder / "air_plain.nc", slice(0, 5))
-    _write_air(folder / "air_groups.nc", slice(0, 5), group="model")
-    _write_air(folder / "changed.nc", slice(0, DAYS), warmer=1.0)
-    _write_hourly(folder / "hourly.nc")
-    _write_packed(folder / "packed.nc")
+    _write_air(grid, folder / "air.nc", slice(0, DAYS))
+    _write_air(grid, folder / "classic.nc", slice(0, 20), model="NETCDF3_CLASSIC")
+    _write_air(grid, folder / "year_2013.nc", slice(0, 365), levels=1)
+    _write_air(grid, folder / "year_2014.nc", slice(365, DAYS), levels=1)
+    _write_air(grid, folder / "air_plain.nc", slice(0, 5))
+    _write_air(grid, folder / "air_groups.nc", slice(0, 5), group="model")
+    _write_air(grid, folder / "changed.nc", slice(0, DAYS), warmer=1.0)
+    _write_hourly(grid, folder / "hourly.nc")
+    _write_packed(grid, folder / "packed.nc")
     _cut_orca(folder / "orca.nc", folder / "orca_cut.nc")
     for path in folder.iterdir():
         path.chmod(0o444)
@@ -48,27 +72,29 @@ def _put(
     variable[...] = cells
 
 
-def _put_grid(file: Any, times: np.ndarray[Any, Any], step: float, units: str) -> None:
+def _put_grid(grid: Grid, file: Any, times: np.ndarray[Any, Any], step: float, units: str) -> None:
     file.createDimension("time", None)
-    file.createDimension("lat", LATITUDES.size)
-    file.createDimension("lon", LONGITUDES.size)
+    (lat_half, lon_half), latitudes = grid.half, grid.latitudes
+    file.createDimension("lat", grid.shape[0])
+    file.createDimension("lon", grid.shape[1])
     file.createDimension("bnds", 2)
     clock = {"units": units, "calendar": "standard", "standard_name": "time", "axis": "T"}
     _put(file, "time", "f8", ["time"], times + step / 2, bounds="time_bnds", **clock)
     _put(file, "time_bnds", "f8", ["time", "bnds"], np.stack([times, times + step], 1))
     for name, at, half, long, axis in (
-        ("lat", LATITUDES, 7.5, "latitude", "Y"),
-        ("lon", LONGITUDES, 5.0, "longitude", "X"),
+        ("lat", latitudes, lat_half, "latitude", "Y"),
+        ("lon", grid.longitudes, lon_half, "longitude", "X"),
     ):
         unit = "degrees_north" if name == "lat" else "degrees_east"
         _put(file, name, "f8", [name], at, units=unit, standard_name=long, axis=axis, bounds=f"{name}_bnds")
         _put(file, f"{name}_bnds", "f8", [name, "bnds"], np.stack([at - half, at + half], 1))
-    rows = np.diff(np.sin(np.radians(np.stack([LATITUDES - 7.5, LATITUDES + 7.5], 1))), axis=1)
-    area = np.broadcast_to(_EARTH**2 * np.radians(10.0) * rows, (LATITUDES.size, LONGITUDES.size))
+    rows = np.diff(np.sin(np.radians(np.stack([latitudes - lat_half, latitudes + lat_half], 1))), axis=1)
+    area = np.broadcast_to(_EARTH**2 * np.radians(2 * lon_half) * rows, grid.shape)
     _put(file, "area", "f8", ["lat", "lon"], area, units="m2", standard_name="cell_area")
 
 
 def _write_air(
+    grid: Grid,
     path: Path,
     days: slice,
     *,
@@ -80,15 +106,17 @@ def _write_air(
     """Write temperature on levels, two winds and a pressure with missing cells, daily from 2013 on."""
     random = np.random.default_rng(22)
     times = np.arange(float(DAYS))
-    shape = (DAYS, 3, LATITUDES.size, LONGITUDES.size)
-    warmth = 288.0 - 30.0 * np.sin(np.radians(LATITUDES))[:, None] ** 2 - np.array([0.0, 30.0, 60.0])[:, None, None]
+    shape = (DAYS, 3, *grid.shape)
+    warmth = (
+        288.0 - 30.0 * np.sin(np.radians(grid.latitudes))[:, None] ** 2 - np.array([0.0, 30.0, 60.0])[:, None, None]
+    )
     t = warmth + 10.0 * np.sin(times * 2 * np.pi / 365)[:, None, None, None] + random.normal(0.0, 3.0, shape) + warmer
     winds = random.normal(5.0, 8.0, (2, DAYS, *shape[2:]))
     pressure = np.ma.masked_where(random.random(winds[0].shape) < 0.02, random.normal(1000.0, 12.0, winds[0].shape))
     with netCDF4.Dataset(path, "w", format=model) as root:
         root.setncatts({"Conventions": "CF-1.8", "title": "made for tests", "history": "made"})
         file = root.createGroup(group) if group else root
-        _put_grid(file, times[days], 1.0, "days since 2013-01-01")
+        _put_grid(grid, file, times[days], 1.0, "days since 2013-01-01")
         file.createDimension("level", levels)
         height = {"units": "hPa", "standard_name": "air_pressure", "positive": "down", "axis": "Z"}
         _put(file, "level", "f8", ["level"], LEVELS[:levels], **height)
@@ -111,23 +139,23 @@ def _write_air(
         )
 
 
-def _write_hourly(path: Path) -> None:
+def _write_hourly(grid: Grid, path: Path) -> None:
     random = np.random.default_rng(23)
     with netCDF4.Dataset(path, "w") as file:
         file.Conventions = "CF-1.8"
-        _put_grid(file, np.arange(240.0), 1.0, "hours since 2013-01-01")
-        rain = random.gamma(2.0, 1.0, (240, LATITUDES.size, LONGITUDES.size))
+        _put_grid(grid, file, np.arange(240.0), 1.0, "hours since 2013-01-01")
+        rain = random.gamma(2.0, 1.0, (240, *grid.shape))
         _put(file, "rain", "f4", ["time", "lat", "lon"], rain, units="mm h-1", standard_name="rainfall_rate")
 
 
-def _write_packed(path: Path) -> None:
+def _write_packed(grid: Grid, path: Path) -> None:
     random = np.random.default_rng(24)
     with netCDF4.Dataset(path, "w") as file:
         file.Conventions = "CF-1.8"
-        _put_grid(file, np.arange(20.0), 1.0, "days since 2013-01-01")
+        _put_grid(grid, file, np.arange(20.0), 1.0, "days since 2013-01-01")
         variable = file.createVariable("t", "i2", ("time", "lat", "lon"), fill_value=-32768)
         variable.setncatts({"units": "K", "scale_factor": np.float32(0.01), "add_offset": np.float32(280.0)})
-        cells = np.ma.array(random.normal(280.0, 20.0, (20, LATITUDES.size, LONGITUDES.size)))
+        cells = np.ma.array(random.normal(280.0, 20.0, (20, *grid.shape)))
         cells[0, 0, :3] = np.ma.masked
         variable[...] = cells
 
