@@ -124,3 +124,15 @@ def test_many_notes_are_counted(tmp_path: Path) -> None:
     said = str(hs.convert(tmp_path / "source", tmp_path / "target", "zarr3"))
     assert said.count("cut otherwise") == 4
     assert "cut otherwise: 2 more arrays" in said
+
+
+@pytest.mark.parametrize("format", ["netcdf", "zarr3", "zarr2", "nczarr"])
+def test_what_is_not_compressed_is_not_when_it_is_cut_anew(tmp_path: Path, format: str) -> None:
+    there = _source(tmp_path / "source", format, codec="none", chunks=(6, 10))
+    hs.convert(there, tmp_path / "target", format, chunks={"x": 5}, verify=True)
+    with hs.open_group(tmp_path / "target") as root:
+        assert _told(root["v"]) == []
+    other = "zarr3" if format == "netcdf" else "netcdf"
+    hs.convert(there, tmp_path / "other", other, chunks={"x": 5}, verify=True)
+    with hs.open_group(tmp_path / "other") as root:
+        assert _told(root["v"]) != [], "another format compresses as it does by default"

@@ -148,7 +148,7 @@ def dry_run(
     with _trial_target(format, where, options) as target:
         adapt = format.new_array if target is None else target.new_array
         room = target.room_for_text if target is not None and format.traits.bounds_text else None
-        nodes = [translate_codecs(each, encoding, format, adapt) for each in nodes]
+        nodes = [translate_codecs(each, encoding, format, adapt, source.format) for each in nodes]
         nodes, text_losses = measure_text(source, nodes, room, references)
         nodes, byte_losses = drop_non_utf8(source, nodes, adapt)
         nodes, other_losses = adapt_nodes(nodes, adapt, varies=bool(options))

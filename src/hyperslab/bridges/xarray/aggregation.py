@@ -5,12 +5,13 @@ lazily by dask; attributes, cell methods and the bounds of time are kept right b
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from hyperslab.array import cf
 from hyperslab.array.axis_roles import RADIANS, role_of
@@ -184,13 +185,12 @@ def _of_periods(
     """Return a number for each period; with weights from the sums of weighted cells and of weights, so that an hour of
     which much is missing weighs less."""
     starts = np.flatnonzero(np.diff(groups.owners, prepend=-1))
-    if len(starts) == len(groups.labels) and len(groups.owners) >= _LONG * len(starts):
-        spans = map(slice, starts, [*starts[1:], len(groups.owners)])
-        periods = []
-        for span in spans:
-            weighing = weights.isel({time: span}, missing_dims="ignore") if weights is not None else None
-            periods.append(_over(plain.isel({time: span}), how, dims, weighing))
-        return xr.concat(periods, time).transpose(time, ...)
+    if len(groups.owners) >= _LONG * len(starts):
+        runs = list(map(slice, starts, [*starts[1:], len(groups.owners)]))
+        if len(runs) == len(groups.labels):
+            return _of_runs(plain, how, dims, time, runs, weights)
+        if weights is None and how != "std":
+            return _of_returning_runs(plain, how, dims, time, runs, groups.owners[starts])
     owners = xr.DataArray(groups.owners, dims=(time,), name=_GROUP)
     space = [dim for dim in dims if dim != time]
     parts: Any
@@ -206,6 +206,38 @@ def _of_periods(
     if how == "sum":
         options["min_count"] = 1
     return _named(getattr(parts, how)(dims, skipna=True, **options), time)
+
+
+def _of_runs(
+    plain: xr.DataArray,
+    how: str,
+    dims: list[str],
+    time: str,
+    runs: Sequence[slice],
+    weights: xr.DataArray | None = None,
+) -> xr.DataArray:
+    """Return a number for each run of times."""
+    found = []
+    for run in runs:
+        weighing = weights.isel({time: run}, missing_dims="ignore") if weights is not None else None
+        found.append(_over(plain.isel({time: run}), how, dims, weighing))
+    return xr.concat(found, time).transpose(time, ...)
+
+
+def _of_returning_runs(
+    plain: xr.DataArray, how: str, dims: list[str], time: str, runs: Sequence[slice], owners: NDArray[np.intp]
+) -> xr.DataArray:
+    """Return a number for each period that comes back, such as a month each year, from those of its runs."""
+    periods = xr.DataArray(owners, dims=(time,), name=_GROUP)
+
+    def total(what: str) -> xr.DataArray:
+        """Return what the runs of each period come to."""
+        parts: Any = _of_runs(plain, what, dims, time, runs).groupby(periods)
+        if what in ("min", "max"):
+            return xr.DataArray(getattr(parts, what)(time, skipna=True))
+        return xr.DataArray(parts.sum(time, min_count=1) if what == "sum" else parts.sum(time))
+
+    return _named(total("sum") / total("count") if how == "mean" else total(how), time)
 
 
 def _named(found: xr.DataArray, time: str) -> xr.DataArray:
