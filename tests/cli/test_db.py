@@ -131,6 +131,13 @@ def test_a_query_of_the_server_is_no_value(url: str) -> None:
     assert (answer.exit_code, "query of MongoDB" in answer.output) == (2, True)
 
 
+def test_a_rehearsal_that_finds_nothing_says_so_alone(db: Database[Any], url: str) -> None:
+    assert run("expire", url, "--older-than", "90d", "--dry-run").output == "nothing to remove\n"
+    shown = run("expire", url, "--older-than", "1d", "--dry-run")
+    assert "temperature" in shown.stdout
+    assert "without --dry-run" in shown.stderr
+
+
 def test_list_by_date(db: Database[Any], url: str) -> None:
     yesterday = (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="seconds")
     assert names(url, "--since", yesterday) == ["air"]
@@ -240,6 +247,14 @@ def test_gc(db: Database[Any], url: str) -> None:
         (["list", "{url}", "--since", "soon"], 2, "2024-01-31"),
         (["list", "{url}", "--attr", "a>=1", "--attr", "a>=2"], 2, "two conditions"),
         (["list", "{url}", "--attr", "station"], 2, "no condition"),
+        (["list", "{url}", "--attr", "station==KEF"], 2, "write = alone"),
+        (["list", "{url}", "--attr", "station!==KEF"], 2, "write != alone"),
+        (["list", "{url}", "--attr", "not station=KEF"], 2, "ATTR!=VALUE"),
+        (["list", "{url}", "--attr", "NOT(station=KEF)"], 2, "ATTR!=VALUE"),
+        (["list", "{url}", "--attr", "(station=KEF or year=1) and flag=5"], 2, "without brackets"),
+        (["list", "{url}", "--attr", "or station=KEF"], 2, "without brackets"),
+        (["query", "{url}", "station=KEF"], 8, "db list URL --attr"),
+        (["versions", "{url}#air", "station=KEF"], 2, "behind #"),
         (["list", "{url}", "--dim", "x=many"], 2, "--dim time"),
         (["list", "mongodb://127.0.0.1:9"], 2, "database"),
         (["list", "mongodb://127.0.0.1:9/a.b"], 2, "choose another name"),

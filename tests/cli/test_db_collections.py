@@ -206,6 +206,9 @@ def test_query_orders_and_limits(root: Path) -> None:
         ("height=1", "height>=2"),
         ("place=x",),
         ("height:={",),
+        ("place==x",),
+        ("not height=1",),
+        ("(height=1 or height=2) and height>=1",),
     ],
 )
 def test_conditions_that_make_no_sense(root: Path, conditions: tuple[str, ...]) -> None:
@@ -338,6 +341,11 @@ def test_an_attribute_is_added(root: Path) -> None:
     assert db("add-attribute", root, "air", "flag", "string").exit_code != 0
     assert db("add-attribute", root, "air", "other", "int", "--default", "x").exit_code != 0
     assert db("add-attribute", root, "air", "other", "no-type").exit_code != 0
+
+
+def test_types_of_attributes_are_named_where_one_is_misspelt(root: Path) -> None:
+    result = db("add-attribute", root, "air", "more", "integer")
+    assert (result.exit_code, "int, float, complex, string" in result.stderr) == (2, True)
 
 
 def test_an_attribute_is_renamed_and_removed(root: Path) -> None:

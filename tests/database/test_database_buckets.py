@@ -51,6 +51,16 @@ def opened(request):
     return lambda **options: Client(place, storage_options=s3.options, **options)
 
 
+def test_the_present_state_is_not_shown_as_an_older_one(opened):
+    with opened() as client:
+        client.create_collection("c", ArraySchema(DIMENSIONS, int, ATTRIBUTES)).create({"dt": "2024-01-01"})
+        with pytest.raises(Unsupported, match="keeps no versions") as caught:
+            client.get_collection("c", at="2020-01-01")
+        if client.url.startswith("s3"):
+            assert "keep_versions" not in str(caught.value)  # which has no effect there
+        assert client.get_collection("none", at="2020-01-01") is None
+
+
 @pytest.mark.sampled(20)
 @pytest.mark.parametrize("grid", [{}, {"vgrid": (2, 3, 1)}], ids=["array", "varray"])
 def test_a_life_of_a_collection(opened, grid):

@@ -53,6 +53,34 @@ def options(request: pytest.FixtureRequest) -> dict[str, Any]:
     return {"index": request.param}
 
 
+def test_each_reason_against_a_new_attribute_is_told_by_itself(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        collection = make(client)
+        with pytest.raises(SchemaError, match="'note' already"):
+            collection.add_attribute(AttributeSchema("note", str, primary=False))
+        with pytest.raises(SchemaError, match="'new' is primary"):
+            collection.add_attribute(AttributeSchema("new", int, primary=True))
+        with pytest.raises(SchemaError, match="'new' has no default"):
+            collection.add_attribute(AttributeSchema("new", int, primary=False))
+
+
+def test_a_copy_of_one_collection_is_that_collection(tmp_path: Path) -> None:
+    with Client(tmp_path / "from.db") as client:
+        make(client)
+        make(client, "sea")
+    for place, path in ((tmp_path / "from.db", "air"), (tmp_path / "from.db" / "collections" / "air", None)):
+        with pytest.raises(Unsupported, match="one collection") as caught:
+            hs.convert(place, tmp_path / "lost.db", format="collections", path=path)
+        assert "variables='air/**'" in str(caught.value)
+    hs.convert(tmp_path / "from.db", tmp_path / "copy.db", format="collections", variables="air/**", verify=True)
+    with Client(tmp_path / "copy.db", mode="r") as client:
+        assert [collection.name for collection in client] == ["air"]
+        found = client.get_collection("air")
+        assert found is not None
+        assert len(found) == 10
+        assert found.filter({"day": 7}).first().custom_attributes == {"note": "n7"}
+
+
 def test_all_arrays_have_an_attribute_that_is_added(tmp_path: Path, options: dict[str, Any]) -> None:
     with Client(tmp_path) as client:
         collection = make(client, **options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -120,6 +121,18 @@ def test_what_is_past_takes_no_changes(tmp_path: Path) -> None:
             with pytest.raises(ReadOnly):
                 change()
         assert len(collection) == 1
+
+
+def test_an_archive_reads_as_it_was(tmp_path: Path) -> None:
+    with Client(tmp_path / "kept.db") as client:
+        array = client.create_collection("air", WHOLE, keep_versions=True).create({"day": 1}, {"note": "first"})
+        then = now()
+        array.update_custom_attributes({"note": "second"})
+    shutil.make_archive(str(tmp_path / "kept"), "zip", tmp_path / "kept.db")
+    for place in (tmp_path / "kept.db", tmp_path / "kept.zip"):
+        with Client(place, mode="r") as client:
+            assert past(client, then).first().custom_attributes == {"note": "first"}
+            assert client.get_collection("air").first().custom_attributes == {"note": "second"}
 
 
 def test_moments_that_have_no_versions(tmp_path: Path) -> None:

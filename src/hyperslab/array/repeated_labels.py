@@ -17,17 +17,26 @@ one that is there."""
 CHOICES: tuple[Repeated, ...] = ("error", "allow", "overwrite")
 
 
-def find_repeated(name: str, stored: Values, labels: Values, repeated: Repeated, units: str = "") -> Values:
+def find_repeated(
+    name: str,
+    stored: Values,
+    labels: Values,
+    repeated: Repeated,
+    units: str = "",
+    *,
+    choices: tuple[Repeated, ...] = CHOICES,
+    others: str = "say repeated='overwrite' or 'allow' (--repeated), which keeps both",
+) -> Values:
     """Return for each label of new rows along the dimension ``name`` its position among those that are stored, -1 where
     it is not there. ``units`` of the labels, for messages. Invalid where one is and ``repeated`` says that this is an
-    error, and for another choice."""
-    if repeated not in CHOICES:
-        raise Invalid(f"repeated={repeated!r}", remedy=f"give one of {', '.join(CHOICES)}")
+    error, with ``others`` to do than to leave the rows out; and for what is none of the ``choices``."""
+    if repeated not in choices:
+        raise Invalid(f"repeated={repeated!r}", remedy=f"give one of {', '.join(choices)}")
     places = _positions(stored, labels)
     there = np.flatnonzero(places >= 0)
     if there.size and repeated == "error":
         more = f", and {there.size - 1} more of the {places.size} that come" if there.size > 1 else ""
-        remedy = "leave these rows out, or say repeated='overwrite' or 'allow' (--repeated), which keeps both"
+        remedy = f"leave these rows out, or {others}"
         label = f"{labels[there[0]]}{f' ({units})' if units else ''}"
         raise Invalid(f"{name!r} has the label {label} already{more}", remedy=remedy)
     return places

@@ -27,7 +27,8 @@ def is_server(url: str) -> bool:
 def refuse_server(url: str, verb: str) -> None:
     """Raise Unsupported for a database server, which holds objects and no collections."""
     if is_server(url):
-        raise Unsupported(f"db {verb} of a server", url=url, remedy="give a folder, or a URL, that holds collections")
+        remedy = "give a folder, or a URL, that holds collections; objects of a server: db list URL --attr CONDITION"
+        raise Unsupported(f"db {verb} of a server", url=url, remedy=remedy)
 
 
 def refuse_collection(wanted: object, remedy: str) -> None:

@@ -132,7 +132,7 @@ def format_for_new(url: str) -> str:
     raise Unsupported(
         f"no new dataset is made under a name that ends in .{ending[1]}",
         url=url,
-        remedy=f"end it with one of {', '.join(known)}, or give format= (--format)",
+        remedy=f"end it with one of {', '.join(known)}, or give format= (--format); collections: format='collections'",
     )
 
 

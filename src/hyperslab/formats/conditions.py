@@ -71,6 +71,7 @@ Where = Mapping[str, Any] | list[dict[str, Any]]
 
 _CONDITION = re.compile(r"(.*?)(:=|!=|~=|>=|<=|\^=|=)(.*)", re.DOTALL)
 _WORD = re.compile(r"(\s(?:and|or)\s)", re.IGNORECASE)
+_OTHER_SYNTAX = re.compile(r"(not|and|or)[\s(]|(\()", re.IGNORECASE)  # no name of an attribute begins so
 OR = "or"
 """Stands between conditions of which those before it, or those behind it, must hold."""
 _AND = "and"
@@ -161,6 +162,7 @@ def _parse_set(texts: Iterable[str], parse_value: Callable[[str, str, ValueKind]
         if match is None or not match[1].strip():
             raise Invalid(f"{text!r} is no condition", remedy=SYNTAX)
         name, mark, value = match[1].strip(), match[2], match[3]
+        _refuse_other_syntax(text, name, mark, value)
         if name in texts_by_mark.get(mark, {}) or mark in ranges.get(name, {}):
             raise Invalid(f"two conditions {name}{mark}", remedy="give the stricter one alone")
         match mark:
@@ -184,6 +186,20 @@ def _parse_set(texts: Iterable[str], parse_value: Callable[[str, str, ValueKind]
         remedy = "give equal values, unequal ones, a range, a beginning, or a pattern"
         raise Invalid(f"conditions of several kinds for {twice!r}", remedy=remedy)
     return {name: value for part in parts for name, value in part.items()}
+
+
+def _refuse_other_syntax(text: str, name: str, mark: str, value: str) -> None:
+    """Raise Invalid for what means something in other languages of queries: it would be the name of an attribute that
+    nothing has, or a value, and find nothing."""
+    remedy = None
+    if mark in ("=", "!=") and value.startswith("="):
+        remedy = f'write {mark} alone, and a text that begins with = as JSON: {name}:="={value[1:]}"'
+    elif word := _OTHER_SYNTAX.match(name):
+        remedy = "write A=1 and C=3 or B=2 and C=3, without brackets"
+        if (word[1] or "").lower() == "not":
+            remedy = "write ATTR!=VALUE"
+    if remedy:
+        raise Invalid(f"{text!r} is no condition", remedy=remedy)
 
 
 def _any_of(values: list[Any]) -> object:

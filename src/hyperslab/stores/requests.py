@@ -36,6 +36,7 @@ _NO_LISTING = "Error decoding PROPFIND response"  # one that has a page for what
 _RANGE_REFUSED = ("416 Range Not Satisfiable", "status code: 416")
 _RANGE_IGNORED = ("NotPartial", "non-partial response", "Range request not supported")
 _UNENCRYPTED = "builder error"
+_PERMISSION = "give credentials by the environment or storage_options, or ask for permission"
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _SPAWN = "start processes by spawn or forkserver, and open the dataset in each of them"
 _UNLISTED = (
@@ -62,6 +63,7 @@ class _Reason(Enum):
     UNABLE = auto()
     NO_LISTING = auto()
     UNENCRYPTED = auto()
+    DENIED = auto()
     BROKE_OFF = auto()
 
 
@@ -92,6 +94,8 @@ def _reason_of(error: Exception) -> _Reason | None:
         return _Reason.NO_LISTING
     if _UNENCRYPTED in text:
         return _Reason.UNENCRYPTED
+    if (status := _STATUS.search(text)) and status[1].startswith(("401", "403")):
+        return _Reason.DENIED
     # the connection failed, and obstore has not tried again as often as it was told to
     tried_enough = "max_retries" in text.partition("\n\nDebug")[0]
     if "HTTP error" in text and "status code" not in text and not tried_enough:
@@ -215,13 +219,14 @@ def _failure(error: Exception, reason: _Reason | None, kinds: Any, url: str, key
         return beaten(url, key or None)
     if isinstance(error, kinds.PermissionDeniedError | kinds.UnauthenticatedError) or _REFUSED.search(str(error)):
         kind = ReadOnly if writing else StorageError
-        remedy = "give credentials by the environment or storage_options, or ask for permission"
-        return kind(f"cannot {_verb(writing)}: access refused{_said(error)}", **place, remedy=remedy)
+        return kind(f"cannot {_verb(writing)}: access refused{_said(error)}", **place, remedy=_PERMISSION)
     if isinstance(error, kinds.NotSupportedError | NotImplementedError) or reason is _Reason.UNABLE:
         return Unsupported(f"this kind of store cannot do that{_said(error)}", **place, remedy="use a local copy")
     if isinstance(error, ValueError | kinds.InvalidPathError):
         return Invalid(f"{key!r} is no name of an object", **place, remedy="leave out control characters")
     remedy = "look at the network and the server"
+    if reason is _Reason.DENIED:
+        remedy = _PERMISSION
     if reason is _Reason.UNENCRYPTED:
         remedy = "a server without encryption is spoken to with client_options={'allow_http': True} alone"
     return StorageError(f"cannot {_verb(writing)}{_said(error)}", **place, remedy=remedy)

@@ -19,7 +19,7 @@ from pymongo.errors import BulkWriteError
 import hyperslab as hs
 from hyperslab.bridges.mongo import updates
 from hyperslab.errors import Conflict, Invalid, NotFound, WrongType
-from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
+from hyperslab.mongo import DocumentNotFoundError, Not, XarrayMongoDB
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -81,13 +81,28 @@ def test_append_makes_an_object_longer(xdb: XarrayMongoDB, threshold: int, first
 
 def test_labels_that_are_there_are_not_appended(xdb: XarrayMongoDB) -> None:
     key = stored(xdb, days(0, 4))
-    with pytest.raises(Invalid, match=r"'time' has the label .* already, and 1 more of the 3"):
+    with pytest.raises(Invalid, match=r"'time' has the label .* already, and 1 more of the 3") as caught:
         xdb.append(key, days(2, 3), "time")
+    assert "repeated='allow'" in str(caught.value) and "update()" in str(caught.value)
+    assert "overwrite" not in str(caught.value)  # which objects have not
+    with pytest.raises(Invalid, match=r"give one of error, allow$"):
+        xdb.append(key, days(2, 3), "time", repeated="replace")  # type: ignore[arg-type]
     assert xdb.get(key).sizes["time"] == 4
     with pytest.raises(Invalid, match="update"):
         xdb.append(key, days(2, 3), "time", repeated="overwrite")  # type: ignore[arg-type]
     xdb.append(key, days(2, 3), "time", repeated="allow")
     assert xdb.get(key).sizes["time"] == 7
+
+
+def test_what_finds_nothing_by_mistake_is_refused(xdb: XarrayMongoDB) -> None:
+    stored(xdb, days(0, 4))
+    for wrong in ({"day": {"$gt": 3}}, [{"day": 1}, {"day": Not({"$in": [1]})}]):
+        with pytest.raises(Invalid, match=r"query of MongoDB.*slice"):
+            list(xdb.find(wrong))
+    for limit in ("3", 1.5, -1):
+        with pytest.raises(Invalid, match="whole number"):
+            list(xdb.find(limit=limit))  # type: ignore[arg-type]
+    assert len(list(xdb.find({"day": Not({"of": 1})}, limit=3))) == 1
 
 
 def test_append_of_sparse_cells(xdb: XarrayMongoDB) -> None:

@@ -154,6 +154,10 @@ def _commit_variables(
 
 # -- append: new chunks behind the old ones, then one change of the document ------------------------------------------
 
+# What append may do with rows whose labels are there; the rows of an object are written over by update() alone.
+_CHOICES: tuple[Repeated, ...] = ("error", "allow")
+_INSTEAD = "update() the cells that are there, or say repeated='allow', which keeps both"
+
 
 @dataclass(frozen=True, slots=True)
 class Growth:
@@ -182,7 +186,8 @@ def append_object(
             raise Invalid("repeated='overwrite' of an object", remedy="update() writes over cells that are there")
         if dim in grown and meta.variables[dim].dims == (dim,) and not meta.variables[dim].sparse:
             labels = np.asarray(_matching_cells(dim, meta.variables[dim], plan, 0))
-            find_repeated(dim, np.asarray(read_cells(here, meta, dim)), labels, repeated)
+            stored = np.asarray(read_cells(here, meta, dim))
+            find_repeated(dim, stored, labels, repeated, choices=_CHOICES, others=_INSTEAD)
         variables = {name: growth.variable for name, growth in grown.items()}
         longer = with_variables(meta, variables)
         check_object(longer, origin.uri)

@@ -313,12 +313,13 @@ def expire(
     refuse_collection(collection, "leave the collection out")
     with _objects(url, storage_option) as objects:
         objects.refuse_object("expire")
-        infos = objects.expire(dry_run=dry_run, **wanted)
+        removed = objects.expire(dry_run=dry_run, **wanted)
+        infos = list(removed) if dry_run else removed  # what is removed is told at once
         if as_json:
             print_json("db-expire", url=objects.url, applied=not dry_run, objects=[asdict(info) for info in infos])
             return
         echo_rows(infos, table, "nothing to remove")
-        if dry_run:
+        if dry_run and infos:
             print_remark("nothing was removed: without --dry-run these are")
 
 
@@ -334,6 +335,7 @@ def versions(url: str, wanted: tuple[str, ...], storage_option: dict[str, object
     if not is_server(url):
         show_changes(url, wanted, storage_option, as_json=as_json)
         return
+    refuse_collection(wanted, "name the object behind #")
     with _objects(url, storage_option) as objects:
         objects.needed("versions")
         found = objects.versions()

@@ -162,10 +162,15 @@ class CollectionDocument:
     def with_attribute(self, attribute: AttributeSchema) -> CollectionDocument:
         """Return the document with one more custom attribute. SchemaError for a name that is taken, a primary one, and
         one without a default."""
-        if attribute.primary or not attribute.has_default:
-            message = f"the new attribute {attribute.name!r} is primary, or has no default"
-            remedy = "give default=, None for unset: arrays that are there need a value"
+        if any(each.name == attribute.name for each in self.schema.attributes):
+            message, remedy = f"there is an attribute {attribute.name!r} already", "choose another name"
             raise SchemaError(message, node=self.name, remedy=remedy)
+        if attribute.primary:
+            message = f"the new attribute {attribute.name!r} is primary"
+            raise SchemaError(message, node=self.name, remedy="give primary=False, or make another collection")
+        if not attribute.has_default:
+            remedy = "give default=, None for unset: arrays that are there need a value"
+            raise SchemaError(f"the new attribute {attribute.name!r} has no default", node=self.name, remedy=remedy)
         return self._with_stored(self.stored.with_attribute(attribute), {})
 
     def without_attribute(self, name: str) -> CollectionDocument:
@@ -410,10 +415,12 @@ def record_of(document: CollectionDocument, attrs: Mapping[str, Any]) -> Record:
 # -- what a layout gives to the floors above --------------------------------------------------------------------------
 
 
-def no_versions_error(url: str, name: str) -> Unsupported:
-    """Return the error for an older state of a collection that keeps none."""
+def no_versions_error(url: str, name: str, *, has_locks: bool) -> Unsupported:
+    """Return the error for an older state of a collection that keeps none; ``has_locks``: its store could."""
     message = "an older state of a collection that keeps no versions"
     remedy = "make one with keep_versions=True, or seconds, which keeps them from then on"
+    if not has_locks:
+        remedy = "leave at= (--at) out; versions of arrays are kept on a disk alone"
     return Unsupported(message, url=url, node=name, remedy=remedy)
 
 

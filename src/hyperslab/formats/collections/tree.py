@@ -238,7 +238,7 @@ class CollectionTreeReader(Reader):
         self._base = base
         self.store: Store = self._open_store()
         if where.scheme != "file":  # one connection, or one archive, for all
-            self._where = Location.of(self.store)
+            self._where = replace(Location.of(self.store), moment=None if where.keeps_versions else where.moment)
         self._mutex = threading.RLock()
         self._collection_stores: dict[str, CollectionStore] = {}
         self._cached_tree: Tree | None = None

@@ -208,6 +208,10 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
             self._put_array(path, spec)
 
     def _put_group(self, path: str, spec: GroupSpec) -> None:
+        if not path and self._document("root", spec) is not None:  # its arrays would lose what makes them one
+            name = json.loads(spec.attrs[DOCUMENT_ATTRIBUTE]).get("name") or "NAME"
+            remedy = f"convert the database that it is in, with variables='{name}/**' (-v '{name}/**')"
+            raise Unsupported("one collection as a whole database", url=self.url, remedy=remedy)
         found = self._shown_collection(path)
         document = self._document(path, spec)
         rest = {name: value for name, value in spec.attrs.items() if name != DOCUMENT_ATTRIBUTE}

@@ -40,6 +40,7 @@ from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.indexes import BINARY, is_plain_word
 from hyperslab.formats.mongo.objects import find_replaced, replacement_chain
 from hyperslab.formats.mongo.server import server_time
+from hyperslab.model.amounts import is_whole_number
 from hyperslab.model.guessing import values_of_text
 
 _RANGED = ((int, float), (str,), (datetime,), (bytes,))
@@ -64,6 +65,10 @@ class Criterion:
         has the rest; a list is a value. Invalid for what no document can hold.
         """
         match wanted:
+            case dict() if any(isinstance(name, str) and name.startswith("$") for name in wanted):
+                # An operator such as {"$gt": 5}, which is compared as any value: nobody means that.
+                remedy = "give slice(low, high), or AnyOf, Not, Prefix or Like of hyperslab.mongo"
+                raise Invalid(f"{what}: {wanted!r} is a query of MongoDB", remedy=remedy)
             case Not(wanted=inner):
                 found = cls.of(inner, what)
                 return replace(found, negated=not found.negated)
@@ -473,8 +478,8 @@ def find_objects(
         ]
         if rest := wanted.row_query():
             pipeline.append({"$match": rest})
-        if limit is not None and limit < 0:
-            raise Invalid(f"limit={limit}", remedy="give a number of at least 0")
+        if limit is not None and (not is_whole_number(limit) or limit < 0):
+            raise Invalid(f"limit={limit!r}", remedy="give a whole number of at least 0")
         if limit == 0:
             return
         first, last = skip, None if limit is None else skip + limit

@@ -126,7 +126,8 @@ def dtype_of(name: object) -> np.dtype[np.generic]:
     """Return the type of a written name, its prefix optional; SchemaError for one that nobody writes."""
     code = _READ.get(name.removeprefix(_PREFIX)) if isinstance(name, str) else None
     if code is None:
-        raise SchemaError(f"{name!r} is no name of a type of cells")
+        remedy = "write numpy.int64, say; of an attribute also int, float, complex, string, tuple or datetime"
+        raise SchemaError(f"{name!r} is no name of a type of cells", remedy=remedy)
     return np.dtype(code)
 
 

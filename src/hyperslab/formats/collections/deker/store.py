@@ -105,7 +105,7 @@ class DekerLayout(Layout):
         except FormatError as error:
             raise error.locate(url=path) from error.__cause__
         if where.moment is not None:
-            raise no_versions_error(where.url, name)
+            raise no_versions_error(where.url, name, has_locks=True)
         return DekerCollectionStore(os.path.dirname(folder), document, settings, writable=writable)
 
     def create(self, where: Location, document: CollectionDocument, settings: Settings) -> DekerCollectionStore:

@@ -391,7 +391,7 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
         """Return the collection as it was at a moment, to be read. Unsupported where it keeps no versions; Invalid for
         a moment that is to come, or of which versions are kept no more."""
         if self.versions is None:
-            raise no_versions_error(self.store.url, self.keys.name)
+            raise no_versions_error(self.store.url, self.keys.name, has_locks=self.store.traits.locks_chunks)
         self.versions.check_moment(moment)
         return PastCollection(self, self.versions, moment)
 
