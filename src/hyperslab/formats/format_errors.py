@@ -140,3 +140,12 @@ class ReadOnlyChunks(ChunkSource):
     def erase(self, coords: Coords) -> None:
         """Raise ReadOnly."""
         raise read_only_error()
+
+
+def no_versions_error(url: str, name: str, *, has_locks: bool) -> Unsupported:
+    """Return the error for an older state of a collection that keeps none; ``has_locks``: its store could."""
+    message = "an older state of a collection that keeps no versions"
+    remedy = "make one with keep_versions=True, or seconds, which keeps them from then on"
+    if not has_locks:
+        remedy = "leave at= (--at) out; versions of arrays are kept on a disk alone"
+    return Unsupported(message, url=url, node=name, remedy=remedy)

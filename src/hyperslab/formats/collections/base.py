@@ -162,15 +162,15 @@ class CollectionDocument:
     def with_attribute(self, attribute: AttributeSchema) -> CollectionDocument:
         """Return the document with one more custom attribute. SchemaError for a name that is taken, a primary one, and
         one without a default."""
-        if any(each.name == attribute.name for each in self.schema.attributes):
-            message, remedy = f"there is an attribute {attribute.name!r} already", "choose another name"
-            raise SchemaError(message, node=self.name, remedy=remedy)
-        if attribute.primary:
-            message = f"the new attribute {attribute.name!r} is primary"
-            raise SchemaError(message, node=self.name, remedy="give primary=False, or make another collection")
-        if not attribute.has_default:
-            remedy = "give default=, None for unset: arrays that are there need a value"
-            raise SchemaError(f"the new attribute {attribute.name!r} has no default", node=self.name, remedy=remedy)
+        name, problem = attribute.name, None
+        if any(each.name == name for each in self.schema.attributes):
+            problem = f"there is an attribute {name!r} already", "choose another name"
+        elif attribute.primary:
+            problem = f"the new attribute {name!r} is primary", "give primary=False, or make another collection"
+        elif not attribute.has_default:
+            problem = f"the new attribute {name!r} has no default", "give default=, None for unset: all arrays get it"
+        if problem:
+            raise SchemaError(problem[0], node=self.name, remedy=problem[1])
         return self._with_stored(self.stored.with_attribute(attribute), {})
 
     def without_attribute(self, name: str) -> CollectionDocument:
@@ -413,15 +413,6 @@ def record_of(document: CollectionDocument, attrs: Mapping[str, Any]) -> Record:
 
 
 # -- what a layout gives to the floors above --------------------------------------------------------------------------
-
-
-def no_versions_error(url: str, name: str, *, has_locks: bool) -> Unsupported:
-    """Return the error for an older state of a collection that keeps none; ``has_locks``: its store could."""
-    message = "an older state of a collection that keeps no versions"
-    remedy = "make one with keep_versions=True, or seconds, which keeps them from then on"
-    if not has_locks:
-        remedy = "leave at= (--at) out; versions of arrays are kept on a disk alone"
-    return Unsupported(message, url=url, node=name, remedy=remedy)
 
 
 class CollectionStore(ABC):

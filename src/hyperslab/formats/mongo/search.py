@@ -65,10 +65,6 @@ class Criterion:
         has the rest; a list is a value. Invalid for what no document can hold.
         """
         match wanted:
-            case dict() if any(isinstance(name, str) and name.startswith("$") for name in wanted):
-                # An operator such as {"$gt": 5}, which is compared as any value: nobody means that.
-                remedy = "give slice(low, high), or AnyOf, Not, Prefix or Like of hyperslab.mongo"
-                raise Invalid(f"{what}: {wanted!r} is a query of MongoDB", remedy=remedy)
             case Not(wanted=inner):
                 found = cls.of(inner, what)
                 return replace(found, negated=not found.negated)

@@ -36,7 +36,6 @@ from hyperslab.formats.collections.base import (
     Layout,
     LayoutName,
     document_bytes,
-    no_versions_error,
     parse_document,
     record_of,
 )
@@ -67,6 +66,7 @@ from hyperslab.formats.collections.deker.locks import lock_folder
 from hyperslab.formats.collections.deker.rules import RULES, CollectionSurvey, root_orphans
 from hyperslab.formats.collections.index_database import IndexDatabase
 from hyperslab.formats.collections.index_file import cache_folder, make_cache_folder
+from hyperslab.formats.format_errors import no_versions_error
 from hyperslab.formats.metadata_json import records
 from hyperslab.formats.rules import Finding
 from hyperslab.model.schemas.arrays import Record, check_collection_name, check_id

@@ -33,7 +33,6 @@ from hyperslab.formats.collections.base import (
     CollectionStore,
     Layout,
     LayoutName,
-    no_versions_error,
     record_of,
 )
 from hyperslab.formats.collections.own.creation import CollectionCreation
@@ -50,7 +49,7 @@ from hyperslab.formats.collections.own.rules import RULES, CollectionDamage
 from hyperslab.formats.collections.own.store import StoredCollection
 from hyperslab.formats.collections.own.versions import ArrayVersions, PastStore
 from hyperslab.formats.documents import read_document
-from hyperslab.formats.format_errors import Problems
+from hyperslab.formats.format_errors import Problems, no_versions_error
 from hyperslab.formats.rules import Finding
 from hyperslab.model.schemas.arrays import Record, check_collection_name, key_of
 from hyperslab.model.schemas.attributes import AttributeSchema
