@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 import hyperslab as hs
 from hyperslab.cli import main
+from hyperslab.stores.repository_buckets import usual_credentials
 
 MONTHS = 24
 REAL = Path(iris_sample_data.path) / "ostia_monthly.nc"
@@ -129,7 +130,7 @@ def test_by_fsspec(archive: Path, real: xr.Dataset) -> None:
 def test_by_icechunk(archive: Path, real: xr.Dataset) -> None:
     icechunk = pytest.importorskip("icechunk")
     storage = icechunk.local_filesystem_storage(str(archive / "repository"))
-    access = {f"file://{archive}/files/": None}
+    access = {f"file://{archive}/files/": usual_credentials(icechunk, "file:///")}
     session = icechunk.Repository.open(storage, authorize_virtual_chunk_access=access).readonly_session("main")
     with xr.open_zarr(session.store, consolidated=False, chunks=None) as found:
         same(found, real)

@@ -23,6 +23,7 @@ import hyperslab as hs
 from hyperslab.errors import AlreadyExists, Conflict, CorruptChunk, HyperslabError, Invalid, StorageError, Unsupported
 from hyperslab.formats.join.pieces import open_piece
 from hyperslab.stores.location import Location
+from hyperslab.stores.repository_buckets import usual_credentials
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from servers.files import serving
@@ -385,7 +386,9 @@ def test_virtual_chunks_of_a_repository(tmp_path: Path, how: dict[str, Any]) -> 
     # icechunk itself, and xarray
     storage = icechunk.local_filesystem_storage(str(tmp_path / "repository"))
     prefix = f"file://{tmp_path}/files/"
-    repository = icechunk.Repository.open(storage, authorize_virtual_chunk_access={prefix: None})
+    repository = icechunk.Repository.open(
+        storage, authorize_virtual_chunk_access={prefix: usual_credentials(icechunk, prefix)}
+    )
     with xr.open_zarr(repository.readonly_session("main").store, consolidated=False, chunks=None) as found:
         np.testing.assert_array_equal(found.t.values, expected["t"][...])
 

@@ -14,6 +14,7 @@ import pytest
 import xarray as xr
 
 import hyperslab as hs
+from hyperslab.stores.repository_buckets import usual_credentials
 
 pytest.importorskip("virtualizarr", minversion="2.5")
 pytestmark = [
@@ -144,7 +145,9 @@ def open_repository(folder: Path, prefix: str) -> Any:
     import icechunk
 
     storage = icechunk.local_filesystem_storage(str(folder))
-    return icechunk.Repository.open(storage, authorize_virtual_chunk_access={prefix: None})
+    return icechunk.Repository.open(
+        storage, authorize_virtual_chunk_access={prefix: usual_credentials(icechunk, prefix)}
+    )
 
 
 def test_virtualizarr_appends_to_our_repository(tmp_path: Path, files: list[Path], registry: Any) -> None:

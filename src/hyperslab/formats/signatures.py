@@ -56,8 +56,8 @@ DOCUMENT_3 = "zarr.json"
 _ARRAY_2, _GROUP_2 = ".zarray", ".zgroup"
 _DOCUMENTS_2 = (_ARRAY_2, _GROUP_2, ".zattrs", ".zmetadata")
 _OF_NODE = re.compile(rb'"node_type"\s*:\s*"(array|group)"')
-_REPOSITORY = {"refs", "snapshots", "transactions"}
-"""Folders that every repository of icechunk has from its first commit on."""
+_REPOSITORIES = ({"refs", "snapshots", "transactions"}, {"repo", "snapshots", "transactions"})
+"""What every repository of icechunk has from its first commit on: by its version 1, and 2."""
 _MOST_ABOVE = 16  # folders that a chunk lies in, below its array: one for each dimension, and `c`
 _SHOWN = 6  # names of a folder that fit a line
 _ENDINGS = {".zarr", ".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".nwb", ".nczarr", ".blaze", ".blp", ".b2nd", ".db"}
@@ -94,9 +94,12 @@ def _name_datasets(probe: Probe) -> str:
 def is_repository(probe: Probe) -> bool:
     """Return True for a folder, or a place in a bucket, that looks like a repository of icechunk."""
     try:
-        return probe.where.is_dir() and {*probe.store.list_dir("")[1]} >= _REPOSITORY
+        if not probe.where.is_dir():
+            return False
+        keys, folders = probe.store.list_dir("")
     except Unsupported:  # a web server that lists nothing
         return False
+    return any(each <= {*keys, *folders} for each in _REPOSITORIES)
 
 
 def document_error(where: Location) -> FormatError | None:

@@ -92,7 +92,7 @@ class RepositoryStore(ProcessStore):
         self._use_store(session)
         self.version = self._snapshot if self.read_only else None
         try:
-            self._repository.lookup_snapshot(self._snapshot)
+            self._sync(self._exists("zarr.json"))  # lookup_snapshot reads none from version 2 of icechunk on
         except library().IcechunkError as error:
             message = f"the snapshot {self._snapshot} cannot be read: {reason(error)}"
             remedy = "open another version (at=, hyperslab history), or restore the repository from a copy"
@@ -447,14 +447,14 @@ class RepositoryStore(ProcessStore):
             message = message or describe_changes(written, gone)
             try:
                 self._commit_durably(message, metadata)
-            except icechunk.RebaseFailedError as error:
-                raise self._clash(error) from None
-            except icechunk.IcechunkError:
-                if self._is_on_branch():
-                    raise
-                moved = f"the branch {self._branch} was moved since, or its history has expired"
-                remedy = "nothing of this commit is there: repeat it on top of what the branch is now"
-                raise Conflict(moved, url=self._url, remedy=remedy) from None
+            except (icechunk.IcechunkError, icechunk.RebaseFailedError) as error:
+                if not self._is_on_branch():
+                    moved = f"the branch {self._branch} was moved since, or its history has expired"
+                    remedy = "nothing of this commit is there: repeat it on top of what the branch is now"
+                    raise Conflict(moved, url=self._url, remedy=remedy) from None
+                if isinstance(error, icechunk.RebaseFailedError):
+                    raise self._clash(error) from None
+                raise
         self._begin()
 
     def _is_on_branch(self) -> bool:
@@ -472,13 +472,13 @@ class RepositoryStore(ProcessStore):
         more = None if metadata is None else dict(metadata)
         folder = self._place.folder
         if folder is None:
-            session.commit(message, more, rebase_with=solver, rebase_tries=_MOST_REBASES)
+            session.commit(message, metadata=more, rebase_with=solver, rebase_tries=_MOST_REBASES)
             return
         tip = self._repository.lookup_branch(self._branch)
         if tip != session.snapshot_id:
             session.rebase(solver)
             tip = session.snapshot_id
-        snapshot = session.flush(message, more)
+        snapshot = session.flush(message, metadata=more)
         sync_medium(folder)
         self._repository.reset_branch(self._branch, snapshot, from_snapshot_id=tip)
         sync_medium(folder)

@@ -113,7 +113,9 @@ def explain_failure(text: str) -> tuple[str, str] | None:
     if (found := _CHANGED.search(words)) is not None:
         return f"{redact(unquote(found[1]))} has changed since the references were made", ANEW
     if "error fetching virtual reference" in words:
-        cause = redact_text(next(filter(None, reversed(lines[:-1])), words))
+        # From its version 2 on the cause comes first, and where it happened in icechunk's own code behind.
+        first, is_behind, _ = text.partition("\ncontext:")
+        cause = redact_text(first.strip() if is_behind else next(filter(None, reversed(lines[:-1])), words))
         return f"a chunk in another file cannot be read: {cause}", _LOOK
     return None
 

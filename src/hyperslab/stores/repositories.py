@@ -98,6 +98,8 @@ def translate_errors(url: str, key: str | None = None, *, doing: str = "read") -
 
 # icechunk has no class of error for it.
 _NO_BUCKET = "NoSuchBucket"
+# What it adds to the metadata of each commit from its version 2 on.
+_OF_ICECHUNK = "__icechunk"
 _LOOK = "look at the disk or the network, and whether all of the repository is there"
 
 
@@ -160,18 +162,15 @@ class RepositoryPlace:
                     raise
                 return True  # a damaged one
 
-    def open(self, *, create: bool = False, containers: Mapping[str, Any] | None = None) -> Repository:
-        """Return the repository; NotFound where there is none, unless it is to be made (``create``).
-
-        ``containers``: the prefixes of URLs under which virtual chunks may be read, with the credentials of each, as
-        icechunk takes them (``authorize_virtual_chunk_access``); those that the storage option ``allow_external`` names
-        besides. FormatError for one that icechunk cannot read.
-        """
+    def open(self, *, create: bool = False) -> Repository:
+        """Return the repository; NotFound where there is none, unless it is to be made (``create``); FormatError for
+        one that icechunk cannot read. Virtual chunks may be read where the storage option ``allow_external`` says
+        so."""
         if not self.exists():
             if not create:
                 remedy = "check the spelling, or make one: hyperslab convert SRC " + self.name
                 raise NotFound("there is no repository", url=self.name, remedy=remedy)
-            return self._create(containers)
+            return self._create()
         icechunk = library()
         storage = self._storage()
         with translate_errors(self.name):
@@ -182,7 +181,7 @@ class RepositoryPlace:
                 opened: Repository = icechunk.Repository.open(
                     storage,
                     config=config if remote else None,
-                    authorize_virtual_chunk_access={**allowed, **(containers or {})} or None,
+                    authorize_virtual_chunk_access=allowed or None,
                 )
                 return opened
             except icechunk.IcechunkError as error:
@@ -190,7 +189,7 @@ class RepositoryPlace:
                 message = f"the repository is damaged, or of a newer version: {reason(error)}"
                 raise FormatError(message, url=self.name, remedy=remedy) from None
 
-    def _create(self, containers: Mapping[str, Any] | None) -> Repository:
+    def _create(self) -> Repository:
         icechunk = library()
         folder = self.folder
         if folder is not None:
@@ -202,7 +201,7 @@ class RepositoryPlace:
             # Of several writers that make it at once, those that come second open it.
             is_made = icechunk.Repository.exists(self._storage())
             make = icechunk.Repository.open if is_made else icechunk.Repository.create
-            made: Repository = make(self._storage(), authorize_virtual_chunk_access=containers)
+            made: Repository = make(self._storage())
             return made
 
     def _remote_options(self) -> Mapping[str, Any]:
@@ -414,7 +413,8 @@ def read_history(place: RepositoryPlace, limit: int | None = None) -> History:
             if limit is not None and len(found) >= limit:
                 break
             names = tuple(tags.get(info.id, ())), tuple(branches.get(info.id, ()))
-            found.append(Snapshot(info.id, info.written_at, info.message, info.parent_id, dict(info.metadata), *names))
+            metadata = {key: value for key, value in info.metadata.items() if key != _OF_ICECHUNK}
+            found.append(Snapshot(info.id, info.written_at, info.message, info.parent_id, metadata, *names))
         return History(found)
 
 

@@ -148,11 +148,32 @@ def allow_containers(icechunk: Any, config: Any, prefixes: Iterable[str], option
     Buckets of S3 are reached by the ``options`` where there are any, in place of what the repository says, which
     ``config`` is changed to say. Else, and elsewhere, by what the repository says and the environment.
     """
-    found: dict[str, Any] = dict.fromkeys(prefixes)
+    found: dict[str, Any] = {prefix: usual_credentials(icechunk, prefix) for prefix in prefixes}
     for prefix in found:
         if options and prefix.startswith("s3://"):
             client = _S3Client.of(resolve(options), redact(prefix))
             store = container_store(icechunk, prefix, options)
             config.set_virtual_chunk_container(icechunk.VirtualChunkContainer(prefix, store))
             found[prefix] = icechunk.s3_credentials(**client.credentials)
-    return icechunk.containers_credentials(found) if any(found.values()) else found
+    return dict(icechunk.containers_credentials(found))
+
+
+def usual_credentials(icechunk: Any, prefix: str) -> Any:
+    """Return the credentials by which icechunk reaches the files below a prefix when a caller gives none: those of the
+    environment, or none. Before version 2.3 it has no other word for them than None."""
+    known = icechunk.credentials
+    if not hasattr(known, "HttpAccess"):
+        return None
+    match urlsplit(prefix).scheme:
+        case "file":
+            return known.LocalFileSystemAccess
+        case "http" | "https":
+            return known.HttpAccess
+        case "s3" | "tigris":
+            return known.s3_from_env_credentials()
+        case "gs" | "gcs":
+            return known.gcs_anonymous_credentials()
+        case "az" | "azure" | "abfs":
+            return known.azure_from_env_credentials()
+        case _:
+            return None

@@ -53,8 +53,10 @@ def expire(place: RepositoryPlace, older_than: datetime, *, dry_run: bool = Fals
         if dry_run:
             older = tuple(_find_older(repository, older_than))
             return Expiry(older, int(strays.bytes_deleted), int(strays.snapshots_deleted))
-        # It names those that tags and branches lead to, too: they are in no history any more, and stay.
-        gone = set(repository.expire_snapshots(older_than)) - _find_named(repository)
+        # It names those that tags and branches lead to, too: they are in no history any more, and stay; and from its
+        # version 2 on strays.
+        expired = set(_find_older(repository, older_than))
+        gone = expired.intersection(repository.expire_snapshots(older_than))
         summary = repository.garbage_collect(older_than)
         return Expiry(tuple(sorted(gone)), int(summary.bytes_deleted), int(strays.snapshots_deleted))
 

@@ -35,8 +35,14 @@ def checksum_of(file: StoredFile) -> str | datetime | None:
     """Return what icechunk compares the version of a file with. Times have whole seconds there, and a file that was
     changed later is another one: so the next second is kept."""
     if file.tag is not None or file.mtime is None:
-        return file.tag
+        return None if _loses_quotes(file.url) else file.tag
     return datetime.fromtimestamp(-(-file.mtime // _SECOND), UTC)
+
+
+def _loses_quotes(url: str) -> bool:
+    """Return True for files on a web server by icechunk 2, which sends it their ETags without the quotes: no server
+    knows them so, and each read would fail. A changed file is read unnoticed."""
+    return url.startswith(("http://", "https://")) and not library().__version__.startswith("1.")
 
 
 def find_prefixes(pieces: Sequence[str], files: Iterable[StoredFile]) -> list[str]:
