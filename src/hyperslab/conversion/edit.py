@@ -169,6 +169,9 @@ def _without_writers(
             stack.enter_context(EnclosingDataset(where).follow_whole())
             folders = [os.path.join(place, path) for path, node in _read_nodes(session).items() if node.is_array]
             stack.enter_context(hold_all_ranges(folders, session.settings.lock_timeout))
+        elif os.path.isdir(place) and not IS_WINDOWS:  # an array of its own, with coordinates below it
+            folders = [folder for folder, _, names in os.walk(place) if folder == place or LOCK in names]
+            stack.enter_context(hold_all_ranges(folders, session.settings.lock_timeout))
         if before != _stamps(place):
             raise Conflict("others wrote into the dataset meanwhile", url=where.url, remedy="edit it again")
         yield
