@@ -105,9 +105,12 @@ bench: .venv/.with-bench ## every row of docs/benchmarks.md, measured anew, in a
 	@$(BIN)/python .ci/peers.py --make deker hdmf-zarr-013
 	@$(BIN)/python -m benchmarks
 
-bench-compare: .venv/.with-bench ## the same rows in this tree and in revision BASE, in turns: is any slower by more than BOUND (1.10)?
+# The other tree has an engine of its own once a wheel of it was built.
+bench-compare: .venv/.with-bench ## the same rows (ROWS: of these families alone) in this tree and in revision BASE, in turns: is any slower by more than BOUND (1.10)?
 	@folder=$$(mktemp -d) && git worktree add --quiet --detach $$folder/base $(BASE) && \
-	  { $(BIN)/python -m benchmarks.compare $$folder/base --bound $(or $(BOUND),1.10); status=$$?; git worktree remove --force $$folder/base; exit $$status; }
+	  { $(PIP) wheel --no-deps --wheel-dir $$folder $$folder/base && \
+	    $(BIN)/python -m benchmarks.compare $$folder/base $(ROWS) --bound $(or $(BOUND),1.10); \
+	    status=$$?; git worktree remove --force $$folder/base; rm -rf $$folder; exit $$status; }
 
 docs: .venv/.with-docs ## the site, into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
