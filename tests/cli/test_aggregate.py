@@ -273,3 +273,13 @@ def test_memory_is_bounded(tmp_path, options):
         tracemalloc.stop()
     assert result.exit_code == 0 and not result.output, result.output
     assert peak < 24 << 20
+
+
+@pytest.mark.parametrize(("codec", "compressed"), [("none", False), ("gzip:1", True)])
+def test_the_result_is_compressed_where_the_source_is(tmp_path, codec, compressed):
+    with hs.create(tmp_path / "field.nc") as root:
+        root.create_array("t", data=np.zeros((4, 6), "f4"), dims=("time", "x"), chunks=(2, 3), codec=codec)
+    found = aggregated(tmp_path, "--how", "mean", "--over", "time")
+    assert bool(found["t"].codec) is compressed
+    assert run(tmp_path / "field.nc", tmp_path / "out.zarr", "--how", "mean", "--over", "time").exit_code == 0
+    assert hs.open(tmp_path / "out.zarr")["t"].codec, "another format compresses as it does by default"

@@ -346,3 +346,11 @@ def test_units_that_fit_nothing_are_refused(tmp_path: Path) -> None:
         "aggregate", tmp_path / "a.nc", out, "--how", "mean", "--units", "t=degC", "--over", "x", "--scheduler", "no"
     )
     assert "leave --units out" in result.stderr
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip:1"])
+def test_packed_cells_are_compressed_where_the_source_is(tmp_path: Path, codec: str) -> None:
+    with hs.create(tmp_path / "a.nc") as root:
+        root.create_array("t", data=np.linspace(0, 1, 24).reshape(4, 6), dims=("y", "x"), chunks=(2, 3), codec=codec)
+    hs.convert(tmp_path / "a.nc", tmp_path / "b.nc", recode=[Pack("i2")])
+    assert bool(hs.open_group(tmp_path / "b.nc")["t"].codec) is (codec != "none")

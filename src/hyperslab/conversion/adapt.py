@@ -28,7 +28,7 @@ from hyperslab.conversion.selection import select_labels
 from hyperslab.conversion.source_nodes import SourceNode
 from hyperslab.errors import DAMAGE, HyperslabError, MissingLibrary, Unsupported
 from hyperslab.formats.base import Feature, Format
-from hyperslab.formats.codec_kinds import COMPRESSORS, inner_codecs
+from hyperslab.formats.codec_kinds import COMPRESSORS, inner_codecs, is_compressed
 from hyperslab.formats.dimension_suffix import add_suffix
 from hyperslab.formats.netcdf.data_model import default_fill
 from hyperslab.model.attrs import FILL_VALUE, Attrs
@@ -233,7 +233,7 @@ def translate_codecs(
     chains = [spec.codecs]
     if encoding.codec is None and target.source.keeps_codecs and Feature.CODECS in format.features:
         alike, common = list(equivalent_chains(origin.codecs)), format.traits.common_codecs
-        if source == format and not any(step.name in COMPRESSORS for step in inner_codecs(origin.codecs)):
+        if source == format and not is_compressed(origin.codecs):
             alike = [()]
         if common is not None:  # those first of which every reader of the format knows all codecs
             alike.sort(key=lambda chain: not common.issuperset(codec.name for codec in chain))

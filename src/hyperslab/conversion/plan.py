@@ -54,6 +54,7 @@ from hyperslab.conversion.source_nodes import (
 from hyperslab.conversion.variable_length import drop_non_utf8, fit_fixed_length, measure_text
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.base import Feature, Format, Reader, Writer
+from hyperslab.formats.codec_kinds import is_compressed
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.group.choice import EVERYTHING as ALL_VARIABLES
 from hyperslab.group.choice import Choice
@@ -266,7 +267,8 @@ def plan_nodes(
         if item.node.is_array and item.picked is not None:
             cut = encoding
             if encoding.codec is None and not item.keeps_codecs:
-                cut = replace(encoding, codec="default")
+                plain = same_format and not is_compressed(item.node.codecs)
+                cut = replace(encoding, codec="none" if plain else "default")
             if item.node.dims == (split(item.path)[1],) and isinstance(encoding.chunks, Mapping):
                 # chunk lengths by dimension are meant for cells, so coordinates stay whole
                 cut = replace(cut, chunks="auto", shards=None)

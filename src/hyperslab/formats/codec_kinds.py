@@ -33,6 +33,11 @@ def undecodable_reasons(codecs: Iterable[Codec]) -> list[str]:
     return reasons
 
 
+def is_compressed(codecs: Iterable[Codec]) -> bool:
+    """Return True where one of the codecs compresses, also within shards."""
+    return any(step.name in COMPRESSORS for step in inner_codecs(codecs))
+
+
 def array_to_bytes_codec(dtype: DataType) -> Codec:
     """Return the codec that makes bytes of such cells when nobody chose one."""
     match dtype:

@@ -44,6 +44,7 @@ from hyperslab.conversion.packing import Units, recode_arrays
 from hyperslab.conversion.selection import ShiftedSelection
 from hyperslab.errors import AlreadyExists, Invalid, Unsupported
 from hyperslab.formats import format_for_new
+from hyperslab.formats.codec_kinds import is_compressed
 from hyperslab.formats.opening import is_occupied
 from hyperslab.group import Group
 from hyperslab.group.cf_variables import companions_of
@@ -117,7 +118,8 @@ def aggregate_command(
     """Aggregate the arrays of SRC, and write the result to DST, a new dataset of any format: means, sums, least or
     largest cells, deviations or counts over dimensions, or for periods of time (--by, --every).
 
-    xarray and flox compute it, block by block by dask. Missing cells weigh nothing.
+    xarray and flox compute it, block by block by dask. Missing cells weigh nothing. Where SRC is not compressed, DST of
+    the same format is not either.
     """
     library("dask")
     from hyperslab.bridges.xarray.aggregation import Aggregation, aggregate
@@ -136,9 +138,11 @@ def aggregate_command(
         result, left_out = aggregate(source, Aggregation(how, dims, by, every, weighted))
         facts = _facts(source, result, left_out)
         if not dry_run:
-            places: dict[str, Any] = {} if dst_option is None else {"storage_options": dst_option}
+            options: dict[str, Any] = {} if dst_option is None else {"storage_options": dst_option}
+            if format == group.format and not any(is_compressed(array.codec) for _, array in group.arrays()):
+                options["codec"] = "none"
             show = shows_progress(as_json) or None
-            save(dst, result, format=format, mode="w" if overwrite else "x", progress=show, **places)
+            save(dst, result, format=format, mode="w" if overwrite else "x", progress=show, **options)
     if as_json:
         print_json("aggregate", source=src, target=dst, format=format, dry_run=dry_run, **facts)
         return
