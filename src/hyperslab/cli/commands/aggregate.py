@@ -118,8 +118,7 @@ def aggregate_command(
     """Aggregate the arrays of SRC, and write the result to DST, a new dataset of any format: means, sums, least or
     largest cells, deviations or counts over dimensions, or for periods of time (--by, --every).
 
-    xarray and flox compute it, block by block by dask. Missing cells weigh nothing. Where SRC is not compressed, DST of
-    the same format is not either.
+    xarray and flox compute it, block by block by dask. Missing cells weigh nothing.
     """
     library("dask")
     from hyperslab.bridges.xarray.aggregation import Aggregation, aggregate
@@ -138,11 +137,9 @@ def aggregate_command(
         result, left_out = aggregate(source, Aggregation(how, dims, by, every, weighted))
         facts = _facts(source, result, left_out)
         if not dry_run:
-            options: dict[str, Any] = {} if dst_option is None else {"storage_options": dst_option}
-            if format == group.format and not any(is_compressed(array.codec) for _, array in group.arrays()):
-                options["codec"] = "none"
-            show = shows_progress(as_json) or None
-            save(dst, result, format=format, mode="w" if overwrite else "x", progress=show, **options)
+            places: dict[str, Any] = {} if dst_option is None else {"storage_options": dst_option}
+            show, codec = shows_progress(as_json) or None, _codec(group, format)
+            save(dst, result, format=format, mode="w" if overwrite else "x", codec=codec, progress=show, **places)
     if as_json:
         print_json("aggregate", source=src, target=dst, format=format, dry_run=dry_run, **facts)
         return
@@ -177,6 +174,12 @@ def _check_target(dst: str, options: Mapping[str, object] | None, format: str | 
     if not overwrite and is_occupied(target):
         raise AlreadyExists("something is there", url=target.url, remedy="--overwrite replaces it")
     return format or format_for_new(target.url)
+
+
+def _codec(group: Group, format: str) -> str | None:
+    """Return the codec of a target: none where the source, of the same format, is not compressed."""
+    is_plain = format == group.format and not any(is_compressed(array.codec) for _, array in group.arrays())
+    return "none" if is_plain else None
 
 
 @contextmanager
