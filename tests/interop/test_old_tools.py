@@ -19,7 +19,6 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "making"))
 
 from old_tool_tasks import TASKS, Task
 
-pytest.importorskip("iris_sample_data")
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.skipif(

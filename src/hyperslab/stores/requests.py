@@ -26,19 +26,17 @@ IN_FLIGHT = 32
 _ASKS = 6
 _ASKS_WEB = 3  # so that a server that is down is noticed within seconds
 # Where obstore does not ask again by itself: bodies that break off, conditional writes, removals. As often as it does:
-# with three, one of some ten thousand lists failed where a proxy failed a quarter of all requests.
+# with three, a list broke off each time in one of two campaigns of ten minutes whose proxy fails a quarter of requests.
 REQUEST_TRIES = _ASKS
 _PAUSE = 0.1  # seconds before the second of them, then twice as long each time
 # Texts of obstore's errors, which :func:`_reason_of` alone looks for.
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _STATUS = re.compile(r"status code: (\d{3} [A-Za-z ]+)")
-_REFUSED = re.compile(r"status code: 40[13] ")  # some calls give it as a failure of any kind
 _UNABLE = re.compile(r"\b(405 Method Not Allowed|501 Not Implemented)\b")  # a web server that lists nothing, say
 _NO_LISTING = "Error decoding PROPFIND response"  # one that has a page for whatever is asked
 _RANGE_REFUSED = ("416 Range Not Satisfiable", "status code: 416")
 _RANGE_IGNORED = ("NotPartial", "non-partial response", "Range request not supported")
 _UNENCRYPTED = "builder error"
-_PERMISSION = "give credentials by the environment or storage_options, or ask for permission"
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _SPAWN = "start processes by spawn or forkserver, and open the dataset in each of them"
 _UNLISTED = (
@@ -219,16 +217,16 @@ def _failure(error: Exception, reason: _Reason | None, kinds: Any, url: str, key
         return StorageError("there is no such bucket", **place, remedy="check the spelling, or make it first")
     if isinstance(error, kinds.AlreadyExistsError | kinds.PreconditionError):
         return beaten(url, key or None)
-    if isinstance(error, kinds.PermissionDeniedError | kinds.UnauthenticatedError) or _REFUSED.search(str(error)):
+    # some calls give it as a failure of any kind
+    if isinstance(error, kinds.PermissionDeniedError | kinds.UnauthenticatedError) or reason is _Reason.DENIED:
         kind = ReadOnly if writing else StorageError
-        return kind(f"cannot {_verb(writing)}: access refused{_said(error)}", **place, remedy=_PERMISSION)
+        remedy = "give credentials by the environment or storage_options, or ask for permission"
+        return kind(f"cannot {_verb(writing)}: access refused{_said(error)}", **place, remedy=remedy)
     if isinstance(error, kinds.NotSupportedError | NotImplementedError) or reason is _Reason.UNABLE:
         return Unsupported(f"this kind of store cannot do that{_said(error)}", **place, remedy="use a local copy")
     if isinstance(error, ValueError | kinds.InvalidPathError):
         return Invalid(f"{key!r} is no name of an object", **place, remedy="leave out control characters")
     remedy = "look at the network and the server"
-    if reason is _Reason.DENIED:
-        remedy = _PERMISSION
     if reason is _Reason.UNENCRYPTED:
         remedy = "a server without encryption is spoken to with client_options={'allow_http': True} alone"
     return StorageError(f"cannot {_verb(writing)}{_said(error)}", **place, remedy=remedy)
