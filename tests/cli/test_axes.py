@@ -44,6 +44,26 @@ def test_each_cell_lies_between_its_edges(steps: list[float], way: float) -> Non
     assert ((low < axis.at) & (axis.at < high)).all()
 
 
+@pytest.mark.parametrize(
+    ("attrs", "is_vertical", "is_down"),
+    [
+        ({"axis": "Z"}, True, False),
+        ({"axis": "Z", "positive": "Down"}, True, True),
+        ({"axis": "Z", "units": "hPa"}, True, True),
+        ({"standard_name": "height", "units": "m"}, True, False),
+        ({"standard_name": "height", "positive": "down"}, True, True),
+        ({"standard_name": "ocean_sigma_coordinate"}, True, False),
+        ({"standard_name": "atmosphere_hybrid_sigma_pressure_coordinate"}, True, True),
+        ({"standard_name": "sea_water_pressure", "units": "1e4 Pa"}, True, True),
+        ({"standard_name": "surface_altitude", "units": "m"}, False, False),
+        ({"axis": "X", "units": "m"}, False, False),
+    ],
+)
+def test_vertical_axes_are_known_by_their_attributes(attrs: dict[str, str], is_vertical: bool, is_down: bool) -> None:
+    axis = made([0.1, 0.5, 0.9], **attrs)
+    assert (axis.vertical, axis.down) == (is_vertical, is_down)
+
+
 def test_latitudes_end_at_the_poles() -> None:
     assert made([90.0, 87.5, 85.0], units="degrees_north").edges().tolist() == [90.0, 88.75, 86.25, 83.75]
     assert made([90.0, 87.5, 85.0], units="K").edges()[0] == 91.25

@@ -16,9 +16,9 @@ from pages import ROOT
 
 sys.path.insert(0, str(ROOT / "docs" / "making"))
 
-import old_tools
 from old_tool_tasks import TASKS, Task
 
+import old_tools
 from hyperslab.cli import main
 
 

@@ -43,6 +43,7 @@ KINDS = RANDOM.choice(np.array([0, 1, 5], "i1"), (18, 36))
 WAVES = np.arange(30).reshape(5, 6) * (1 - 2j) + 3
 BIG = np.add.outer(np.arange(2000.0), np.arange(3000.0) * 2).astype("f4")
 DAMAGED = np.arange(1200.0).reshape(30, 40)
+SECTION = np.arange(30.0).reshape(6, 5)
 POWERS = np.append(10.0 ** np.linspace(-3, 4, 22), [0, -5]).reshape(3, 8)
 LINE = np.sin(np.arange(100_000) / 3000).astype("f4")
 LINE[40_000] = 9
@@ -62,6 +63,7 @@ def make_data(folder: Path) -> None:
         root.create_array("other", data=OTHER, dims=("time", "lat", "lon"), chunks=(1, 18, 36), units="K")
         root.create_array("levels", data=np.arange(5), dims=("levels",), units="m", attrs={"positive": "down"})
         root.create_array("deep", data=np.arange(30.0).reshape(5, 6), dims=("levels", "cell"))
+        root.create_array("section", data=SECTION, dims=("cell", "levels"))
         y, x = np.meshgrid(np.linspace(40, 60, 12), np.linspace(-15, 20, 16), indexing="ij")
         root.create_array("nav_lat", data=y + x / 10, dims=("y", "x"), units="degrees_north")
         root.create_array("nav_lon", data=x - y / 10, dims=("y", "x"), units="degrees_east")
@@ -167,6 +169,10 @@ def test_pixels_are_the_colours_of_the_cells(page: Page, server: Any) -> None:
     assert (np.ptp(grey, axis=-1) < 20).all()  # no colour of the map
     show(page, server, "maps.zarr", "/deep")
     assert box_of(page)["y"] == [0, 5]  # depths go down
+    show(page, server, "maps.zarr", "/section")  # though they are the last dimension
+    assert box_of(page)["y"] == [0, 5]
+    drawn = drawn_cells(page, np.arange(6) + 0.5, np.arange(5) + 0.5)
+    assert np.abs(drawn - colors_of(SECTION.T)).max() <= 2
 
 
 def test_large_images_are_means(page: Page, server: Any) -> None:

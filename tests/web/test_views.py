@@ -721,9 +721,12 @@ def test_thumbnails_of_pictures_with_colours(tmp_path: Path) -> None:
         root.create_array("rgb", data=np.zeros((20, 30, 3), "u1"), dims=("row", "column", "band"))
         root.create_array("lon", data=np.arange(3.0), dims=("lon",), units="degrees_east")
         root.create_array("narrow", data=np.zeros((20, 30, 3)), dims=("time", "lat", "lon"))
+        root.create_array("z", data=np.arange(30.0), dims=("z",), attrs={"axis": "Z"})
+        root.create_array("section", data=np.zeros((20, 30)), dims=("time", "z"))
     with hs.serve(tmp_path / "a.zarr", token="") as server, httpx.Client(base_url=server.address) as client:
-        heads = [view(client, node, thumbnail=1)[0] for node in ("/rgb", "/narrow")]
-    assert [(head["y"]["dim"], head["x"]["dim"]) for head in heads] == [("row", "column"), ("lat", "lon")]
+        heads = [view(client, node, thumbnail=1)[0] for node in ("/rgb", "/narrow", "/section")]
+    dims = [(head["y"]["dim"], head["x"]["dim"]) for head in heads]
+    assert dims == [("row", "column"), ("lat", "lon"), ("z", "time")]
 
 
 # -- few cells of many -------------------------------------------------------------------------------------------------

@@ -22,16 +22,32 @@ _STANDARD = {
     "grid_longitude": "x",
     "grid_latitude": "y",
     "time": "time",
-    "depth": "down",
 }
+# Vertical coordinates that say neither ``positive`` nor units of pressure, by the direction in which they grow
+# (CF 1.11, 4.3 and appendix D). Sigma is 1 at the ground and 0 at the top of the atmosphere; that of an ocean is 0 at
+# the surface and -1 at the ground.
+_DOWN = (
+    *("depth", "depth_below_geoid", "depth_below_sea_floor", "air_pressure", "sea_water_pressure"),
+    *("atmosphere_sigma_coordinate", "atmosphere_hybrid_sigma_pressure_coordinate"),
+)
+_UP = (
+    *("height", "altitude", "geopotential_height", "height_above_mean_sea_level", "height_above_reference_ellipsoid"),
+    *("height_above_geopotential_datum", "model_level_number", "atmosphere_ln_pressure_coordinate"),
+    *("atmosphere_hybrid_height_coordinate", "atmosphere_sleve_coordinate", "ocean_sigma_coordinate"),
+    *("ocean_s_coordinate", "ocean_s_coordinate_g1", "ocean_s_coordinate_g2", "ocean_sigma_z_coordinate"),
+    "ocean_double_sigma_coordinate",
+)
+_STANDARD |= dict.fromkeys(_DOWN, "down") | dict.fromkeys(_UP, "up")
+VERTICAL = ("up", "down")
 
 
 def role_of(name: str, attrs: Mapping[str, Any]) -> str | None:
-    """Return ``longitude``, ``latitude``, ``x`` and ``y`` (of a plane), ``time``, ``up``, ``down``; None for others."""
+    """Return ``longitude``, ``latitude``, ``x`` and ``y`` (of a plane), ``time``; of a vertical axis (``VERTICAL``)
+    ``up`` or ``down``, where its numbers grow; None for others."""
     units = str(attrs.get("units", ""))
     standard = _STANDARD.get(str(attrs.get("standard_name", "")))
     positive = str(attrs.get("positive", "")).lower()
-    if positive in ("up", "down"):
+    if positive in VERTICAL:
         return positive
     if units in EAST or units in NORTH:
         return "longitude" if units in EAST else "latitude"
@@ -41,5 +57,7 @@ def role_of(name: str, attrs: Mapping[str, Any]) -> str | None:
         return "time"
     if units in PRESSURE:
         return "down"
+    if str(attrs.get("axis", "")).upper() == "Z":
+        return "up"
     is_plain = not {"standard_name", "axis"} & set(attrs) and units in ("", "degrees", "degree")
     return _NAMES.get(name.lower()) if is_plain else None

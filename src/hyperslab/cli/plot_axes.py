@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import Array, cf, times
-from hyperslab.array.axis_roles import RADIANS, role_of
+from hyperslab.array.axis_roles import RADIANS, VERTICAL, role_of
 from hyperslab.array.plain_values import cell_text
 from hyperslab.conversion.labelled_part import LabelledAxis, LabelledPart
 from hyperslab.errors import HyperslabError, Unsupported
@@ -110,7 +110,7 @@ def axis_of(root: Group | Array, part: LabelledPart, number: int, item: object, 
         units=units,
         calendar=scale.calendar,
         bounds=_bounds(root, found, item, scale, at),
-        vertical=role in ("up", "down") or attrs.get("axis") == "Z",
+        vertical=role in VERTICAL,
         down=role == "down",
         circle=role == "longitude" and units not in RADIANS,
         limit=_limit_of(role, units),
@@ -275,7 +275,7 @@ def auxiliary_axis(array: Array, kept: dict[str, object], dim: str) -> Axis | No
     for coordinate in find_auxiliary_coordinates(array):
         role = role_of(coordinate.name, coordinate.attrs)
         is_along = dim in coordinate.dims and set(coordinate.dims) <= set(kept)
-        if is_along and (role in ("up", "down", "time") or coordinate.attrs.get("axis") == "Z"):
+        if is_along and role in (*VERTICAL, "time"):
             found = _read_places(coordinate, kept)
             if found is not None and np.isfinite(found.at).any():
                 others.append(replace(found, dim=dim))
@@ -296,7 +296,7 @@ def _read_places(coordinate: Array, kept: dict[str, object]) -> Axis | None:
         at=at,
         units="" if scale.calendar or units == "1" else units,
         calendar=scale.calendar,
-        vertical=role in ("up", "down") or coordinate.attrs.get("axis") == "Z",
+        vertical=role in VERTICAL,
         down=role == "down",
         circle=role == "longitude" and units not in RADIANS,
         limit=_limit_of(role, units),

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import Array
+from hyperslab.array.axis_roles import VERTICAL
 from hyperslab.array.decoded import Decoded
 from hyperslab.array.flags import Flags, find_flags
 from hyperslab.array.plain_values import to_json_value
@@ -261,14 +262,21 @@ def pack_view(head: Mapping[str, Any], cells: Values) -> bytes:
 
 def choose_axes(array: Array, query: ViewQuery) -> ViewQuery:
     """Return the query with the last two dimensions of several cells as rows and columns, those before the few colours
-    of a picture; where one has several, with that one alone, as a line."""
+    of a picture, and a vertical one as rows; where one has several, with that one alone, as a line."""
     names = axis_names(array.dims)
     long = [name for name, size in zip(names, array.shape, strict=True) if size > 1] or names[-1:]
     is_band = len(long) > 2 and 1 < array.shape[-1] <= _MOST_BANDS
-    if is_band and labels_of(array, array.ndim - 1, range(0)).role is None:
+    if is_band and _role_of(array, names[-1]) is None:
         long = long[:-1]
     y, x = [None, None, *long][-2:]
+    if x is not None and y is not None and _role_of(array, x) in VERTICAL and _role_of(array, y) not in VERTICAL:
+        x, y = y, x
     return replace(query, x=x, y=y)
+
+
+def _role_of(array: Array, name: str) -> str | None:
+    """Return the role of a dimension, of which no label is read."""
+    return labels_of(array, find_axis(array, name), range(0)).role
 
 
 # -- what is read ------------------------------------------------------------------------------------------------------

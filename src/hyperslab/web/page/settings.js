@@ -109,7 +109,14 @@ export function axesFor(details, kind) {
   if (kind === "traces") return { kind, x: long[0], y: long[1] };
   if (kind === "line") return { kind, x: role("time") ?? role("series") ?? last[0], y: null };
   const [x, y] = [role("longitude") ?? role("x"), role("latitude") ?? role("y")];
-  return { kind, x: x && y ? x : last[0], y: x && y ? y : last[1] };
+  if (x && y) return { kind, x, y };
+  const isUpright = isVertical(details, last[0]) && !isVertical(details, last[1]);
+  return { kind, x: last[isUpright ? 1 : 0], y: last[isUpright ? 0 : 1] };
+}
+
+/** Return True where a dimension goes up or down in the world, as heights, depths and pressures do. */
+function isVertical(details, dim) {
+  return ["up", "down"].includes(coordinateOf(details, dim)?.role);
 }
 
 /** Return the facts of a dimension. */
