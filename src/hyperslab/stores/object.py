@@ -75,11 +75,15 @@ class ObjectListing(ProcessStore):
 
     def _stamp(self, meta: Mapping[str, Any]) -> Stamp:
         """Return the stamp of a version: Google swaps by the number of one, the others by the ETag; a server that has
-        none tells the time, which obstore gives as 1970 where it does not."""
+        none tells the time, which obstore gives as 1970 where it does not. Lists of some servers (rclone's) leave out
+        the quotes of an ETag, which answers to other requests have."""
+        tag = meta["e_tag"]
+        if tag and not tag.endswith('"'):
+            tag = f'"{tag}"'
         if self._by_version:
-            return meta["e_tag"], meta.get("version")
+            return tag, meta.get("version")
         time = meta.get("last_modified")
-        return meta["e_tag"] or ((meta["size"], time) if time is not None and time.timestamp() else Unversioned())
+        return tag or ((meta["size"], time) if time is not None and time.timestamp() else Unversioned())
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """Yield every key below ``prefix/``, sorted."""
