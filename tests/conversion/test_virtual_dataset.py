@@ -631,7 +631,7 @@ def test_missing_and_truncated_files(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_written_while_its_chunks_are_looked_up(tmp_path: Path) -> None:
-    reader = open_piece(Location.of(netcdf(tmp_path / "a.nc", 0, zlib=True)))
+    reader, _ = open_piece(Location.of(netcdf(tmp_path / "a.nc", 0, zlib=True)))
     source = reader.chunks("t")
     assert len(list(source.stored_coords())) == 30
     os.utime(tmp_path / "a.nc", ns=(1, 1))

@@ -147,6 +147,11 @@ class OpenDataset:
         return zipped or self.reader.is_written_whole or (store is not None and store.is_transacting)
 
     @property
+    def stored_format(self) -> Format:
+        """Return the format that its cells are stored in: that of the pieces where it shows others as one."""
+        return self.reader.stored_format or self.format
+
+    @property
     def transacts(self) -> bool:
         """Return True if changes that are made together show together, as in a repository."""
         return self.reader.store is not None and self.reader.store.traits.transacts

@@ -220,12 +220,13 @@ _BLOSC_LEVELS = (1, 9)
 
 
 def translate_codecs(
-    target: TargetNode, encoding: Encoding, format: Format, adapt: Adapt, source: Format
+    target: TargetNode, encoding: Encoding, format: Format, adapt: Adapt, stored: Format
 ) -> TargetNode:
     """Return the array stored as the source's is, in what the caller left open and as far as the target takes it.
 
     It gets the same shards and the first chain that compresses alike; the codecs that were planned where the target
-    takes none of these. What is not compressed is compressed in another format alone, not where it is only cut anew.
+    takes none of these. What is not compressed is compressed in another format alone, not where it is only cut anew:
+    ``stored`` is the format that the cells lie in.
     """
     spec, origin = target.node, target.source.node
     if target.is_native or not spec.is_array or not origin.is_array:
@@ -233,7 +234,7 @@ def translate_codecs(
     chains = [spec.codecs]
     if encoding.codec is None and target.source.keeps_codecs and Feature.CODECS in format.features:
         alike, common = list(equivalent_chains(origin.codecs)), format.traits.common_codecs
-        if source == format and not is_compressed(origin.codecs):
+        if stored == format and not is_compressed(origin.codecs):
             alike = [()]
         if common is not None:  # those first of which every reader of the format knows all codecs
             alike.sort(key=lambda chain: not common.issuperset(codec.name for codec in chain))

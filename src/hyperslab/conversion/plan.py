@@ -141,7 +141,8 @@ def dry_run(
         same, features = False, features - {Feature.SHARDS}
     is_many = format.traits.shards_many or (encoding.shards == MANY and Feature.SHARDS in features)
     most = min(SMALL_SHARD_BYTES, memory // _SHARDS_IN_MEMORY) if is_many else 0
-    nodes = list(plan_nodes(items, replace(encoding, shard_bytes=most), features, same_format=same))
+    cut, is_stored_so = replace(encoding, shard_bytes=most), source.stored_format == format
+    nodes = list(plan_nodes(items, cut, features, same_format=same, is_stored_so=is_stored_so))
     if format.traits.label_rules:
         nodes = [add_coordinate_labels(source, each) for each in nodes]
     if format.traits.fill_value == "missing":
@@ -149,7 +150,7 @@ def dry_run(
     with _trial_target(format, where, options) as target:
         adapt = format.new_array if target is None else target.new_array
         room = target.room_for_text if target is not None and format.traits.bounds_text else None
-        nodes = [translate_codecs(each, encoding, format, adapt, source.format) for each in nodes]
+        nodes = [translate_codecs(each, encoding, format, adapt, source.stored_format) for each in nodes]
         nodes, text_losses = measure_text(source, nodes, room, references)
         nodes, byte_losses = drop_non_utf8(source, nodes, adapt)
         nodes, other_losses = adapt_nodes(nodes, adapt, varies=bool(options))
@@ -253,7 +254,7 @@ def find_omissions(reader: Reader, items: list[SourceNode]) -> tuple[Loss, ...]:
 
 
 def plan_nodes(
-    items: list[SourceNode], encoding: Encoding, features: Features, *, same_format: bool
+    items: list[SourceNode], encoding: Encoding, features: Features, *, same_format: bool, is_stored_so: bool
 ) -> Iterator[TargetNode]:
     """Yield what each node becomes, without those that the target has no place for and all below them."""
     sizes, longest = _dimension_sizes(items)
@@ -267,7 +268,7 @@ def plan_nodes(
         if item.node.is_array and item.picked is not None:
             cut = encoding
             if encoding.codec is None and not item.keeps_codecs:
-                plain = same_format and not is_compressed(item.node.codecs)
+                plain = is_stored_so and not is_compressed(item.node.codecs)
                 cut = replace(encoding, codec="none" if plain else "default")
             if item.node.dims == (split(item.path)[1],) and isinstance(encoding.chunks, Mapping):
                 # chunk lengths by dimension are meant for cells, so coordinates stay whole

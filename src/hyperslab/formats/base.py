@@ -209,6 +209,11 @@ class Reader(ABC):
         return None
 
     @property
+    def stored_format(self) -> Format | None:
+        """Return the format that cells are stored in, where that is another one; None where it is this, or several."""
+        return None
+
+    @property
     def main(self) -> str | None:
         """Return the name of the array that opening the dataset gives (``is_single_array``); None where it has none."""
         return None

@@ -18,6 +18,7 @@ import hyperslab as hs
 from hyperslab.cli import main
 from hyperslab.conversion.append import append_dataset
 from hyperslab.errors import Invalid, NotFound, ReadOnly, Unsupported
+from hyperslab.formats.codec_kinds import COMPRESSORS, inner_codecs
 
 RNG = np.random.default_rng(0)
 
@@ -395,3 +396,39 @@ def test_unsigned_labels_that_fall_are_whole(tmp_path: Path, caplog: pytest.LogC
     assert "missing" not in caplog.text
     with_gap = hs.join([places[0], places[2]], along="x")
     assert with_gap["x"].shape == (20,) and "missing" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("codecs", "target", "expected"),
+    [
+        (("none", "none"), "all.nc", []),
+        (("none", "none"), "all.zarr", ["blosc"]),  # of another format
+        (("zlib:3", "zlib:3"), "all.nc", ["zlib"]),
+        (("none", "zlib:3"), "all.nc", ["zlib"]),  # it would be larger than its pieces otherwise
+    ],
+)
+def test_pieces_that_are_not_compressed_are_none_together(
+    tmp_path: Path, codecs: tuple[str, str], target: str, expected: list[str]
+) -> None:
+    for number, codec in enumerate(codecs):
+        with hs.create(tmp_path / f"piece_{number}.nc") as root:
+            root.create_array("time", data=np.arange(8.0) + 8 * number, dims=["time"], codec=codec)
+            root.create_array("t", data=np.ones((8, 5), "f4"), dims=["time", "x"], chunks=(3, 5), codec=codec)
+    hs.convert(f"{tmp_path}/piece_*.nc", tmp_path / target, along="time")
+    with hs.open_group(tmp_path / target) as root:
+        np.testing.assert_array_equal(root["t"][:], np.ones((16, 5), "f4"))
+        assert [[step.name for step in root[name].codec if step.name in COMPRESSORS] for name in ("t", "time")] == [
+            expected,
+            expected,
+        ]
+
+
+def test_pieces_in_shards_keep_their_codec(tmp_path: Path) -> None:
+    for number in range(2):
+        with hs.create(tmp_path / f"piece_{number}.zarr") as root:
+            root.create_array("time", data=np.arange(8.0) + 8 * number, dims=["time"])
+            cells = np.arange(40, dtype="f4").reshape(8, 5)
+            root.create_array("t", data=cells, dims=["time", "x"], chunks=(2, 5), shards=(8, 5), codec="gzip:7")
+    hs.convert(f"{tmp_path}/piece_*.zarr", tmp_path / "all.zarr", along="time")
+    with hs.open_group(tmp_path / "all.zarr") as root:
+        assert [step.config["level"] for step in inner_codecs(root["t"].codec) if step.name == "gzip"] == [7]

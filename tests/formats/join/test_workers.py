@@ -31,7 +31,7 @@ def pieces(folder: Path, count: int, rows: int = 9) -> list[Location]:
 def test_what_a_worker_finds(tmp_path: Path) -> None:
     places = pieces(tmp_path, 3)
     Path(places[1].target).write_bytes(b"\x89HDF\r\n\x1a\n damaged")
-    reader = open_piece(places[0])
+    reader, _ = open_piece(places[0])
     template = read_tree(reader, places[0].url)
     reader.close()
     worker = PieceWorker(template)
@@ -39,7 +39,7 @@ def test_what_a_worker_finds(tmp_path: Path) -> None:
     assert isinstance(damaged, HyperslabError) and damaged.url == places[1].url
     for place, found in ((places[0], first), (places[2], last)):
         assert not isinstance(found, HyperslabError)
-        reader = open_piece(place)
+        reader, _ = open_piece(place)
         here = look_at_piece(reader, place.url, template, locates=True)
         reader.close()
         assert (found.url, found.shapes, found.cuts, found.attrs) == (here.url, here.shapes, here.cuts, here.attrs)
@@ -55,7 +55,7 @@ def test_what_a_worker_finds(tmp_path: Path) -> None:
 
 def test_a_worker_imports_nothing_of_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     places = pieces(tmp_path, 2)
-    reader = open_piece(places[0])
+    reader, _ = open_piece(places[0])
     template = read_tree(reader, places[0].url)
     reader.close()
     canary = f"open({str(tmp_path / 'canary')!r}, 'w').close()"

@@ -178,7 +178,8 @@ def _check_target(dst: str, options: Mapping[str, object] | None, format: str | 
 
 def _codec(group: Group, format: str) -> str | None:
     """Return the codec of a target: none where the source, of the same format, is not compressed."""
-    is_plain = format == group.format and not any(is_compressed(array.codec) for _, array in group.arrays())
+    is_stored_so = format == group._session.stored_format.name
+    is_plain = is_stored_so and not any(is_compressed(array.codec) for _, array in group.arrays())
     return "none" if is_plain else None
 
 

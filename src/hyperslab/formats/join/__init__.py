@@ -67,8 +67,13 @@ class JoinFormat(Format):
             raise Invalid(f"packing={packing!r}", url=where.url, remedy=f"it is one of {', '.join(PACKINGS)}")
         dims = several.along if along is None else (along,) if isinstance(along, str) else tuple(along)
 
+        formats: list[Format] = []
+
         def open_reader(number: int) -> Reader:
-            return open_piece(places[number], settings)
+            reader, format = open_piece(places[number], settings)
+            if format not in formats:
+                formats.append(format)
+            return reader
 
         return JoinReader(
             places,
@@ -78,6 +83,7 @@ class JoinFormat(Format):
             locates=locates,
             settings=settings,
             advance=advance,
+            formats=formats,
         )
 
 

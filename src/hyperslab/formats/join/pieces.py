@@ -17,14 +17,15 @@ import numpy as np
 from hyperslab.chunks.locations import ChunkLocations
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.base import Reader
+from hyperslab.formats.base import Format, Reader
+from hyperslab.formats.codec_kinds import inner_codecs, is_compressed
 from hyperslab.formats.join.axes import Place
 from hyperslab.model.amounts import counted
 from hyperslab.model.calendars import iso_text
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import split_units
 from hyperslab.model.paths import child, split
-from hyperslab.model.spec import ArraySpec, Chunks, GroupSpec
+from hyperslab.model.spec import ArraySpec, Chunks, Codec, GroupSpec
 from hyperslab.model.time_units import TimeUnits
 from hyperslab.stores.location import Location
 
@@ -47,7 +48,8 @@ _MEANING = ("units", "calendar", *PACKING)
 class PieceMetadata:
     """One piece: where it is, its shapes and chunk lengths by path of the array, cells of coordinates of dimensions by
     path, and attributes that differ from those of the first piece (:data:`FILL` among them). ``stored``: by path, where
-    the chunks of an array lie, or all of its cells where these are few; only where that was asked for."""
+    the chunks of an array lie, or all of its cells where these are few; only where that was asked for.
+    ``compressed``: the codecs of arrays that are compressed, and not in the first piece."""
 
     url: str
     shapes: Mapping[str, tuple[int, ...]]
@@ -55,6 +57,7 @@ class PieceMetadata:
     coordinates: Mapping[str, Values]
     attrs: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     stored: Mapping[str, ChunkLocations | Values | None] = field(default_factory=dict)
+    compressed: Mapping[str, tuple[Codec, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,12 @@ def look_at_piece(reader: Reader, url: str, template: Template, *, locates: bool
         if locates and path not in coordinates and spec.problem is None
     }
     cuts = {path: chunk_lengths(spec) for path, spec in tree.arrays.items()}
-    return PieceMetadata(url, shapes, cuts, coordinates, attrs, stored)
+    compressed = {
+        path: tuple(inner_codecs(spec.codecs))
+        for path, spec in tree.arrays.items()
+        if is_compressed(spec.codecs) and not is_compressed(template.arrays[path].codecs)
+    }
+    return PieceMetadata(url, shapes, cuts, coordinates, attrs, stored, compressed)
 
 
 def _locate(reader: Reader, path: str, spec: ArraySpec) -> ChunkLocations | Values | None:
@@ -180,12 +188,13 @@ def _check_alike(spec: ArraySpec, first: ArraySpec, url: str, path: str) -> None
         raise Unsupported(spec.problem, url=url, node=path, remedy="convert the piece with what reads it")
 
 
-def open_piece(place: Location, settings: Settings = DEFAULTS) -> Reader:
-    """Return the reader of a piece, whatever its format."""
+def open_piece(place: Location, settings: Settings = DEFAULTS) -> tuple[Reader, Format]:
+    """Return the reader of a piece, and its format, whatever it is."""
     from hyperslab.formats.opening import choose_format
 
     format, _, probe = choose_format(place, "r", None)
-    return format.open(place, "r", settings=settings, remembered=probe if probe.seen else None)
+    reader = format.open(place, "r", settings=settings, remembered=probe if probe.seen else None)
+    return reader, reader.variant or format
 
 
 # -- which dimensions, in which order ---------------------------------------------------------------------------------

@@ -15,7 +15,8 @@ from hyperslab.chunks.locations import ChunkLocations
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
-from hyperslab.formats.base import Reader
+from hyperslab.formats.base import Format, Reader
+from hyperslab.formats.codec_kinds import inner_codecs
 from hyperslab.formats.format_errors import node_not_found
 from hyperslab.formats.join.axes import JoinAxis, Place
 from hyperslab.formats.join.chunks import JoinChunks
@@ -34,7 +35,7 @@ from hyperslab.formats.single_array.coordinates import CoordinateCells
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import split_units
 from hyperslab.model.paths import split
-from hyperslab.model.spec import ArraySpec, Node
+from hyperslab.model.spec import ArraySpec, Codec, Node
 from hyperslab.model.time_units import TimeUnits
 from hyperslab.stores.location import Location
 
@@ -95,7 +96,8 @@ class PieceReaders:
 class JoinReader(Reader):
     """Pieces as one dataset. ``along``: the dimensions that are joined, None where they are to be found out.
     ``decodes``: floats are made of cells that pieces pack differently. ``locates``: note where
-    their chunks lie; ``settings``: of those that ``open_reader`` opens."""
+    their chunks lie; ``settings``: of those that ``open_reader`` opens, ``formats``: those of the pieces that it has
+    opened."""
 
     def __init__(
         self,
@@ -107,7 +109,9 @@ class JoinReader(Reader):
         locates: bool = False,
         settings: Settings = DEFAULTS,
         advance: Callable[[], None] = lambda: None,
+        formats: Sequence[Format] = (),
     ) -> None:
+        self._formats = formats
         self._url = " + ".join(place.url for place in places)
         self._readers = PieceReaders(open_reader, _MOST_LOCATED if locates else _MOST_OPEN)
         self._locates = locates
@@ -138,6 +142,11 @@ class JoinReader(Reader):
         )
         self._arrangement = arrange(template, pieces, along)
         self._template, self._pieces = template, pieces
+
+    @property
+    def stored_format(self) -> Format | None:
+        """Return the format of the pieces; None where they have several."""
+        return self._formats[0] if len(self._formats) == 1 else None
 
     # -- the tree ---------------------------------------------------------------------------------------------------
 
@@ -171,17 +180,21 @@ class JoinReader(Reader):
         if path in self._arrangement.labels:
             values = self._arrangement.labels[path]
             chunks = whole_chunks(values.shape)
-            return first.evolve(shape=values.shape, chunks=chunks, codecs=(), layout={}, indexes={})
+            codecs = self._codecs(path, first)
+            return first.evolve(shape=values.shape, chunks=chunks, codecs=codecs, layout={}, indexes={})
         if not self._is_joined(first):
             return first.evolve(layout={})
         axes = self._axes(path, first)
-        codecs = () if first.inner_chunks else first.codecs
         shape = tuple(axis.length for axis in axes)
-        spec = first.evolve(
-            shape=shape, chunks=tuple(axis.chunks() for axis in axes), codecs=codecs, layout={}, indexes={}
-        )
+        cuts, codecs = tuple(axis.chunks() for axis in axes), self._codecs(path, first)
+        spec = first.evolve(shape=shape, chunks=cuts, codecs=codecs, layout={}, indexes={})
         change = self._changes.get(path)
         return spec if change is None else change.spec(spec)
+
+    def _codecs(self, path: str, first: ArraySpec) -> tuple[Codec, ...]:
+        """Return the codecs of the chunks of an array in the first piece, or in one that compresses it."""
+        found = (piece.compressed[path] for piece in self._pieces if path in piece.compressed)
+        return next(found, tuple(inner_codecs(first.codecs)))
 
     def _is_joined(self, spec: ArraySpec) -> bool:
         return any(dim in self._arrangement.dims for dim in spec.dims)

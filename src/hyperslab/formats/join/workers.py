@@ -169,7 +169,7 @@ def serve() -> None:
 
 def _look(place: Location, template: Template, settings: Settings) -> PieceMetadata | HyperslabError:
     try:
-        reader = open_piece(place, settings)
+        reader, _ = open_piece(place, settings)
         try:
             return look_at_piece(reader, place.url, template, locates=True)
         finally:
