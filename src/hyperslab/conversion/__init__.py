@@ -2,7 +2,7 @@
 
 pipeline         ``convert`` from beginning to end; calls all that follows
 source_nodes     which nodes of a source are converted, and which of them are damaged
-selection        which cells and labels of an array ``select=`` means
+selection        which cells and labels of an array ``select=`` means; point_labels: those of one point
 losses           what a format's features cannot hold, and what becomes of it
 references       links and references, as they are at the target's place
 columns          rows as groups of arrays; variable_length: cells of any length in cells of one length

@@ -1,49 +1,50 @@
 """Rows for a target that has groups and no rows: a group of the array's name, and in it an array of each field.
 
 Rows in rows are groups in groups, fields that are arrays add their axes as the last ones, complex numbers are the rows
-of ``r`` and ``i``. :func:`add_columns` gives a source in which these columns are arrays, each read from all rows.
+of ``r`` and ``i``. These columns are arrays that are made of the source, each read from all rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
-from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.grid import Coords, FixedAxis, Grid
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.conversion.losses import COLUMNS, Features, required_features, target_type
-from hyperslab.conversion.recoding import SourceReader
+from hyperslab.conversion.recoding import DerivedArray, DerivedArrays, DerivedChunks
 from hyperslab.conversion.source_nodes import SourceNode
 from hyperslab.errors import Invalid
 from hyperslab.formats.base import Feature, Reader
-from hyperslab.formats.format_errors import ReadOnlyChunks
 from hyperslab.model.cells import Values, as_type
 from hyperslab.model.dtypes import Compound, DataType, NumpyDType, describe, numpy_dtype, tag_of
 from hyperslab.model.paths import check_name, child
-from hyperslab.model.spec import ArraySpec, GroupSpec, Node
+from hyperslab.model.spec import ArraySpec, GroupSpec
 
 _WITHIN = (Feature.STRUCTURED, Feature.SUBARRAYS, Feature.COMPLEX)
 
 
 @dataclass(frozen=True, slots=True)
-class FieldColumn:
+class FieldColumn(DerivedArray):
     """A field (of a field …) of the array at ``origin``, as the array ``spec``."""
 
     origin: str
     fields: tuple[str, ...]
     spec: ArraySpec
 
+    def open_chunks(self, reader: Reader) -> ColumnChunks:
+        """Return the chunks of the column; Invalid where its rows are no array any more."""
+        rows = reader.node(self.origin)
+        if not rows.is_array:
+            raise Invalid("this is no array any more", node=self.origin)
+        return ColumnChunks(reader.chunks(self.origin), self, rows.fill_cell())
 
-Columns = Mapping[str, FieldColumn]
-"""By the path that a column is read under."""
 
-
-def split_rows(parts: Sequence[SourceNode], features: Features) -> tuple[list[SourceNode], Columns]:
+def split_rows(parts: Sequence[SourceNode], features: Features) -> tuple[list[SourceNode], DerivedArrays]:
     """Return the nodes, those of rows that the target has no type for as groups of columns; and these columns."""
     found: list[SourceNode] = []
     columns: dict[str, FieldColumn] = {}
@@ -151,11 +152,8 @@ def select_field(cells: Values, fields: tuple[str, ...]) -> Values:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-class ColumnChunks(ReadOnlyChunks):
-    """The chunks of one column: those of its rows, with the axes that the field has itself whole.
-
-    ``cell_bytes``: bytes that are read for one of its cells.
-    """
+class ColumnChunks(DerivedChunks):
+    """The chunks of one column: those of its rows, with the axes that the field has itself whole."""
 
     def __init__(self, rows: ChunkSource, column: FieldColumn, fill: Values) -> None:
         self._rows = rows
@@ -173,30 +171,3 @@ class ColumnChunks(ReadOnlyChunks):
             sizes = (axis.size_of(at) for axis, at in zip(self._rows.grid.axes, coords, strict=False))
             block = np.full(tuple(sizes), self._fill, self._fill.dtype)
         return np.ascontiguousarray(as_type(select_field(block, self._column.fields), self._column.spec.numpy_dtype))
-
-
-class _ColumnReader(SourceReader):
-    """A source's reader in which columns are arrays too."""
-
-    def __init__(self, reader: Reader, columns: Columns) -> None:
-        super().__init__(reader)
-        self._columns = columns
-
-    def node(self, path: str) -> Node:
-        """Return a column, or what the source has there."""
-        return self._columns[path].spec if path in self._columns else super().node(path)
-
-    def chunks(self, path: str) -> ChunkSource:
-        """Return the chunks of a column, or of an array of the source."""
-        if path not in self._columns:
-            return super().chunks(path)
-        column = self._columns[path]
-        rows = super().node(column.origin)
-        if not rows.is_array:
-            raise Invalid("this is no array any more", node=column.origin)
-        return ColumnChunks(super().chunks(column.origin), column, rows.fill_cell())
-
-
-def add_columns(source: OpenDataset, columns: Columns) -> OpenDataset:
-    """Return the source, in which columns are arrays too."""
-    return replace(source, reader=_ColumnReader(source.reader, columns)) if columns else source

@@ -31,9 +31,8 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within, WrappedSource
 from hyperslab.codecs.blosc import config_of, may_move, same_settings
 from hyperslab.conversion.adapt import TargetNode
-from hyperslab.conversion.columns import ColumnChunks, Columns, add_columns
 from hyperslab.conversion.journal import Boxes, ConversionJournal
-from hyperslab.conversion.recoding import Recoding, add_recoding
+from hyperslab.conversion.recoding import DerivedArrays, DerivedChunks, Recoding, add_arrays, add_recoding
 from hyperslab.conversion.references import ReferenceMap
 from hyperslab.conversion.selection import ArraySelection, ShiftedSelection
 from hyperslab.errors import CorruptChunk, FormatError, MissingChunks
@@ -89,7 +88,7 @@ class ArrayCopy:
     @property
     def itemsize(self) -> int:
         """Return the bytes of a cell in memory, of the larger of the two types; of a row for each cell of a column."""
-        read = self.source.cell_bytes if isinstance(self.source, ColumnChunks) else 1
+        read = self.source.cell_bytes if isinstance(self.source, DerivedChunks) else 1
         return max(self.source_spec.numpy_dtype.itemsize, self.target_spec.numpy_dtype.itemsize, read, 1)
 
     @property
@@ -377,8 +376,8 @@ SETTINGS = Settings(cache_bytes=0, durable=False)
 class ConversionJob:
     """A conversion's nodes, from an open source into a target of ``format``, within ``memory`` bytes.
 
-    ``options``: of the target's format. ``references``: what becomes of links and references. ``columns``: arrays that
-    are fields of rows. ``recodings``: other cells of arrays, one after the other.
+    ``options``: of the target's format. ``references``: what becomes of links and references. ``made``: arrays that
+    the source has not, but that are made of it. ``recodings``: other cells of arrays, one after the other.
     """
 
     format: Format
@@ -387,7 +386,7 @@ class ConversionJob:
     memory: int
     options: Mapping[str, Any] = field(default_factory=dict)
     references: ReferenceMap | None = None
-    columns: Columns = field(default_factory=dict)
+    made: DerivedArrays = field(default_factory=dict)
     recodings: Sequence[Recoding] = ()
 
     def copies(self, target: OpenDataset, source: OpenDataset | None = None) -> list[ArrayCopy]:
@@ -396,7 +395,7 @@ class ConversionJob:
         if source is None:  # else it was opened anew
             reader = self.source.reader
         else:
-            reader = reduce(add_recoding, self.recodings, add_columns(source, self.columns)).reader
+            reader = reduce(add_recoding, self.recodings, add_arrays(source, self.made)).reader
         for plan in self.nodes:
             path, spec, picked = plan.source.path, plan.source.node, plan.source.picked
             if spec.is_array and picked is not None:

@@ -19,10 +19,10 @@ from hyperslab.array.session import OpenDataset, open_session
 from hyperslab.bridges.cluster import each_task, on_every_worker
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.settings import Settings
-from hyperslab.conversion.columns import ColumnChunks
 from hyperslab.conversion.copy import ArrayCopy, CopyProgress, copy_arrays, copy_box
 from hyperslab.conversion.journal import ConversionJournal, installed_version
 from hyperslab.conversion.opening import NO_CACHE
+from hyperslab.conversion.recoding import DerivedChunks
 from hyperslab.conversion.selection import ArraySelection
 from hyperslab.conversion.staging import StagedTarget, UnpublishedStore, parse_documents
 from hyperslab.errors import FormatError, NodeNotFound, Unsupported
@@ -82,14 +82,15 @@ def copy_distributed(
     staged: StagedTarget,
     format: str,
 ) -> None:
-    """Copy all boxes that are not done by the workers of ``client``; references and columns by this process."""
+    """Copy all boxes that are not done by the workers of ``client``; references, and arrays that are made, by this
+    process."""
     name = f"hyperslab-{id(progress):x}-{client.id}"
     store = staged.where.store(read_only=False) if staged.where.scheme == "store" else None
     try:
         for copy in copies:
-            if copy.has_references or isinstance(copy.source, ColumnChunks):
-                # References are followed in the open source, and columns are made of it: neither can be sent to another
-                # process.
+            if copy.has_references or isinstance(copy.source, DerivedChunks):
+                # References are followed in the open source, and some arrays are made of it: neither can be sent to
+                # another process.
                 copy_arrays([copy], progress, SETTINGS)
                 continue
             copy.threads(1)  # MemoryLimit before anything is sent

@@ -17,7 +17,6 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.bridges.cluster import client_of
 from hyperslab.chunks.auto import MANY
 from hyperslab.chunks.progress import Progress, ProgressCallback, bar, reporting
-from hyperslab.conversion.columns import Columns, add_columns
 from hyperslab.conversion.copy import SETTINGS, ArrayCopy, ConversionJob, CopyProgress, copy_arrays
 from hyperslab.conversion.cost import estimate_cost
 from hyperslab.conversion.distributed import copy_distributed, require_reachable
@@ -28,7 +27,7 @@ from hyperslab.conversion.packing import recode as recode_cells
 from hyperslab.conversion.plan import MEMORY, DryRun, collect_nodes, write_documents
 from hyperslab.conversion.plan import dry_run as plan_conversion
 from hyperslab.conversion.rechunk import Encoding
-from hyperslab.conversion.recoding import Recoding
+from hyperslab.conversion.recoding import DerivedArrays, Recoding, add_arrays
 from hyperslab.conversion.references import build_reference_map
 from hyperslab.conversion.report import ConversionReport, describe_recut
 from hyperslab.conversion.selection import Distances, Select
@@ -162,11 +161,11 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
         source = stack.enter_context(dataset_session(request.source, options=allowed))
         if not request.path and source.reader.main is None and source.reader.node("").is_array:
             stack.enter_context(_name_dataset_around(request.source, allowed))
-        items, columns, damage = _collect_nodes(source, format, request)
+        items, made, damage = _collect_nodes(source, format, request)
         references = build_reference_map(source, items, request.path, request.target)
         if references is not None:
             items = [replace(item, node=references.map_node(item.node)) for item in items]
-        source = add_columns(source, columns)
+        source = add_arrays(source, made)
         with report_all_damage(source, items):
             source, items, recodings = _recode(source, items, request, scheduler)
             plan = plan_conversion(
@@ -181,7 +180,7 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
                 references=references,
             )
         _log_losses(plan, format)
-        job = ConversionJob(format, source, plan.nodes, request.memory, request.layout, references, columns, recodings)
+        job = ConversionJob(format, source, plan.nodes, request.memory, request.layout, references, made, recodings)
         if request.dry_run:
             return replace(_estimate(job, request), losses=plan.losses, damaged=damage.problems)
         head: Head | None = None
@@ -303,13 +302,13 @@ def _log_resume_hint(request: _Request, *, resumable: bool) -> Iterator[None]:
 
 def _collect_nodes(
     source: OpenDataset, format: Format, request: _Request
-) -> tuple[list[SourceNode], Columns, SourceDamage]:
-    """Return the nodes that are converted, the columns among them, and the damage that was left out.
+) -> tuple[list[SourceNode], DerivedArrays, SourceDamage]:
+    """Return the nodes that are converted, the arrays that are made among them, and the damage that was left out.
 
     Damage is an error unless the caller asked to leave it out.
     """
     damage = SourceDamage()
-    items, columns = collect_nodes(
+    items, made = collect_nodes(
         source,
         format,
         damage,
@@ -320,8 +319,8 @@ def _collect_nodes(
         choice=request.choice,
     )
     if request.skip_damaged:
-        items = drop_damaged(add_columns(source, columns), items, damage)
-    return items, columns, damage
+        items = drop_damaged(add_arrays(source, made), items, damage)
+    return items, made, damage
 
 
 def _write_target(

@@ -27,7 +27,7 @@ from hyperslab.conversion.adapt import (
     set_zarr2_fill_value,
     translate_codecs,
 )
-from hyperslab.conversion.columns import Columns, add_columns, split_rows
+from hyperslab.conversion.columns import split_rows
 from hyperslab.conversion.losses import (
     COLUMNS,
     Features,
@@ -41,7 +41,9 @@ from hyperslab.conversion.losses import (
     unit_losses,
 )
 from hyperslab.conversion.opening import dataset_session
+from hyperslab.conversion.point_labels import add_point_labels
 from hyperslab.conversion.rechunk import Encoding, choose_chunks, refit_chunks
+from hyperslab.conversion.recoding import DerivedArrays, add_arrays
 from hyperslab.conversion.references import ReferenceMap
 from hyperslab.conversion.selection import ArraySelection, Select, select_labels
 from hyperslab.conversion.source_nodes import (
@@ -87,8 +89,9 @@ def collect_nodes(
     encoding: Encoding = AS_IN_SOURCE,
     skip_damaged: bool = False,
     choice: Choice = ALL_VARIABLES,
-) -> tuple[list[SourceNode], Columns]:
-    """Return the nodes that are converted, with the cells that are selected, and the columns among them.
+) -> tuple[list[SourceNode], DerivedArrays]:
+    """Return the nodes that are converted, with the cells that are selected, and the arrays among them that are made
+    of the source: columns of rows, labels of a point.
 
     ``path``: the group or array that becomes the root; ``choice``: the variables of it. Nodes that cannot be read are
     an error that lists them, or are left out, their errors in ``damage``.
@@ -97,8 +100,9 @@ def collect_nodes(
     if damage and not skip_damaged:
         damage.raise_error()
     parts, columns = split_rows(parts, format.features)
-    source = add_columns(source, columns)
-    return add_missing_markers(source, select_nodes(source, parts, select, encoding), format), columns
+    source = add_arrays(source, columns)
+    items, points = add_point_labels(select_nodes(source, parts, select, encoding))
+    return add_missing_markers(source, items, format), {**columns, **points}
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,11 +244,18 @@ def _label_losses(items: list[SourceNode]) -> Iterator[Loss]:
             dim
             for dim in item.node.indexes
             if any(shapes.get(child(g, dim)) == ((dim,), (sizes[dim],)) for g in groups)
+            or (_is_point(item, dim) and shapes.get(child(groups[0], dim)) == ((), ()))  # by add_point_labels
         }
         if lost := [dim for dim in item.node.indexes if dim not in covered]:
             names = ", ".join(map(repr, lost))
             message = f"the labels of {names} are left out (to_xarray() makes coordinates of them)"
             yield Loss(item.path, Feature.LABELS, message)
+
+
+def _is_point(item: SourceNode, dim: str) -> bool:
+    """Return True if one position alone is selected along a dimension of an array."""
+    picked = item.picked
+    return item.node.is_array and picked is not None and item.node.dims.index(dim) not in picked.kept
 
 
 def find_omissions(reader: Reader, items: list[SourceNode]) -> tuple[Loss, ...]:

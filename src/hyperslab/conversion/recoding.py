@@ -1,7 +1,8 @@
-"""A source in which arrays have other cells: what becomes of each, and what reads it so, chunk by chunk."""
+"""A source in which arrays have other cells, or that has more of them: what reads it so, chunk by chunk."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -69,6 +70,56 @@ class SourceReader(Reader):
     def close(self) -> None:
         """Close the source."""
         self._reader.close()
+
+
+# -- arrays that are made ----------------------------------------------------------------------------------------------
+
+
+class DerivedChunks(ReadOnlyChunks):
+    """The chunks of an array that the source has not, but that is made of it here: no other process has it.
+
+    ``cell_bytes``: bytes that are read for one of its cells.
+    """
+
+    cell_bytes: int = 1
+
+
+class DerivedArray(ABC):
+    """An array that the source has not, but that is made of it."""
+
+    spec: ArraySpec
+
+    @abstractmethod
+    def open_chunks(self, reader: Reader) -> DerivedChunks:
+        """Return the chunks; ``reader``: of the source."""
+
+
+DerivedArrays = Mapping[str, DerivedArray]
+"""By the path that an array is read under."""
+
+
+class _DerivingReader(SourceReader):
+    """A source's reader, for that which has more arrays."""
+
+    def __init__(self, reader: Reader, arrays: DerivedArrays) -> None:
+        super().__init__(reader)
+        self._arrays = arrays
+
+    def node(self, path: str) -> Node:
+        """Return an array that is made, or what the source has there."""
+        return self._arrays[path].spec if path in self._arrays else super().node(path)
+
+    def chunks(self, path: str) -> ChunkSource:
+        """Return the chunks of an array that is made, or of one of the source."""
+        return self._arrays[path].open_chunks(self._reader) if path in self._arrays else super().chunks(path)
+
+
+def add_arrays(source: OpenDataset, arrays: DerivedArrays) -> OpenDataset:
+    """Return the source, in which there are more arrays."""
+    return replace(source, reader=_DerivingReader(source.reader, arrays)) if arrays else source
+
+
+# -- arrays that become others -----------------------------------------------------------------------------------------
 
 
 class RecodedChunks(ReadOnlyChunks):

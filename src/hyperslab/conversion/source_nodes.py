@@ -283,7 +283,7 @@ def _name_points(items: list[SourceNode]) -> list[SourceNode]:
             folder, name = split(item.path)
             gone = [dim for axis, dim in enumerate(item.node.dims) if dim is not None and axis not in item.picked.kept]
             sizes = dict(zip(item.node.dims, item.node.shape, strict=True))
-            points = [dim for dim in gone if dim != name and _has_coordinate(arrays, folder, dim, sizes[dim])]
+            points = [dim for dim in gone if dim != name and has_coordinate(arrays, folder, dim, sizes[dim])]
             if points and name not in no_data:
                 attrs = name_coordinates(item.node.attrs, points)
                 item = replace(item, node=item.node.evolve(attrs=attrs))
@@ -291,7 +291,7 @@ def _name_points(items: list[SourceNode]) -> list[SourceNode]:
     return named
 
 
-def _has_coordinate(arrays: Mapping[str, ArraySpec], folder: str, dim: str, size: int) -> bool:
+def has_coordinate(arrays: Mapping[str, ArraySpec], folder: str, dim: str, size: int) -> bool:
     """Return True if the nearest array of this name, as seen from a group, has the labels of the dimension."""
     found = next((arrays[path] for group in outward(folder) if (path := child(group, dim)) in arrays), None)
     return found is not None and found.dims == (dim,) and found.shape == (size,)

@@ -27,10 +27,10 @@ from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.conversion.adapt import TargetNode
-from hyperslab.conversion.columns import add_columns
 from hyperslab.conversion.copy import SETTINGS, ArrayCopy, copy_box
 from hyperslab.conversion.losses import Loss
 from hyperslab.conversion.plan import AS_IN_SOURCE, MEMORY, collect_nodes, dry_run, render_documents
+from hyperslab.conversion.recoding import add_arrays
 from hyperslab.conversion.references import ReferenceMap, build_reference_map
 from hyperslab.conversion.source_nodes import SourceDamage
 from hyperslab.errors import DAMAGE, Conflict, HyperslabError, NodeNotFound, Replaced, Unsupported
@@ -259,12 +259,12 @@ class OpenState:
         if file is None:
             self._session = session = self._open(where)
         damage = SourceDamage(kinds=(*DAMAGE, Unsupported))
-        items, columns = collect_nodes(session, FORMAT, damage, skip_damaged=True)
+        items, made = collect_nodes(session, FORMAT, damage, skip_damaged=True)
         nowhere = Location.of(MemoryStore())
         references = build_reference_map(session, items, "", nowhere)
         if references is not None:
             items = [replace(item, node=references.map_node(item.node)) for item in items]
-        source = add_columns(session, columns)
+        source = add_arrays(session, made)
         plan = dry_run(source, items, AS_IN_SOURCE, FORMAT, nowhere, allow_loss=True, references=references)
         nodes = drop_plain_dimensions([_store_alike(node) for node in plan.nodes])
         self.documents = render_documents(FORMAT, nodes, {"consolidated": True})
