@@ -17,13 +17,16 @@ An array without cells has no collection: its ``shape``, ``dtype`` and ``fill_va
 for what no schema has (an array without dimensions, text, truths, times, rows), with its ``cells`` (or ``base64``)::
 
     "words": {"shape": [2], "dtype": "string", "chunks": [2], "fill_value": "", "cells": ["a", "b"], "dims": ["x"]}
+
+Arrays are removed by one write of the document, in which their collections stand under ``removed``, name and id, until
+these are removed, too.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -85,15 +88,21 @@ class ArrayEntry:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The groups and arrays of a root by path; the root itself is always a group."""
+    """The groups and arrays of a root by path; the root itself is always a group.
+
+    ``removed``: by name the id of the one array of each collection that no array uses any more, and that is still to be
+    removed.
+    """
 
     groups: Mapping[str, GroupSpec] = field(default_factory=lambda: {"": GroupSpec()})
     arrays: Mapping[str, ArrayEntry] = field(default_factory=dict)
+    removed: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def collections(self) -> frozenset[str]:
-        """The names of collections that are arrays here."""
-        return frozenset(entry.collection for entry in self.arrays.values() if entry.collection is not None)
+    def hidden(self) -> frozenset[str]:
+        """The names of collections that are not shown: those that are arrays here, or were."""
+        named = (entry.collection for entry in self.arrays.values() if entry.collection is not None)
+        return frozenset((*named, *self.removed))
 
     def names_below(self, group: str) -> list[str]:
         """Return names right below a group."""
@@ -124,10 +133,15 @@ class Tree:
         return replace(tree, arrays={**tree.arrays, path: entry})
 
     def without_node(self, path: str) -> Tree:
-        """Return the tree without a node and all below it."""
+        """Return the tree without a node and all below it, whose collections are to be removed."""
         groups = {place: spec for place, spec in self.groups.items() if not _is_within(place, path)}
         arrays = {place: entry for place, entry in self.arrays.items() if not _is_within(place, path)}
-        return Tree({"": GroupSpec()} | groups, arrays)
+        unused = {str(each.collection): str(each.id) for each in self.entries_within(path) if each.collection}
+        return Tree({"": GroupSpec()} | groups, arrays, {**self.removed, **unused})
+
+    def without_removed(self, names: Collection[str]) -> Tree:
+        """Return the tree without what it tells of removed collections of these names."""
+        return replace(self, removed={name: id for name, id in self.removed.items() if name not in names})
 
     def entries_within(self, path: str) -> Iterator[ArrayEntry]:
         """Return the arrays at and below a path."""
@@ -146,7 +160,7 @@ def render_tree(tree: Tree) -> bytes:
     groups = {path: group_to_json(spec) for path, spec in tree.groups.items()}
     arrays = {path: _array_to_json(entry) for path, entry in tree.arrays.items()}
     doc: dict[str, Any] = {"version": VERSION}
-    doc |= {name: part for name, part in (("groups", groups), ("arrays", arrays)) if part}
+    doc |= {key: part for key, part in (("groups", groups), ("arrays", arrays), ("removed", tree.removed)) if part}
     return json.dumps(doc, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
@@ -175,7 +189,10 @@ def parse_tree(data: bytes) -> Tree:
             raise TypeError(f"version {doc.get('version')!r}, not {VERSION}")
         groups = {normalize(path): group_from_json(part) for path, part in get_object(doc, "groups").items()}
         arrays = {normalize(path): _array_from_json(part) for path, part in get_object(doc, "arrays").items()}
-        return Tree({"": GroupSpec()} | groups, arrays)
+        removed = dict(get_object(doc, "removed"))
+        if any(not isinstance(id, str) for id in removed.values()):
+            raise TypeError("a removed collection without an id")
+        return Tree({"": GroupSpec()} | groups, arrays, removed)
     except FormatError as error:
         raise error.locate(key=KEY) from error.__cause__
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError) as error:
@@ -286,7 +303,7 @@ class CollectionTreeReader(Reader):
 
     def _shown_collection(self, path: str) -> CollectionStore | None:
         """Return the collection that is shown at a path; those that are there for one array elsewhere are not shown."""
-        if not path or "/" in path or path in self._tree().collections:
+        if not path or "/" in path or path in self._tree().hidden:
             return None
         return self.collection_store(path)
 
@@ -327,7 +344,7 @@ class CollectionTreeReader(Reader):
         path = self._full_path(path)
         tree = self._tree()
         if not path:
-            hidden = tree.collections
+            hidden = tree.hidden
             return list(
                 dict.fromkeys([name for name in self.collections() if name not in hidden] + tree.names_below(""))
             )
@@ -407,9 +424,10 @@ class CollectionTreeReader(Reader):
         """Yield the problems of all collections and of ``collections.json`` with what mends them; of an array that its
         collection is there for, under the name it has here."""
         arrays: Mapping[str, ArrayEntry] = {}
+        removed: Mapping[str, str] = {}
         own_problem: Finding | None = None
         try:
-            arrays = self._tree().arrays
+            arrays, removed = self._tree().arrays, self._tree().removed
         except FormatError as error:
             own_problem = Finding(Problem("", "invalid-document", error.said), key=KEY)
         paths = {f"{entry.collection}/{entry.id}": path for path, entry in arrays.items() if entry.collection}
@@ -422,6 +440,13 @@ class CollectionTreeReader(Reader):
         for path, entry in arrays.items():
             if entry.collection is not None and entry.collection not in known:
                 yield Finding(Problem(path, "missing-collection", f"its collection {entry.collection!r} is gone"))
+        for name in removed:
+            yield self._leftover(name)
+
+    def _leftover(self, name: str) -> Finding:
+        """Return the finding of a collection that no array uses any more; only a writer removes it."""
+        problem = Problem(name, "leftover", f"an array was not removed to the end [key={KEY}]")
+        return Finding(problem, "remove what is left", key=KEY)
 
     def _collection_damage(self, deep: bool) -> Iterator[Finding]:
         """Yield what is wrong with each collection, then what lies beside them, each problem once."""

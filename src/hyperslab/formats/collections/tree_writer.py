@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import Block, ChunkSource
@@ -25,10 +26,12 @@ from hyperslab.formats.collections.tree import (
     ArrayEntry,
     CollectionTreeReader,
     Tree,
+    all_ids,
     portable_document,
     render_tree,
 )
 from hyperslab.formats.format_errors import require_no_link
+from hyperslab.formats.rules import Finding
 from hyperslab.formats.single_array.coordinates import DocumentCells, resize_cells
 from hyperslab.model.dims import Coordinate, Index
 from hyperslab.model.paths import outward, split
@@ -52,6 +55,7 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
         self._format = format
         self._batches = BatchBlocks(self._mutex)
         self._changes: list[Callable[[Tree], Tree]] = []
+        self._unused: list[str] = []
         self._records: dict[str, dict[str, Record]] = {}
         self._lock_depth = threading.local()
 
@@ -75,6 +79,8 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
         if document.name in self.collections():
             raise AlreadyExists(f"the collection {document.name!r} exists", url=self.url, node=document.name)
         made = layout.create(self._where, replace(document, stored_attributes=None), self._settings)
+        if document.name in self._tree().removed:  # of before, by a writer that died
+            self._edit(lambda tree: tree.without_removed({document.name}))
         with self._mutex:
             self._collection_stores[document.name] = made
         return made
@@ -131,6 +137,29 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
                     tree = change(tree)
                 self._cached_tree = tree
 
+    # -- collections that no array uses any more --------------------------------------------------------------------
+
+    def _drop_unused(self) -> None:
+        """Remove the collections of arrays that the stored document has no more. Until all are gone it names them."""
+        with self._mutex:
+            names, self._unused = self._unused, []
+        if names:
+            for name in names:
+                self._drop_collection(name)
+            with self._locked():
+                self._write_tree(self._read_tree().without_removed(names))
+
+    def _leftover(self, name: str) -> Finding:
+        return replace(super()._leftover(name), act=partial(self._remove_rest, name))
+
+    def _remove_rest(self, name: str) -> None:
+        """Remove what a writer that died has left of an array, unless others use its collection by now."""
+        id = self._read_tree().removed.get(name)
+        store = self.collection_store(name)
+        if store is None or set(all_ids(store)) <= {id}:
+            self._drop_collection(name)
+        self._edit(lambda tree: tree.without_removed({name}))
+
     # -- locks and batches ------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -179,6 +208,7 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
                 for change in changes:
                     tree = change(tree)
                 self._write_tree(tree)
+        self._drop_unused()
 
     def close(self) -> None:
         """Write what is pending and let go of the store, also when that fails."""
@@ -332,7 +362,7 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
         if single_array.is_small_kind(spec):
             cells = spec.filled()
             return ArrayEntry(spec.dims, attrs, inline_spec=spec.evolve(attrs={}, indexes={}), cells=cells)
-        name = single_array.collection_name(path, self.collections())
+        name = single_array.collection_name(path, {*self.collections(), *tree.removed})
         labels = {dim: self._labels(path, spec, dim) for dim in spec.dims if dim is not None and dim not in unlimited}
         known = {dim: index for dim, index in labels.items() if index is not None}
         layout = self._layouts[0].name
@@ -370,30 +400,31 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
         return out
 
     def _change_array(self, path: str, entry: ArrayEntry, spec: ArraySpec) -> None:
-        """Give an array other attributes or another shape, cut as it is; put one of another type in its place."""
+        """Give an array other attributes, names of dimensions or another shape, cut as it is. Unsupported for another
+        type or number of dimensions: its collection, with all cells, would be another one."""
         before = self._entry_spec(path, entry)
-        same = (before.dtype, before.dims, len(before.shape)) == (spec.dtype, spec.dims, len(spec.shape))
-        limited = before.shape != spec.shape and not self._may_become(entry, spec)
-        if entry.cells is not None and entry.inline_spec is not None and same:
-            spec = single_array.new_array(spec, self._format)
-            cells, inline_spec = resize_cells(entry.cells, spec), spec.evolve(attrs={}, indexes={})
-            resized = ArrayEntry(spec.dims, dict(spec.attrs), inline_spec=inline_spec, cells=cells)
-            self._edit(lambda tree: tree.with_array(path, resized))
+        same = (before.dtype, len(before.shape)) == (spec.dtype, len(spec.shape))
+        if entry.inline_spec is not None:
+            if entry.cells is not None and same:
+                spec = single_array.new_array(spec, self._format)
+                cells, inline_spec = resize_cells(entry.cells, spec), spec.evolve(attrs={}, indexes={})
+                made = ArrayEntry(spec.dims, dict(spec.attrs), inline_spec=inline_spec, cells=cells)
+            else:
+                made = self._create_entry(path, spec)
+            self._edit(lambda tree: tree.with_array(path, made))
             return
-        if entry.inline_spec is not None or not same or limited:
-            if before.shape != spec.shape and same and entry.inline_spec is None:
+        if not same:
+            message = "another type of cells or number of dimensions"
+            raise Unsupported(message, url=self.url, node=path, remedy="remove the array first")
+        if before.shape != spec.shape:
+            if not self._may_become(entry, spec):
                 remedy = "declare the dimension unlimited before the array is made, or convert to zarr3"
                 message = "another size of a dimension that is not unlimited"
                 raise Unsupported(message, url=self.url, node=path, remedy=remedy)
-            self._drop_collection(entry.collection)
-            made = self._create_entry(path, spec)
-            self._edit(lambda tree: tree.with_array(path, made))
-            return
-        if before.shape != spec.shape:
             store, id = self._required_store(str(entry.collection), path), str(entry.id)
             store.put_spec(id, store.spec(id).evolve(shape=spec.shape))
-        if dict(entry.attrs) != dict(spec.attrs):
-            changed = replace(entry, attrs=dict(spec.attrs))
+        changed = replace(entry, dims=spec.dims, attrs=dict(spec.attrs))
+        if changed != entry:
             self._edit(lambda tree: tree.with_array(path, changed))
 
     def _inline_cells(self, path: str, entry: ArrayEntry, spec: ArraySpec) -> ChunkSource:
@@ -424,9 +455,7 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
         path = self._full_path(path)
         self._flush_records()
         tree = self._tree()
-        collections = [name for name in self.collections() if name not in tree.collections] if not path else [path]
-        for entry in tree.entries_within(path):
-            self._drop_collection(entry.collection)
+        collections = [path] if path else [name for name in self.collections() if name not in tree.hidden]
         for name in collections:
             if self._shown_collection(name) is not None:
                 self._drop_collection(name)
@@ -434,7 +463,12 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
         if (found := self._shown_collection(above)) is not None and path not in tree.arrays:
             found.remove(id)
         elif not path or path in {*tree.groups, *tree.arrays}:
+            # The document first: by one write of it all arrays are gone, whatever becomes of their collections.
             self._edit(lambda tree: tree.without_node(path))
+            with self._mutex:
+                self._unused += [each.collection for each in tree.entries_within(path) if each.collection is not None]
+            if not self._batches:
+                self._drop_unused()
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """Return a user's wish as it is stored; that of an array of a collection is as its schema says. Unsupported."""
