@@ -94,7 +94,8 @@ def _find_point_labels(item: SourceNode) -> dict[str, PointLabel]:
     found = {}
     for axis, dim in enumerate(item.node.dims):
         place = item.picked.axes[axis]
-        if dim in item.node.indexes and axis not in item.picked.kept and isinstance(place, Range):
+        is_own = dim is not None and dim in item.node.indexes
+        if dim is not None and is_own and axis not in item.picked.kept and isinstance(place, Range):
             cells, attrs = index_cells(item.node.indexes[dim], [place.start])
             dtype = VlenString() if isinstance(cells.dtype, np.dtypes.StringDType) else cells.dtype
             found[dim] = PointLabel(ArraySpec(shape=(), dtype=dtype, chunks=(), attrs=attrs), cells.reshape(()))
