@@ -158,11 +158,17 @@ def allow_containers(icechunk: Any, config: Any, prefixes: Iterable[str], option
     return dict(icechunk.containers_credentials(found))
 
 
+def major_minor(icechunk: Any) -> tuple[int, int]:
+    """Return the first two numbers of the library's version."""
+    major, minor, *_ = icechunk.__version__.split(".")
+    return int(major), int(minor)
+
+
 def usual_credentials(icechunk: Any, prefix: str) -> Any:
     """Return the credentials by which icechunk reaches the files below a prefix when a caller gives none: those of the
     environment, or none. Before version 2.3 it has no other word for them than None."""
     known = icechunk.credentials
-    if not hasattr(known, "HttpAccess"):
+    if major_minor(icechunk) < (2, 3):
         return None
     match urlsplit(prefix).scheme:
         case "file":

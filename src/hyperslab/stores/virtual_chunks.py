@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from hyperslab.stores.repositories import RepositoryPlace, library, translate_errors
-from hyperslab.stores.repository_buckets import container_store
+from hyperslab.stores.repository_buckets import container_store, major_minor
 from hyperslab.stores.stored_file import StoredFile
 
 _SECOND = 10**9
@@ -42,7 +42,7 @@ def checksum_of(file: StoredFile) -> str | datetime | None:
 def _loses_quotes(url: str) -> bool:
     """Return True for files on a web server by icechunk 2, which sends it their ETags without the quotes: no server
     knows them so, and each read would fail. A changed file is read unnoticed."""
-    return url.startswith(("http://", "https://")) and not library().__version__.startswith("1.")
+    return url.startswith(("http://", "https://")) and major_minor(library()) >= (2, 0)
 
 
 def find_prefixes(pieces: Sequence[str], files: Iterable[StoredFile]) -> list[str]:
