@@ -37,6 +37,13 @@ def test_a_workflow_may_only_read_unless_a_job_says_more(path):
     assert all("timeout-minutes" in job or "uses" in job for job in jobs_of(path).values())
 
 
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_commits(path):
+    """A tag can be moved to other code; the version stands behind."""
+    for name in re.findall(r"uses: *(.*)", path.read_text()):
+        assert name.startswith("./") or re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[\d.]+", name), name
+
+
 def test_the_page_on_releases_names_them_all():
     page = (ROOT / "docs" / "project" / "releasing.md").read_text()
     assert all(f"`{path.name}`" in page for path in WORKFLOWS)
