@@ -57,6 +57,7 @@ from hyperslab.conversion.variable_length import drop_non_utf8, fit_fixed_length
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.base import Feature, Format, Reader, Writer
 from hyperslab.formats.codec_kinds import is_compressed
+from hyperslab.formats.netcdf.data_model import NO_FILL
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.group.choice import EVERYTHING as ALL_VARIABLES
 from hyperslab.group.choice import Choice
@@ -372,7 +373,8 @@ def new_array(
         return spec.evolve(**same), True
     chunks, shards = choose_chunks(spec, picked, encoding, features)
     codecs = parse_codec("default" if encoding.codec is None else encoding.codec, numpy_dtype(dtype))
-    layout = {} if shards is None else {"shards": shards}
+    layout: dict[str, object] = {} if shards is None else {"shards": shards}
+    layout |= {NO_FILL: True} if same_format and NO_FILL in spec.layout else {}
     sparse = spec.sparse if Feature.SPARSE in features else None
     fill = spec.fill_value
     if fill is not None and spec.numpy_dtype != numpy_dtype(dtype):

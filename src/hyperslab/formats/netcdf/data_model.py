@@ -48,6 +48,8 @@ _RESERVED = INTERNAL_ATTRIBUTES | {
     *("_ARRAY_DIMENSIONS", "_Codecs", "_nczarr_attr", "_nczarr_group"),
 }
 """Attributes that the library keeps for itself in netCDF-4 files: it refuses them, or they would not be shown."""
+NO_FILL = "no_fill"
+"""In the layout of a variable: nothing is written to cells before they are written (netCDF-C's ``NC_NOFILL``)."""
 _QUANTIZED = "_Quantize"
 MODELS = ("NETCDF4", "NETCDF4_CLASSIC", "NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA")
 
@@ -409,12 +411,20 @@ def _fill_problem(value: object, dtype: DataType) -> str | None:
 
 def to_netcdf_spec(spec: ArraySpec, name: str, model: str) -> ArraySpec:
     """Return the array ``name`` as netCDF will give it back: named dimensions and types, typed attributes, and
-    a fill value where netCDF has one (zero when none is given)."""
+    a fill value where netCDF has one (zero when none is given) and the variable is not one that is never filled, which
+    netCDF-4 alone remembers."""
     regular = spec.evolve(
         dtype=to_netcdf_type(spec.dtype, name, model), dims=to_netcdf_dims(spec), attrs=to_netcdf_attrs(spec, model)
     )
-    has_fill = regular.numpy_dtype.kind in "iufS"
-    return regular.evolve(fill_value=regular.fill_cell()[()]) if has_fill else regular
+    if regular.numpy_dtype.kind not in "iufS" or (is_never_filled(regular) and not is_netcdf3(model)):
+        return regular
+    layout = {key: value for key, value in regular.layout.items() if key != NO_FILL}
+    return regular.evolve(fill_value=regular.fill_cell()[()], layout=layout)
+
+
+def is_never_filled(spec: ArraySpec) -> bool:
+    """Return True for a variable whose cells are undefined until they are written."""
+    return NO_FILL in spec.layout and spec.fill_value is None
 
 
 def type_name(dtype: DataType) -> str:

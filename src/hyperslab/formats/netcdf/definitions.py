@@ -133,7 +133,8 @@ def define_variable(
 ) -> None:
     """Make a variable without attributes, but for a leading ``_FillValue``; ``storage`` is None in netCDF-3.
 
-    Unwritten cells read as the spec's fill value where the library can fill with it (:func:`library_fills`).
+    Unwritten cells read as the spec's fill value where the library can fill with it (:func:`library_fills`); those of
+    a variable that is never filled are undefined.
     """
     if data_model.is_h5py_only(spec.dtype):
         _define_hidden_variable(work, path, spec, dims, kind, storage)
@@ -147,6 +148,8 @@ def define_variable(
     fill, is_leading = library_fill(spec), has_leading_fill(spec)
     if is_leading:
         fill = spec.fill_cell()[()]
+    elif storage is not None and data_model.is_never_filled(spec):
+        fill = False  # which netCDF4 takes for NC_NOFILL
     scales = tuple(find_group(dataset, owner).dimensions[dim] for owner, dim in dims)
     cell_type: Any = str if isinstance(spec.dtype, VlenString) else base
     if kind is not None and cell_type is not str:

@@ -178,7 +178,9 @@ def parse_array(opened: OpenNetcdfFile, path: str) -> ArraySpec:
         fill_value=_fill_value(variable, stored, dtype),
         attrs=_with_nuls(opened, path, parse_attributes(variable, stored, _kinds(opened, group))),
         problem=None if stored is None else find_external_storage(stored),
-        layout=({} if chunked else {"contiguous": True}) | ({} if misread is None else {MISREAD: misread}),
+        layout=({} if chunked else {"contiguous": True})
+        | ({} if misread is None else {MISREAD: misread})
+        | ({data_model.NO_FILL: True} if _is_never_filled(opened, variable, stored) else {}),
     )
 
 
@@ -258,6 +260,18 @@ def _fill_value(variable: Any, stored: h5py.Dataset | None, dtype: DataType) -> 
         )
     fill = variable.get_fill_value() if not isinstance(dtype, Enum) else data_model.default_fill(dtype)
     return None if fill is None else np.asarray(fill).astype(base.newbyteorder("="))[()]
+
+
+def _is_never_filled(opened: OpenNetcdfFile, variable: Any, stored: h5py.Dataset | None) -> bool:
+    """Return True for a variable that was made without a fill value (netCDF-C's ``NC_NOFILL``), which netCDF-4 alone
+    remembers."""
+    if stored is not None:
+        from h5py import h5d
+
+        plist = stored.id.get_create_plist()
+        return bool(plist.get_fill_time() == h5d.FILL_TIME_NEVER and plist.fill_value_defined() != 2)
+    is_number = isinstance(variable.datatype, np.dtype) and variable.dtype is not str
+    return is_number and not data_model.is_netcdf3(opened.model) and variable.get_fill_value() is None
 
 
 def _hidden_extent(opened: OpenNetcdfFile, stored: h5py.Dataset) -> list[tuple[str | None, int]]:

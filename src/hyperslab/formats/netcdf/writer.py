@@ -348,7 +348,8 @@ class NetcdfWriter(Writer):
         made = spec.evolve(
             chunks=(storage and storage.chunks) or data_model.virtual_chunks(spec.shape, itemsize),
             codecs=storage.codecs(itemsize) if storage is not None else (),
-            layout={} if storage is not None and storage.chunks is not None else {"contiguous": True},
+            layout=({} if storage is not None and storage.chunks is not None else {"contiguous": True})
+            | ({data_model.NO_FILL: True} if data_model.is_never_filled(spec) else {}),
         )
         definitions.define_variable(self._work, path, made, tuple(places), kind, storage)
         done = dict(list(spec.attrs.items())[:1]) if definitions.has_leading_fill(spec) else {}
