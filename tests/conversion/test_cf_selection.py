@@ -237,6 +237,20 @@ def test_a_tolerance_that_limits_nothing_is_refused(source: Path, tmp_path: Path
     assert (result.exit_code, "it is a timedelta (3h)" in result.stderr) == (2, True)
     result = run("stats", str(source), "-s", "time=2001-05-01T05:00", "--tolerance", "3")
     assert (result.exit_code, "it is a timedelta (3h)" in result.stderr) == (2, True)
+    result = run("get", str(source), "t", "-s", "time=2001-05-01T05:00", "--tolerance", "6h", "--tolerance", "3")
+    assert (result.exit_code, "it is a timedelta (3h)" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("words", [[], ["-s", "time=0"], ["-s", "lon=10.0..30.0"], ["--bbox", "0,0,20,20"]])
+@pytest.mark.parametrize("command", ["get", "stats", "convert", "aggregate"])
+def test_a_tolerance_without_a_label_is_refused(command: str, words: list[str], source: Path, tmp_path: Path) -> None:
+    target = str(tmp_path / "b.zarr")
+    places = {"get": ["t"], "stats": [], "convert": [target], "aggregate": [target, "--how", "mean", "--over", "lon"]}
+    result = run(command, str(source), *places[command], *words, "--tolerance", "3")
+    assert result.exit_code == 2
+    assert "a tolerance of 3.0 and no label that it is for" in result.stderr
+    assert "select by a label (@10)" in result.stderr
+    assert not (tmp_path / "b.zarr").exists()
 
 
 def test_axes_that_are_no_longitudes_stay_as_they_are(tmp_path: Path) -> None:

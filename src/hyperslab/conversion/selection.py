@@ -176,11 +176,16 @@ class Selector:
             self._look_up_box(select.box)
 
     def check_tolerance(self) -> None:
-        """Raise WrongType for tolerances of which none fits the labels whose neighbours were looked for."""
-        limits = self._select.tolerance
-        if limits and self._kinds and not self._kinds & {_is_duration(limit) for limit in limits}:
-            wanted = "a timedelta (3h)" if self._kinds == {True} else "a number"
-            raise WrongType(f"a tolerance of {limits[0]}", remedy=f"of these labels it is {wanted}")
+        """Raise WrongType for a tolerance that fits none of the labels whose neighbours were looked for, Invalid where
+        there are no such labels."""
+        for limit in self._select.tolerance:
+            if not self._kinds:
+                label = "@10" if self._select.typed else "10.0"
+                remedy = f"leave it out, or select by a label ({label}), which is no position and no range"
+                raise Invalid(f"a tolerance of {limit} and no label that it is for", remedy=remedy)
+            if _is_duration(limit) not in self._kinds:
+                wanted = "a timedelta (3h)" if self._kinds == {True} else "a number"
+                raise WrongType(f"a tolerance of {limit}", remedy=f"of these labels it is {wanted}")
 
     def key(self, array: Array) -> tuple[Any, ...]:
         """Return the positional key of an array, one entry per dimension, each to be taken for itself."""

@@ -230,7 +230,8 @@ def _open(group: Group, choice: Choice, selection: TypedSelection, manner: Selec
         chosen = [array for _, array in choose_of(group, list(arrays_of(group)), choice)]
         kept = {array.name for array in (*chosen, *companions_of(chosen, {}))}
         dataset = dataset.drop_vars([name for name in dataset.data_vars if name not in kept])
-    return _select(dataset, group, selection, manner) if selection or manner.box is not None else dataset
+    is_selected = selection or manner.box is not None or manner.tolerance
+    return _select(dataset, group, selection, manner) if is_selected else dataset
 
 
 def _select(dataset: Any, group: Group, selection: TypedSelection, manner: SelectionOptions) -> Any:
