@@ -247,10 +247,41 @@ def test_positions_along_a_dimension_without_a_name(tmp_path):
     with hs.create(tmp_path / "field.zarr") as root:
         root.create_array("raw", data=np.arange(60.0).reshape(20, 3))
     places = (tmp_path / "field.zarr", tmp_path / "out.zarr")
-    result = run(*places, "--how", "mean", "--over", "phony_dim_1", "-s", "dim_0=4..6")
+    result = run(*places, "--how", "mean", "--over", "dim_1", "-s", "dim_0=4..6")
     assert result.exit_code == 0, result.output
     with hs.open(tmp_path / "out.zarr") as root:
         assert root["raw"][...].tolist() == [13.0, 16.0]
+
+
+def test_dimensions_without_a_name_go_by_their_place(tmp_path):
+    """Each array by its own place, whatever the lengths, and a word that is none of them is told all."""
+    cells, square = np.arange(24.0).reshape(2, 3, 4), np.arange(9.0).reshape(3, 3)
+    with hs.create(tmp_path / "field.zarr") as root:
+        root.create_array("a", data=cells)
+        root.create_array("b", data=square)
+        root.create_array("c", data=square, dims=("x", None))
+        root.create_array("x", data=np.arange(3.0), dims=("x",))
+    places = (tmp_path / "field.zarr", tmp_path / "out.zarr", "--overwrite", "--how", "mean", "--over")
+    for words, axes in (
+        ("dim_0", (0, 0, ())),
+        ("dim_1", (1, 1, 1)),
+        ("dim_0,dim_1", ((0, 1), (0, 1), 1)),
+        ("x", ((), (), 0)),
+    ):
+        result = run(*places, words)
+        assert result.exit_code == 0, result.output
+        with hs.open(tmp_path / "out.zarr") as root:
+            for name, whole, axis in zip("abc", (cells, square, square), axes, strict=True):
+                np.testing.assert_array_equal(root[name][...], whole.mean(axis=axis) if axis != () else whole)
+    result = run(*places, "dim_1", "-s", "dim_0=1..")
+    assert result.exit_code == 0, result.output
+    with hs.open(tmp_path / "out.zarr") as root:
+        np.testing.assert_array_equal(root["a"][...], cells[1:].mean(axis=1))
+        np.testing.assert_array_equal(root["b"][...], square[1:].mean(axis=1))
+    result = run(*places, "height")
+    assert result.exit_code == 2
+    for name in ("dim_0", "dim_1", "dim_2", "x"):
+        assert name in result.stderr
 
 
 @pytest.mark.parametrize("options", [("--how", "std", "--over", "time"), ("--how", "mean", "--every", "month")])

@@ -28,6 +28,7 @@ from hyperslab.formats.enclosing import find_above, find_tree_above
 from hyperslab.formats.opening import locate_version
 from hyperslab.group import Group
 from hyperslab.group.walk import arrays_of
+from hyperslab.model.dims import axis_names
 from hyperslab.model.guessing import meant
 from hyperslab.stores.location import Location
 
@@ -48,10 +49,11 @@ def name_dimensions(dims: Iterable[str | None]) -> list[str]:
 
 
 def find_dimensions(arrays: Sequence[Array], word: str) -> list[str]:
-    """Return the dimensions of arrays that a word means: the one of that name, else what it means of each by CF."""
+    """Return the dimensions of arrays that a word means: the one of that name (:func:`.axis_names`), else what it means
+    of each by CF."""
     from hyperslab.group.cf_variables import AxisSearch
 
-    if any(word in array.dims for array in arrays):
+    if any(word in (*array.dims, *axis_names(array.dims)) for array in arrays):
         return [word]
     search = AxisSearch()
     return list(dict.fromkeys(axis.dim for array in arrays if (axis := search.find_axis(array, word)) is not None))

@@ -5,7 +5,7 @@ lazily by dask; attributes, cell methods and the bounds of time are kept right b
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,9 @@ from hyperslab.array.axis_roles import RADIANS, role_of
 from hyperslab.array.periods import Groups, group_times, is_time
 from hyperslab.bridges.extras import library
 from hyperslab.errors import Invalid
+from hyperslab.formats.dimension_suffix import add_suffix, strip_suffix
 from hyperslab.group.cf_variables import keep_references
+from hyperslab.model.dims import axis_names
 from hyperslab.model.guessing import meant
 
 METHODS = {
@@ -139,6 +141,50 @@ def _measures(variable: Any) -> dict[str, str]:
     """Return the names of cell measures by what they measure."""
     text = str(variable.attrs.get("cell_measures", variable.encoding.get("cell_measures", "")))
     return dict(re.findall(r"(\w+)\s*:\s*(\S+)", text))
+
+
+# -- names of dimensions -----------------------------------------------------------------------------------------------
+
+
+def name_dimensions(
+    dataset: xr.Dataset, stored: Mapping[str, tuple[tuple[str | None, ...], tuple[int, ...]]]
+) -> xr.Dataset:
+    """Return the dataset with the names of dimensions that selections have (:func:`.axis_names`), such as ``dim_0``, in
+    place of those that xarray was given for dimensions without a name; the second length of a name is called
+    ``dim_0@3``. ``stored``: dimensions and lengths of the arrays."""
+    lengths: dict[str, int] = {}
+    for dims, shape in stored.values():
+        lengths |= {dim: size for dim, size in zip(dims, shape, strict=True) if dim is not None}
+    lengths |= {str(dim): size for dim, size in dataset.sizes.items() if dim in lengths}
+    changed = {}
+    for name, (dims, shape) in stored.items():
+        if name not in dataset.variables:
+            continue
+        found = list(dataset[name].dims)
+        for axis, (place, size) in enumerate(zip(axis_names(dims), shape, strict=True)):
+            if axis < len(found) and found[axis] != dims[axis]:  # none is left of the letters of texts
+                is_other = lengths.setdefault(place, size) != size
+                found[axis] = add_suffix(place, size) if is_other else place
+        if found != list(dataset[name].dims):
+            changed[name] = dataset[name].variable.copy(deep=False)
+            changed[name].dims = tuple(found)
+    if not changed:
+        return dataset
+    variables = {name: changed.get(str(name), each) for name, each in dataset.variables.items()}
+    result = xr.Dataset({name: variables[name] for name in dataset.data_vars}, attrs=dataset.attrs)
+    result = result.assign_coords({name: variables[name] for name in dataset.coords})
+    result.encoding = dataset.encoding
+    result.set_close(dataset.close)
+    return result
+
+
+def find_lengths(dataset: xr.Dataset, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the dimensions of these names, each with those of other lengths; a name of none stays."""
+    found = []
+    for name in names:
+        sizes = {str(dim): size for dim, size in dataset.sizes.items()}
+        found += [dim for dim, size in sizes.items() if strip_suffix(dim, size, name.__eq__) == name] or [name]
+    return tuple(found)
 
 
 # -- one variable ------------------------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ def aggregate_command(
     xarray and flox compute it, block by block by dask. Missing cells weigh nothing.
     """
     library("dask")
-    from hyperslab.bridges.xarray.aggregation import Aggregation, aggregate
+    from hyperslab.bridges.xarray.aggregation import Aggregation, aggregate, find_lengths
 
     format = _check_target(dst, dst_option, format, overwrite=overwrite)
     if units and scheduler is not None:
@@ -134,7 +134,7 @@ def aggregate_command(
     most = max((memory - cache) // (_SHARE * threads), 1)
     with _computing(scheduler, threads):
         source = _open(group, choice, parse_selections(selections), manner, most)
-        result, left_out = aggregate(source, Aggregation(how, dims, by, every, weighted))
+        result, left_out = aggregate(source, Aggregation(how, find_lengths(source, dims), by, every, weighted))
         facts = _facts(source, result, left_out)
         if not dry_run:
             places: dict[str, Any] = {} if dst_option is None else {"storage_options": dst_option}
@@ -224,8 +224,10 @@ def _blocks(group: Group, most: int) -> dict[str, Any]:
 def _open(group: Group, choice: Choice, selection: TypedSelection, manner: SelectionOptions, most: int) -> Any:
     """Return the group as a Dataset of lazy blocks, with the variables and cells that are chosen."""
     from hyperslab.bridges.xarray import open_lazy
+    from hyperslab.bridges.xarray.aggregation import name_dimensions
 
     dataset = open_lazy(group, chunks=_blocks(group, most), decode_timedelta=False)
+    dataset = name_dimensions(dataset, {name: (array.dims, array.shape) for name, array in group.arrays()})
     if choice:
         chosen = [array for _, array in choose_of(group, list(arrays_of(group)), choice)]
         kept = {array.name for array in (*chosen, *companions_of(chosen, {}))}

@@ -41,6 +41,7 @@ from hyperslab.errors import Invalid
 from hyperslab.group import Group
 from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.walk import arrays_of
+from hyperslab.model.dims import axis_names
 from hyperslab.model.guessing import meant
 from hyperslab.selection.positional import outer
 from hyperslab.selection.region import Axis
@@ -98,7 +99,7 @@ def stats_command(
     root = open_dataset(url, storage_option, allow=allow_external, at=at)
     found = _find_arrays(root, paths, choice)
     if per and found and not find_dimensions(found, per):
-        known = {dim for array in found for dim in array.dims if dim}
+        known = {dim for array in found for dim in axis_names(array.dims)}
         raise Invalid(f"no dimension {per!r}", url=url, remedy=meant(per, sorted(known)))
     selector = find_cells(found, parse_selections(selections), manner)
     ends = None if span is None else _parse_span(span)
@@ -154,7 +155,7 @@ def _groups(
         found = find_dimensions([array], per)
         if not found:
             return None
-        axis = array.dims.index(found[0])
+        axis = array.dims.index(found[0]) if found[0] in array.dims else axis_names(array.dims).index(found[0])
         positions = np.asarray(axes[axis].positions)
         found_labels = read_axis(array, axis, positions)
         labels = positions if found_labels is None else found_labels.labels
