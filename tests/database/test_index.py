@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import tracemalloc
@@ -17,6 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from hyperslab.database import Client
 from hyperslab.database.conditions import Query, parse
 from hyperslab.database.index import AttributeIndex
 from hyperslab.database.queries import hits, walk
@@ -27,6 +29,8 @@ from hyperslab.stores.base import Unversioned
 sys.path.insert(0, str(Path(__file__).parent))
 from asking import CUSTOM, SCHEMA, START, VALUES, check_order, conditions, filtered, in_key_order
 from shelf import Shelf
+
+from programs import ran
 
 KEYLESS = ArraySchema([DimensionSchema("x", 2)], float, [AttributeSchema("run", int, False)])
 
@@ -315,3 +319,28 @@ def test_it_is_compact(count):
     finally:
         tracemalloc.stop()
     assert taken < count * 400, "ids and values are those of the records, which a real holding reads anew"
+
+
+LOOKS = """
+import os, sys
+folder = sys.argv[1]
+os.environ["XDG_CACHE_HOME"] = f"{folder}/caches"
+from hyperslab.database import Client
+
+seen = set()
+sys.addaudithook(lambda event, given: event == "open" and "array_data" in str(given[0]) and seen.add(given[0]))
+with Client(f"{folder}/copy", mode="r") as client:
+    assert len(client.get_collection("days").query(n=(3, 9))) == 7
+print(len(seen))
+"""
+
+
+def test_who_only_reads_a_copy_in_dekers_layout_reads_its_files_once(tmp_path: Path) -> None:
+    """Its index is among the caches of the user, which who only reads fills too."""
+    schema = ArraySchema([DimensionSchema("x", 8)], float, [AttributeSchema("n", int, True)])
+    with Client(tmp_path / "root") as client:
+        days = client.create_collection("days", schema, layout="deker", index="stored")
+        for n in range(30):
+            days.create({"n": n})
+    shutil.copytree(tmp_path / "root", tmp_path / "copy", symlinks=True)
+    assert [int(ran(LOOKS, tmp_path).stdout) for _ in range(3)] == [30, 7, 7]

@@ -75,8 +75,7 @@ class Connection:
             return
         try:
             for store in self.reader.opened_collections():
-                if store.has_followed_changes:
-                    _catch_up(store)
+                _catch_up(store)
         finally:
             self.opened = None
             opened.close()
@@ -174,7 +173,7 @@ def _catch_up(store: CollectionStore) -> None:
     """Bring the index of a collection that was changed here nearer to what is there: a copied one is not trusted, and
     who may only read would list all that was copied, in each process. Where that fails the index is only older."""
     with suppress(HyperslabError, OSError):
-        if store.exists():
+        if store.leaves_index_behind() and store.exists():
             AttributeIndex(store).catch_up(_CATCH_UP)
 
 

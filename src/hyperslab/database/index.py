@@ -105,20 +105,25 @@ class AttributeIndex:
             return count
 
     def catch_up(self, seconds: float) -> int:
-        """List parts that the file does not know, or knows older, one after the other for so many seconds; return how
-        many are left. What was found stays in the file, so the next one goes on from there."""
-        end = time.monotonic() + seconds
+        """List parts that the stored index does not know, or knows older, for so many seconds; return how many are
+        left. What was found is stored, so the next one goes on from there."""
+        begin = time.monotonic()
         with self._lock:
-            stamps, known = self.store.generations(), self._database.stamps()
+            stamps = self.store.generations()
+            self._database.reload()
+            known = self._database.stamps()
             present = {part: stamp_digest(stamp) for part, stamp in stamps.items()}
             # What is never sure is looked at by each question: to list it here would spare nobody anything.
             stale = [part for part, stamp in present.items() if stamp != UNSURE and known.get(part) != stamp]
-            for done, part in enumerate(stale):
-                if time.monotonic() >= end:
-                    return len(stale) - done
-                for news, _ in self._look_at_parts({part: present[part]}, known):
+            done, some = 0, 1
+            while done < len(stale) and (spent := time.monotonic() - begin) < seconds:
+                # Some at once as soon as that is sure to end in time: listings may be requests of 50 ms each.
+                some = min(2 * some, _LISTINGS) if spent < seconds / 4 else 1
+                parts = stale[done : done + some]
+                for news, _ in self._look_at_parts({part: present[part] for part in parts}, known):
                     self._database.refresh(news.parts, news.rows, news.pending, news.unread)
-        return 0
+                done += len(parts)
+            return len(stale) - done
 
     def state(self) -> AttributeIndexState:
         """Return what is stored of the index, beside the present state of the collection."""

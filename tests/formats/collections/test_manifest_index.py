@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -723,6 +723,35 @@ def test_a_copy_is_not_believed(where: Location, s3: S3) -> None:
     check(writer)
     writer.close()
     assert is_fresh(opened(copy)) and not hs.check(copy.url, storage_options=s3.options)
+
+
+def test_who_changes_a_copy_lists_it_when_it_closes(where: Location, s3: S3) -> None:
+    """Who may only read, and would list all in each process, has an index from then on."""
+    holding = opened(where)
+    holding.create(some(60))
+    holding.close()
+    copy = Location.of(where.url.replace("root", "copy"), s3.options)
+    hs.copy(where.url, copy.url, storage_options=s3.options)
+    key = f"{holding.keys.base}/manifests/current"
+    with Client(copy.url, storage_options=s3.options) as client:
+        list(client.get_collection("weather").schema.attributes)
+    assert opened(copy).store.get(key) == holding.store.get(key)  # who changed nothing leaves it alone
+    with Client(copy.url, storage_options=s3.options) as client:
+        late = {"dt": datetime(2051, 1, 1, tzinfo=UTC), "station": "Z"}
+        client.get_collection("weather").create(late)
+    assert is_fresh(opened(copy))
+    check(opened(copy, writable=False))
+    with hs.trace() as cost:
+        assert AttributeIndex(opened(copy, writable=False)).count() == 61
+    assert cost.requests <= 8
+
+
+def test_a_writer_that_leaves_nothing_behind_closes_as_fast_as_ever(where: Location, s3: S3) -> None:
+    with Client(where.url, storage_options=s3.options) as client:
+        client.get_collection("weather").create({"dt": datetime(2050, 1, 1, tzinfo=UTC), "station": "Z"})
+        with hs.trace() as cost:
+            client.close()
+    assert cost.requests <= 3  # the head is looked at, that the collection is there, and the new head
 
 
 def test_attributes_are_added(where: Location) -> None:

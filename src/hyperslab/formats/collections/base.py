@@ -523,9 +523,9 @@ class CollectionStore(ABC):
         """The index that is stored; None where it is made in memory by whoever asks."""
         return None
 
-    @property
-    def has_followed_changes(self) -> bool:
-        """Return True if arrays were changed here that a file beside the collection is to follow."""
+    def leaves_index_behind(self) -> bool:
+        """Return True if arrays were changed here, and the stored index may lack others: what is known here of it is
+        stored first."""
         return False
 
     # -- arrays -----------------------------------------------------------------------------------------------------

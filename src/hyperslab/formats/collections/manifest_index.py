@@ -379,6 +379,13 @@ class ManifestIndex(IndexDatabase):
         finally:
             self._head_lock.release()
 
+    def lacks(self, parts: Collection[str]) -> bool:
+        """Return True if one of these parts is unknown after what there is was published: as in a copy of a collection,
+        whose index is not trusted."""
+        self.publish(wait=True)
+        with self._head_lock:
+            return not self._objects.head.stamps.keys() >= set(parts)
+
     def _publish(self, tries: int) -> None:
         has_database = self.lock.acquire(blocking=False)
         try:

@@ -38,6 +38,11 @@ class Generations:
         known = self._known = {name: stamp for name, stamp, _ in found if len(name) == PART}
         return dict(known)
 
+    @property
+    def known_parts(self) -> Collection[str]:
+        """The parts that had generations when these were looked at last; none before."""
+        return self._known or ()
+
     def prepare(self) -> None:
         """Look, once, which parts there are before something is changed."""
         if self._unmarked is None:

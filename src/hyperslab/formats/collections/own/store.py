@@ -77,7 +77,7 @@ class StoredCollection:
         self.versions = None if seconds is None else ArrayVersions(store, self.keys, seconds)
         """The older versions of the arrays; None where they are not kept."""
         self.has_key = bool(document.schema.primary_attributes)
-        self._has_followed_changes = False
+        self._has_changed_arrays = False
 
     def exists(self) -> bool:
         """Return True if the collection is still there, and no other one in its place."""
@@ -234,10 +234,12 @@ class StoredCollection:
         database = self.index_database
         return database if isinstance(database, ManifestIndex) else None
 
-    @property
-    def has_followed_changes(self) -> bool:
-        """Return True if arrays were changed here that the file of the index is to follow."""
-        return self._has_followed_changes
+    def leaves_index_behind(self) -> bool:
+        """Return True if arrays were changed here, and the stored index may lack others. Of an index of objects that is
+        known without a request."""
+        if not self._has_changed_arrays:
+            return False
+        return self.manifests is None or self.manifests.lacks(self._generations.known_parts)
 
     def close(self) -> None:
         """Publish what the index keeps back."""
@@ -267,7 +269,7 @@ class StoredCollection:
         if database is None:
             self._generations.touch(parts, durable=durable)
             return
-        self._has_followed_changes |= self.manifests is None
+        self._has_changed_arrays = True
         change = IndexChange(pending=bool(made) and self.has_key)
         for record in [*made, *changed]:
             stamp = stamps.get(record.id) or self.store.stamp(self.keys.array_document(record.id))
