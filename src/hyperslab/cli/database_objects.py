@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from hyperslab.errors import HyperslabError, Invalid, Problem, Unsupported
+from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats import SCHEMES
 from hyperslab.formats.conditions import Where, parse_texts
 from hyperslab.stores.location import Location
@@ -38,7 +38,8 @@ def refuse_collection(wanted: object, remedy: str) -> None:
 
 
 class DatabaseObjects:
-    """The objects of two collections in MongoDB; ``object``: the one that the URL names, None for all."""
+    """The objects of two collections in MongoDB, which commands ask of :mod:`hyperslab.formats.mongo`; ``object``: the
+    one that the URL names, None for all."""
 
     def __init__(self, place: Any) -> None:
         if place.at is not None:
@@ -85,18 +86,13 @@ class DatabaseObjects:
 
         return resolve_id(self.meta, self.object or "")
 
-    def describe(self) -> Any:
-        """Return the description of the one object, without its variables' chunks."""
-        from hyperslab.formats.mongo.search import describe_object
-
-        return describe_object(self.meta, self.id)
-
     def facts(self) -> dict[str, Any]:
         """Return the one object with its variables, as plain values."""
         from hyperslab.formats.mongo.document import load_meta
+        from hyperslab.formats.mongo.search import describe_object
         from hyperslab.formats.mongo.to_spec import variable_chunks, variable_extension
 
-        about = self.describe()
+        about = describe_object(self.meta, self.id)
         meta = load_meta(self.meta, about.id)
         variables: list[dict[str, object]] = []
         for name, variable in meta.variables.items():
@@ -171,12 +167,6 @@ class DatabaseObjects:
         except HyperslabError as error:
             raise error.locate(url=self.url, node="") from error.__cause__
 
-    def versions(self) -> Sequence[Any]:
-        """Return the one object and its older versions, the oldest first: ``ObjectInfo``."""
-        from hyperslab.formats.mongo.search import find_versions
-
-        return find_versions(self.meta, self.id)
-
     def compact(self, chunk_bytes: int | None, keep_old: float | None) -> Any:
         """Join the small chunks of the one object; return its id. Conflict, MissingLibrary."""
         from hyperslab.mongo import XarrayMongoDB
@@ -184,30 +174,6 @@ class DatabaseObjects:
         wanted = {"chunk_bytes": chunk_bytes, "keep_old": keep_old}
         options: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
         return XarrayMongoDB(self.meta.database, self.place.collection).compact(self.id, **options)
-
-    def rename(self, name: str) -> None:
-        """Give the one object another name. AlreadyExists, Conflict."""
-        from hyperslab.formats.mongo.objects import rename_object
-
-        rename_object(self.meta, self.chunks, self.id, name)
-
-    def delete(self, id: Any) -> int:
-        """Remove one object; how many documents there were."""
-        from hyperslab.formats.mongo.objects import delete_object
-
-        return delete_object(self.meta, self.chunks, id)
-
-    def problems(self, deep: bool) -> Iterator[Problem]:
-        """Yield what is wrong with the one object, or with all."""
-        from hyperslab.formats.mongo.rules import find_problems
-
-        return find_problems(self.meta, self.chunks, None if self.object is None else self.id, deep=deep)
-
-    def collect(self, age: float, apply: bool) -> tuple[Any, ...]:
-        """Return what belongs to nothing; remove it if ``apply``."""
-        from hyperslab.formats.mongo.rules import collect_garbage
-
-        return collect_garbage(self.meta, self.chunks, age=age, dry_run=not apply).orphans
 
 
 def open_objects(url: str, storage: Mapping[str, object] | None) -> DatabaseObjects:

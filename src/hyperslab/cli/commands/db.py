@@ -243,14 +243,17 @@ def delete(url: str, wanted: tuple[str, ...], yes: bool, storage_option: dict[st
         return
     refuse_collection(wanted, "name the object behind #")
     with _objects(url, storage_option) as objects:
+        from hyperslab.formats.mongo.objects import delete_object
+        from hyperslab.formats.mongo.search import describe_object
+
         objects.needed("delete")
-        about = objects.describe()
+        about = describe_object(objects.meta, objects.id)
         name = f"{about.name} " if about.name else ""
         question = f"Remove the {about.kind} {name}({about.id}, {size_text(about.nbytes)} of cells)?"
         if not yes and not is_confirmed(question, objects.url):
             print_remark("nothing was removed")
             return
-        documents = objects.delete(about.id)
+        documents = delete_object(objects.meta, objects.chunks, about.id)
     if as_json:
         print_json("db-delete", url=objects.url, id=about.id, documents=documents)
     else:
@@ -268,8 +271,10 @@ def rename(url: str, names: tuple[str, ...], storage_option: dict[str, Any] | No
         raise Invalid("db rename takes the old name and the new one", url=url, remedy=f"write db rename {form}")
     if server:
         with _objects(url, storage_option) as objects:
+            from hyperslab.formats.mongo.objects import rename_object
+
             objects.needed("rename")
-            objects.rename(names[0])
+            rename_object(objects.meta, objects.chunks, objects.id, names[0])
     else:
         with open_client(url, storage_option, writable=True) as client:
             find_collection(client, names[0]).rename(names[1])
@@ -337,8 +342,10 @@ def versions(url: str, wanted: tuple[str, ...], storage_option: dict[str, object
         return
     refuse_collection(wanted, "name the object behind #")
     with _objects(url, storage_option) as objects:
+        from hyperslab.formats.mongo.search import find_versions
+
         objects.needed("versions")
-        found = objects.versions()
+        found = find_versions(objects.meta, objects.id)
     if as_json:
         print_json("db-versions", url=objects.url, objects=[asdict(info) for info in found])
     else:
@@ -384,7 +391,11 @@ def check(url: str, deep: bool, storage_option: dict[str, Any] | None, as_json: 
         report = check_dataset(url, deep, storage_options=storage_option)
         return print_problems(url, report, deep=deep, as_json=as_json)
     with _objects(url, storage_option) as objects:
-        return print_problems(objects.url, objects.problems(deep), deep=deep, as_json=as_json)
+        from hyperslab.formats.mongo.rules import find_problems
+
+        id = None if objects.object is None else objects.id
+        problems = find_problems(objects.meta, objects.chunks, id, deep=deep)
+        return print_problems(objects.url, problems, deep=deep, as_json=as_json)
 
 
 @verb("index", "mongodb://localhost/climate --attr station")
@@ -436,10 +447,12 @@ def gc(url: str, apply: bool, age: float, storage_option: dict[str, object] | No
     With --apply it is removed. With --age 0 nobody may be writing.
     """
     with _objects(url, storage_option) as objects:
+        from hyperslab.formats.mongo.rules import collect_garbage
+
         objects.refuse_object("gc")
         if not age >= 0:
             raise Invalid(f"--age {age}", remedy="give seconds of at least 0")
-        found = objects.collect(age, apply)
+        found = collect_garbage(objects.meta, objects.chunks, age=age, dry_run=not apply).orphans
     if as_json:
         rows = [{"kind": one.kind, "id": one.id, "documents": one.documents, "nbytes": one.nbytes} for one in found]
         print_json("db-gc", url=objects.url, applied=apply, garbage=rows)
