@@ -28,9 +28,6 @@ import hyperslab as hs
 from hyperslab.cli import main
 from hyperslab.database import ArraySchema, AttributeSchema, Client, Collection, DimensionSchema, VArraySchema
 from hyperslab.errors import AlreadyExists, ClientError, HyperslabError, Invalid, ReadOnly, Unsupported
-from hyperslab.formats.collections.own.documents import CollectionKeys
-from hyperslab.formats.collections.own.versions import ArrayVersions
-from hyperslab.stores.directory import DirectoryStore
 from programs import ran
 from servers.s3 import S3
 
@@ -440,39 +437,6 @@ def test_what_never_was_an_array_is_none_of_the_past(tmp_path: Path) -> None:
         with pytest.raises(AlreadyExists):
             collection.create({"day": 2}, id_=id)
         assert len(past(client, now())) == len(past(client, before)) == 0
-
-
-class Listing(DirectoryStore):
-    """A folder that counts the listings of versions."""
-
-    listings = 0
-
-    def list_dir(self, prefix: str = "") -> tuple[Any, Any]:
-        self.listings += "versions" in prefix
-        return super().list_dir(prefix)
-
-
-def test_a_writer_lists_its_own_versions_once(tmp_path: Path) -> None:
-    """Of a thousand changes the last costs what the first did; those of another writer are looked at."""
-    keys, store = CollectionKeys("air"), Listing(tmp_path)
-    id = "6f0c2d5e-0d51-4c3e-9d5e-2f3a8d1f7b11"
-    key = keys.array_document(id)
-    first, second = (ArrayVersions(store, keys, seconds) for seconds in (-1, 1e6))
-    for number in range(20):
-        store.put(key, b"%d" % number)
-        first.keep(id, ["zarr.json"], durable=False)
-    assert store.listings == 1
-    second.keep(id, ["zarr.json"], durable=False)
-    first.keep(id, ["zarr.json"], durable=False)
-    assert store.listings == 3
-    ahead = f"{first.folder(id, 'zarr.json')}/20991231T000000000000"  # by a clock that is wrong
-    store.put(ahead, b"")
-    first.keep(id, ["zarr.json"], durable=False)
-    second.keep(id, ["zarr.json"], durable=False)
-    first.keep(id, ["zarr.json"], durable=False)
-    names = store.list_dir(first.folder(id, "zarr.json"))[0]
-    assert len(names) == 26
-    assert [name[:8] for name in names[-4:]] == ["20991231"] * 4
 
 
 @pytest.mark.sampled(0)

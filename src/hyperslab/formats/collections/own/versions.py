@@ -18,7 +18,6 @@ moments are those of the writers' clocks, but later than those of the same key b
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -34,8 +33,6 @@ _FORM = "%Y%m%dT%H%M%S%f"
 _ABSENT = "-"
 # Seconds by which versions outlive their time, for who has just begun to read them, and for clocks that differ.
 _GRACE = 120.0
-# Folders of which it is known what they hold; with more all are forgotten.
-_MOST_KNOWN = 16384
 
 Result = TypeVar("Result")
 
@@ -60,7 +57,6 @@ class ArrayVersions:
         self._store = store
         self._keys = keys
         self._seconds = seconds
-        self._known: dict[str, tuple[tuple[int, int], str, str]] = {}
 
     def require_locks(self) -> None:
         """Raise Unsupported for a store without locks: a change could not be told from another at the same time."""
@@ -83,41 +79,14 @@ class ArrayVersions:
         """Keep what lies now under keys of an array, which the caller has locked, and is about to change."""
         self.require_locks()  # also of a collection that was copied to where there are none
         names = list(names)
-        known = {name: self._oldest_and_newest(self.folder(id, name)) for name in names}
-        latest = [moment for _, newest in known.values() if (moment := _moment_of(newest)) is not None]
+        known = {name: self._store.list_dir(self.folder(id, name))[0] for name in names}
+        latest = [moment for found in known.values() if found and (moment := _moment_of(found[-1])) is not None]
         now = max([datetime.now(UTC), *(moment + timedelta(microseconds=1) for moment in latest)])
         for name in names:
-            folder, version = self.folder(id, name), moment_text(now)
-            target = f"{folder}/{version}"
+            target = f"{self.folder(id, name)}/{moment_text(now)}"
             if not self._store.copy(f"{self._keys.array(id)}/{name}", target, durable=durable):
-                version += _ABSENT
                 self._store.put(target + _ABSENT, b"", durable=durable)
-            oldest = known[name][0] or version
-            if self._is_expired(oldest):
-                self._remove_expired(folder)
-            elif (stamp := self._folder_stamp(folder)) is not None:
-                if len(self._known) >= _MOST_KNOWN:
-                    self._known = {}
-                self._known[folder] = stamp, oldest, version
-
-    def _oldest_and_newest(self, folder: str) -> tuple[str, str]:
-        """Return the first and the last version in a folder, or nothing twice. What this writer has left there is known
-        while the folder has not changed: to list 9,000 versions takes 10 ms, longer than all else of a change."""
-        known = self._known.get(folder)
-        if known is not None and known[0] == self._folder_stamp(folder):
-            return known[1:]
-        names = self._store.list_dir(folder)[0]
-        return (names[0], names[-1]) if names else ("", "")
-
-    def _folder_stamp(self, folder: str) -> tuple[int, int] | None:
-        """Return what changes when a version is added or removed; None where that cannot be told. A change within the
-        same tick of the file system's clock may be missed, whose moment lies behind by the writers' clocks then."""
-        path = self._store.locate(folder)
-        try:
-            found = None if path is None else os.stat(path)
-        except OSError:
-            return None
-        return None if found is None else (found.st_mtime_ns, found.st_ino)
+            self._remove_expired(self.folder(id, name), known[name])
 
     def keep_removed(self, id: str, *, durable: bool, timeout: float | None) -> None:
         """Keep all of an array, whose document the caller has locked, and is about to remove. The document comes first:
@@ -137,13 +106,11 @@ class ArrayVersions:
         self._store.put(key, b"", durable=durable)
         return key
 
-    def _is_expired(self, version: str) -> bool:
+    def _remove_expired(self, folder: str, names: Iterable[str]) -> int:
         if self._seconds < 0:
-            return False
-        return version < moment_text(datetime.now(UTC) - timedelta(seconds=self._seconds + _GRACE))
-
-    def _remove_expired(self, folder: str) -> int:
-        expired = [name for name in self._store.list_dir(folder)[0] if self._is_expired(name)]
+            return 0
+        oldest = moment_text(datetime.now(UTC) - timedelta(seconds=self._seconds + _GRACE))
+        expired = [name for name in names if name < oldest]
         for name in expired:
             self._store.delete(f"{folder}/{name}")
         return len(expired)
@@ -153,7 +120,7 @@ class ArrayVersions:
         if self._seconds < 0:
             return 0
         folders = (self.folder(id, name) for part in self.parts() for id in self.ids(part) for name in self.names(id))
-        return sum(map(self._remove_expired, folders))
+        return sum(self._remove_expired(folder, self._store.list_dir(folder)[0]) for folder in folders)
 
     def moments(self, id: str) -> list[datetime]:
         """Return the moments at which something of an array changed, in order."""
