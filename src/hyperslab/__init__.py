@@ -12,14 +12,23 @@ if TYPE_CHECKING:
     from hyperslab.api import commit, create, history, join, list_formats, open, open_array, open_group
     from hyperslab.array import Array
     from hyperslab.bridges import zarr_store
-    from hyperslab.conversion import ConversionReport, Loss, Progress, convert, gather, save, shard, virtual
+    from hyperslab.chunks.progress import Progress
+    from hyperslab.conversion.blaze_shards import gather, shard
     from hyperslab.conversion.edit import edit
     from hyperslab.conversion.frames import read_frame, write_frame
+    from hyperslab.conversion.losses import Loss
+    from hyperslab.conversion.memory_objects import save
+    from hyperslab.conversion.pipeline import convert
+    from hyperslab.conversion.report import ConversionReport
     from hyperslab.conversion.transfer import TransferReport, copy, sync
+    from hyperslab.conversion.virtual_dataset import virtual
     from hyperslab.errors import HyperslabError, Problem
     from hyperslab.formats.nczarr.adopt import adopt
     from hyperslab.group import Group
-    from hyperslab.integrity import Report, check, diff, repair
+    from hyperslab.integrity.comparison import diff
+    from hyperslab.integrity.mender import repair
+    from hyperslab.integrity.report import Report
+    from hyperslab.integrity.survey import check
     from hyperslab.model.dims import Dimension
     from hyperslab.stores.counting import trace
     from hyperslab.web.server import serve
@@ -68,38 +77,38 @@ __all__ = [
 
 _HOMES = {
     "Array": "array",
-    "ConversionReport": "conversion",
+    "ConversionReport": "conversion.report",
     "Dimension": "model.dims",
     "Group": "group",
     "HyperslabError": "errors",
-    "Loss": "conversion",
+    "Loss": "conversion.losses",
     "Problem": "errors",
-    "Progress": "conversion",
-    "Report": "integrity",
+    "Progress": "chunks.progress",
+    "Report": "integrity.report",
     "TransferReport": "conversion.transfer",
     "adopt": "formats.nczarr.adopt",
-    "check": "integrity",
+    "check": "integrity.survey",
     "commit": "api",
-    "convert": "conversion",
+    "convert": "conversion.pipeline",
     "copy": "conversion.transfer",
     "create": "api",
-    "diff": "integrity",
+    "diff": "integrity.comparison",
     "edit": "conversion.edit",
-    "gather": "conversion",
+    "gather": "conversion.blaze_shards",
     "history": "api",
     "join": "api",
     "read_frame": "conversion.frames",
-    "repair": "integrity",
+    "repair": "integrity.mender",
     "list_formats": "api",
     "open": "api",
     "open_array": "api",
     "open_group": "api",
-    "save": "conversion",
+    "save": "conversion.memory_objects",
     "serve": "web.server",
-    "shard": "conversion",
+    "shard": "conversion.blaze_shards",
     "sync": "conversion.transfer",
     "trace": "stores.counting",
-    "virtual": "conversion",
+    "virtual": "conversion.virtual_dataset",
     "write_frame": "conversion.frames",
     "zarr_store": "bridges",
 }

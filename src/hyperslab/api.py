@@ -27,13 +27,12 @@ from hyperslab.formats.opening import (
     choose_format,
     locate_version,
 )
-from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.group import Group
 from hyperslab.group.links import follow
 from hyperslab.model.paths import normalize
 from hyperslab.stores.base import Store
 from hyperslab.stores.building import building, can_build
-from hyperslab.stores.location import Location, Probe, local_path, unpublished
+from hyperslab.stores.location import Location, local_path, unpublished
 from hyperslab.stores.repositories import MAIN, History, read_history
 
 Target = str | os.PathLike[str] | Store | Sequence[str | os.PathLike[str] | Store]
@@ -109,10 +108,10 @@ def _open_in_its_group(
     ``format``: the name that the user gave, if any: what is around an array may be of another format than it alone.
     """
     chosen, mode, probe = choice
-    if mode in ("w", "x") or not isinstance(chosen, ZarrFormat):
+    if mode in ("w", "x"):
         return None
     try:
-        group_name = _find_group_name(chosen, probe)
+        group_name = chosen.find_group_name(probe)
         if group_name is None:
             return None
         root = find_enclosing(where, (group_name,))
@@ -128,19 +127,6 @@ def _open_in_its_group(
         found.close()
     except HyperslabError:  # of a dataset that is damaged elsewhere, say: the array opens alone
         pass
-    return None
-
-
-def _find_group_name(format: ZarrFormat, probe: Probe) -> str | None:
-    """Return what the document of a group is called beside that of the array at this place; None where none is.
-
-    ``probe``: it has read nothing where the user named the format.
-    """
-    look = probe.seen.get if probe.seen else probe.store.get
-    for dialect in format.dialects:
-        document = look(dialect.nodes[0])
-        if document is not None and dialect.is_array_document(document):
-            return dialect.nodes[-1]
     return None
 
 

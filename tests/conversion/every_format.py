@@ -17,7 +17,7 @@ import xarray as xr
 import hyperslab as hs
 from hyperslab.formats import get_format
 from hyperslab.formats.base import Feature
-from hyperslab.integrity import diff
+from hyperslab.integrity.comparison import diff
 from hyperslab.model.paths import outward, split
 
 Place = str | Path

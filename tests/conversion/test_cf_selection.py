@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 import hyperslab as hs
 from command_line import run
 from hyperslab.array import Array
-from hyperslab.conversion import Select
-from hyperslab.conversion.selection import ArraySelection, Selector, select_labels
+from hyperslab.conversion.selection import ArraySelection, Select, Selector, select_labels
 from hyperslab.errors import Invalid, LabelError, Unsupported, WrongType
 from hyperslab.group.walk import arrays_of
 from hyperslab.model.cells import Values

@@ -16,7 +16,7 @@ import pytest
 import hyperslab as hs
 from hyperslab.database import Client, DimensionSchema, Scale, TimeDimensionSchema, VArraySchema
 from hyperslab.errors import Unsupported
-from hyperslab.integrity import diff
+from hyperslab.integrity.comparison import diff
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from formats import golden_deker

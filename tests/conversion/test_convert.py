@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hyperslab as hs
-from hyperslab.conversion import Progress, convert
+from hyperslab.chunks.progress import Progress
+from hyperslab.conversion.pipeline import convert
 from hyperslab.errors import AlreadyExists, CorruptChunk, FormatError, Invalid, LabelError, MemoryLimit, Unsupported
 from hyperslab.stores.memory import MemoryStore
 

@@ -11,7 +11,7 @@ import pytest
 import hyperslab as hs
 from hyperslab.errors import Invalid
 from hyperslab.formats.dimension_suffix import add_suffix, strip_suffix
-from hyperslab.integrity import diff
+from hyperslab.integrity.comparison import diff
 
 TARGETS: dict[str, dict[str, Any]] = {
     "netcdf": {},

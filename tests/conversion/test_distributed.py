@@ -17,8 +17,10 @@ import hyperslab as hs
 from conversion.hdmf_trees import HDMF
 from conversion.hdmf_trees import make as make_hdmf
 from forked import cluster
-from hyperslab.conversion import Progress, convert, distributed
+from hyperslab.chunks.progress import Progress
+from hyperslab.conversion import distributed
 from hyperslab.conversion.distributed import CopyTask, require_reachable
+from hyperslab.conversion.pipeline import convert
 from hyperslab.conversion.selection import Select, Selector
 from hyperslab.errors import CorruptChunk, FormatError, Invalid, Unsupported
 from hyperslab.formats.netcdf import open_file

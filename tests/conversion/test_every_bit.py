@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.conversion import Progress, convert
+from hyperslab.chunks.progress import Progress
 from hyperslab.conversion.copy import ConversionJob
 from hyperslab.conversion.opening import dataset_session
+from hyperslab.conversion.pipeline import convert
 from hyperslab.conversion.plan import dry_run
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.selection import Select

@@ -20,7 +20,7 @@ import pytest
 import xarray
 
 import hyperslab as hs
-from hyperslab.conversion import convert
+from hyperslab.conversion.pipeline import convert
 from programs import COMMAND, ran
 
 pytestmark = pytest.mark.sampled(2)

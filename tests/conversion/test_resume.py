@@ -14,7 +14,8 @@ import pytest
 import hyperslab as hs
 from conversion.hdmf_trees import HDMF
 from conversion.hdmf_trees import make as make_hdmf
-from hyperslab.conversion import Progress, convert
+from hyperslab.chunks.progress import Progress
+from hyperslab.conversion.pipeline import convert
 from hyperslab.errors import AlreadyExists, Conflict, Invalid
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.memory import MemoryStore

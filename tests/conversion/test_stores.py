@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.conversion import Progress, convert
+from hyperslab.chunks.progress import Progress
+from hyperslab.conversion.pipeline import convert
 from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, Unsupported
 from hyperslab.stores.memory import MemoryStore
 from hyperslab.stores.zip import ZipStore

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
+from hyperslab.chunks.progress import Progress
 from hyperslab.chunks.settings import Settings
-from hyperslab.conversion import Progress, convert
+from hyperslab.conversion.pipeline import convert
 from hyperslab.errors import Conflict
 from hyperslab.formats import get_format
 from hyperslab.stores import leases

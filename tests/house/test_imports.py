@@ -10,10 +10,12 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import pytest
 from tree import modules
 
 import hyperslab
 from format_variants import VARIANTS, Places
+from hyperslab.formats import FORMATS
 from servers.mongo import Mongo
 
 ON_USE = {
@@ -114,7 +116,13 @@ def loaded_by_command(*arguments: str) -> set[str]:
 def test_help_on_the_command_line_loads_nothing_of_ours_but_the_command_line() -> None:
     loaded = loaded_by_command("--help")
     ours = {name for name in loaded if name.partition(".")[0] == "hyperslab"}
-    assert ours == {"hyperslab", "hyperslab.cli", "hyperslab.cli.exit_codes", "hyperslab.errors"}
+    assert ours == {
+        "hyperslab",
+        "hyperslab.cli",
+        "hyperslab.cli.exit_codes",
+        "hyperslab.cli.start",
+        "hyperslab.errors",
+    }
     assert loaded & {"numpy", "msgspec", "numcodecs", "asyncio", "importlib.metadata"} == set()
 
 
@@ -123,6 +131,46 @@ def test_info_loads_no_library_that_it_does_not_need(tmp_path: Path) -> None:
     loaded = loaded_by_command("info", str(tmp_path / "a.zarr"))
     assert {name.partition(".")[0] for name in loaded} & (ON_USE - {"click"}) == set()
     assert loaded & {"asyncio", "http.client", "hyperslab.conversion", "hyperslab.database", "hyperslab.web"} == set()
+
+
+NETCDF = {"click", *NEEDED["netcdf"]}
+WITH_DASK = {"numba", "pint", "sparse"}
+"""What dask and xarray import by themselves where it is installed."""
+COMPUTES = WITH_DASK | {"asyncio", "dask", "pandas", "xarray"}
+HEAVY = ON_USE | {"asyncio", "flox", "hyperslab.database", "hyperslab.web"}
+COPIES = {"hyperslab.conversion.copy", "hyperslab.formats.netcdf.writer"}
+"""Modules that commands need which write cells."""
+COMMANDS = {
+    "info {file}": NETCDF,
+    "dump {file}": NETCDF,
+    "get {file} t -s lat=0": NETCDF,
+    "stats {file} t": NETCDF,
+    "diff {file} {file}": NETCDF,
+    "edit {file} --set t:units=K": NETCDF | {"hyperslab.formats.netcdf.writer"},
+    "convert {file} {new} -v t": NETCDF | COPIES,
+    "repack {file} {new}": NETCDF | COPIES,
+    "aggregate {file} {new} --how mean --over lat": NETCDF
+    | COPIES
+    | WITH_DASK
+    | {"asyncio", "dask", "pandas", "xarray"},
+}
+"""What a command on a netCDF file loads of what takes long: libraries, rooms and files of ours."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_on_netcdf_loads_what_it_needs(tmp_path: Path, command: str) -> None:
+    file, new = tmp_path / "a.nc", tmp_path / "b.nc"
+    with hyperslab.create(file) as root:
+        root.create_array("lat", data=np.arange(3.0), dims=("lat",), units="degrees_north")
+        root.create_array("t", data=np.arange(3.0), dims=("lat",))
+    loaded = loaded_by_command(*(word.format(file=file, new=new) for word in command.split()))
+    assert new.exists() == ("{new}" in command)
+    found = {name.partition(".")[0] for name in loaded} & HEAVY | loaded & (HEAVY | COPIES)
+    assert found - WITH_DASK == COMMANDS[command] - WITH_DASK
+    assert found & WITH_DASK <= COMMANDS[command]
+    formats = {name.split(".")[2] for name in loaded if name.startswith("hyperslab.formats.")}
+    assert formats & FORMATS.keys() == {"netcdf"}
+    assert not loaded & {"hyperslab.integrity.mender", "hyperslab.integrity.survey", "hyperslab.formats.zarr.opening"}
 
 
 def _indented(text: str) -> str:

@@ -24,7 +24,7 @@ from hyperslab.chunks.settings import DEFAULTS
 from hyperslab.errors import FormatError, NotFound, Problem, SelectionError
 from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr.shards import ShardedChunks, open_chunks
-from hyperslab.integrity import Report
+from hyperslab.integrity.report import Report
 from hyperslab.integrity.stored_chunks import Shards, open_objects
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
 from hyperslab.stores.memory import MemoryStore

@@ -17,8 +17,7 @@ from planting import CASES, LAYOUTS, Dataset, sound
 
 import hyperslab as hs
 from hyperslab.errors import Invalid, StorageError
-from hyperslab.integrity import CellsDiffer
-from hyperslab.integrity.comparison import unequal
+from hyperslab.integrity.comparison import CellsDiffer, unequal
 from hyperslab.stores.memory import MemoryStore
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.integrity import Mend, Report
+from hyperslab.integrity.report import Mend, Report
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "trust"))
 corpus = importlib.import_module("corpus")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hyperslab as hs
-from hyperslab.integrity import Mend
+from hyperslab.integrity.report import Mend
 from hyperslab.stores.memory import MemoryStore
 from trees import TREES, make_tree
 

@@ -9,7 +9,9 @@ import pytest
 from planting import CASES, CELLS, LAYOUTS, Case, Dataset, sound
 
 import hyperslab as hs
-from hyperslab.integrity import Mend, check, repair
+from hyperslab.integrity.mender import repair
+from hyperslab.integrity.report import Mend
+from hyperslab.integrity.survey import check
 
 PLANTED = [(name, layout) for name, case in CASES.items() for layout in case.layouts]
 

@@ -28,9 +28,9 @@ from hyperslab.codecs.registry import shard_index
 from hyperslab.errors import Conflict, ReadOnly, StorageError
 from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.formats.zarr3.document import Zarr3
-from hyperslab.integrity import Mend
 from hyperslab.integrity.mender import Mender
 from hyperslab.integrity.quarantine import Quarantine
+from hyperslab.integrity.report import Mend
 from hyperslab.integrity.survey import KeyedSurvey
 from hyperslab.integrity.views import RepairState
 from hyperslab.model.spec import Codec

@@ -37,6 +37,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from hyperslab import errors
+from hyperslab.cli.start import importing, start_no_threads
 
 CODES: tuple[tuple[type[BaseException], int], ...] = (
     (errors.NotFound, 3),
@@ -136,7 +137,8 @@ class Commands(click.Group):
         """Import the module of a command, and return it."""
         if cmd_name not in self.summaries:
             return None
-        module = importlib.import_module(f"hyperslab.cli.commands.{self.files.get(cmd_name, cmd_name)}")
+        with importing():
+            module = importlib.import_module(f"hyperslab.cli.commands.{self.files.get(cmd_name, cmd_name)}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
         if not any(option.name == "debug" for option in command.params):
             command.params.extend(verbosity_options([name for option in command.params for name in option.opts]))
@@ -173,6 +175,7 @@ class Commands(click.Group):
 
     def main(self, *args: object, **extra: Any) -> NoReturn:
         """Run, and exit with the code."""
+        start_no_threads()
         manner = Verbosity()
         # text in a file may hold what no encoding has, such as half a surrogate
         for stream in (sys.stdout, sys.stderr):

@@ -13,6 +13,7 @@ import pickle
 import re
 from collections import deque
 from dataclasses import dataclass
+from functools import cache
 from io import BytesIO
 from itertools import repeat
 from math import prod
@@ -32,14 +33,19 @@ from hyperslab.model.refs import ObjectReference
 
 
 _AT_ONCE = 64
-_SHORT = b"|".join(b"%s.{%d}" % (re.escape(bytes([length])), length) for length in range(256))
-_RUN = re.compile(  # operations of fixed length, and those whose length is one byte; the most frequent ones first
-    rb"(?s:[()\]NtaesubR012\x81\x85-\x89\x93\x94]|h.|\x8c(?:%s)|K.|[q\x80].|M..|j.{4}|J.{4}|[G\x95].{8}|[CU\x8a](?:%s)){1,%d}+"
-    % (_SHORT, _SHORT, _AT_ONCE)
-)
 _STOP, _EMPTY_DICT, _LONG_BINPUT, _PUT = b".}rp"
 _SIZES = {**dict.fromkeys(b"XBT\x8b", 4), **dict.fromkeys(b"\x8d\x8e\x96", 8)}  # bytes of the length that follows
 _LINES = {**dict.fromkeys(b"SVILFgp", 1), **dict.fromkeys(b"c", 2)}  # lines of text that follow
+
+
+@cache  # it takes 5 ms to compile, and few datasets have pickles
+def _run_pattern() -> re.Pattern[bytes]:
+    """Return what matches operations of fixed length, and those whose length is one byte; the most frequent first."""
+    short = b"|".join(b"%s.{%d}" % (re.escape(bytes([length])), length) for length in range(256))
+    return re.compile(
+        rb"(?s:[()\]NtaesubR012\x81\x85-\x89\x93\x94]|h.|\x8c(?:%s)|K.|[q\x80].|M..|j.{4}|J.{4}|[G\x95].{8}|[CU\x8a](?:%s)){1,%d}+"
+        % (short, short, _AT_ONCE)
+    )
 
 
 def scan(data: bytes, most: int) -> list[int]:
@@ -49,9 +55,10 @@ def scan(data: bytes, most: int) -> list[int]:
     off and for bytes behind one.
     """
     at, count, end = 0, 0, len(data)
+    pattern = _run_pattern()
     found: list[int] = []
     while at < end:
-        run = _RUN.match(data, at)
+        run = pattern.match(data, at)
         if run is not None:
             count += min(run.end() - at, _AT_ONCE)
             at = run.end()

@@ -16,7 +16,6 @@ import numpy as np
 from hyperslab.codecs import config as read
 from hyperslab.codecs.base import ArrayToBytes, Buffer, ChunkLayout
 from hyperslab.codecs.config import Config, only
-from hyperslab.codecs.pickled import read_pickled
 from hyperslab.codecs.plain_cells import PlainCells
 from hyperslab.codecs.references import spelled
 from hyperslab.errors import CorruptChunk, Invalid
@@ -209,6 +208,8 @@ class ReferencePickle(ArrayToBytes):
     def decode(self, data: Buffer) -> Values:
         """Return the cells; UnsafePickle for anything but an array of references and plain values, CorruptChunk for an
         array of another shape or with other fields."""
+        from hyperslab.codecs.pickled import read_pickled  # on use, which is rare: its classes take 1 ms to make
+
         fields = self._plain.names
         found = read_pickled(bytes(data), prod(self._stored) * len(fields or "1"))
         if found.shape not in (self._shape, self._stored):

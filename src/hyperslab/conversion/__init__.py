@@ -20,30 +20,20 @@ edit             names and attributes changed by one step; edit_plan: what becom
 append, memory_objects, blaze_shards: appending, ``save``, ``shard`` and ``gather``; frames: data frames of pandas
 """
 
-from hyperslab.chunks.progress import Progress
-from hyperslab.conversion.blaze_shards import gather, shard
-from hyperslab.conversion.losses import Loss
-from hyperslab.conversion.memory_objects import save
-from hyperslab.conversion.packing import Pack, Round, Units, Unpack
-from hyperslab.conversion.pipeline import convert
-from hyperslab.conversion.report import ConversionReport, Verification
-from hyperslab.conversion.selection import Select
-from hyperslab.conversion.virtual_dataset import VirtualReport, virtual
+from __future__ import annotations
 
-__all__ = [
-    "ConversionReport",
-    "Loss",
-    "Pack",
-    "Progress",
-    "Round",
-    "Select",
-    "Units",
-    "Unpack",
-    "Verification",
-    "VirtualReport",
-    "convert",
-    "gather",
-    "save",
-    "shard",
-    "virtual",
-]
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hyperslab.conversion.packing import Pack, Round, Units, Unpack
+    from hyperslab.conversion.virtual_dataset import VirtualReport
+
+__all__ = ["Pack", "Round", "Units", "Unpack", "VirtualReport"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:  # on use: whoever needs one file of this folder does not load what these need
+        from hyperslab.conversion import packing, virtual_dataset
+
+        return getattr(virtual_dataset if name == "VirtualReport" else packing, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,7 +22,6 @@ from hyperslab.errors import Conflict, Invalid, Unsupported
 from hyperslab.formats.base import Feature, Writer
 from hyperslab.formats.enclosing import EnclosingDataset, find_above
 from hyperslab.formats.opening import refuse_moment
-from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.group import Group
 from hyperslab.model.paths import child, split
 from hyperslab.model.spec import ArraySpec, GroupSpec, Node
@@ -126,7 +125,7 @@ def _change(where: Location, changes: Changes, plan: EditPlan) -> None:
         if not can_build(str(where.path)):
             message = "nothing can be made beside the dataset"
             raise Unsupported(message, url=where.url, remedy="edit a copy of it elsewhere")
-        is_linked = isinstance(session.format, ZarrFormat)
+        is_linked = session.format.traits.is_keyed
         if session.format.traits.has_collections:  # writers of its arrays would not be kept out meanwhile
             message = f"{plan.touched} nodes change, and format {session.format.name} shows them one by one"
             raise Unsupported(message, url=where.url, remedy="change one at a time")

@@ -22,7 +22,6 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from hashlib import blake2b
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -236,6 +235,8 @@ _REASONS = {
 @cache
 def installed_version() -> str:
     """Return the version of hyperslab that runs here."""
+    from importlib.metadata import version  # on use: with it come email, sockets and archives
+
     return version("hyperslab")
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -19,7 +19,6 @@ from hyperslab.chunks.auto import MANY
 from hyperslab.chunks.progress import Progress, ProgressCallback, bar, reporting
 from hyperslab.conversion.copy import SETTINGS, ArrayCopy, ConversionJob, CopyProgress, copy_arrays
 from hyperslab.conversion.cost import estimate_cost
-from hyperslab.conversion.distributed import copy_distributed, require_reachable
 from hyperslab.conversion.journal import make_head
 from hyperslab.conversion.opening import dataset_session, place_of_group, tree_session
 from hyperslab.conversion.packing import Recoder
@@ -189,8 +188,8 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
             head = make_head(request.source, items, format.name, {**request.options, **request.layout})
         client = None
         if scheduler is not None:
-            require_reachable(request.source, request.target, together=plan.keyed or format.traits.in_database)
-            client = stack.enter_context(client_of(scheduler))
+            together = plan.keyed or format.traits.in_database
+            client = stack.enter_context(_reach_cluster(request, scheduler, together=together))
         can_resume = plan.keyed and request.target.scheme != "zip" and not request.target.keeps_versions
         stack.enter_context(_log_resume_hint(request, resumable=can_resume))
         _check_overwrite(request)
@@ -208,6 +207,14 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
     format.placed(request.target)
     summary = replace(_summary(job, request, done, copies), seconds=time.perf_counter() - started)
     return replace(summary, losses=plan.losses, damaged=damage.problems, verified=verified)
+
+
+def _reach_cluster(request: _Request, scheduler: object, *, together: bool) -> AbstractContextManager[object]:
+    """Return the client of a cluster whose workers reach both sides; ``together``: they write one target."""
+    from hyperslab.conversion.distributed import require_reachable  # on use: with it comes asyncio
+
+    require_reachable(request.source, request.target, together=together)
+    return client_of(scheduler)
 
 
 def _recode(
@@ -339,6 +346,8 @@ def _write_target(
             if client is None:
                 copy_arrays(copies, progress, SETTINGS)
             else:
+                from hyperslab.conversion.distributed import copy_distributed
+
                 # as workers reach it: in a database it has another name until it is complete
                 reachable = staged
                 if target.origin is not None and target.format.traits.in_database:

@@ -58,7 +58,6 @@ from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.base import Feature, Format, Reader, Writer
 from hyperslab.formats.codec_kinds import is_compressed
 from hyperslab.formats.netcdf.data_model import NO_FILL
-from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.group.choice import EVERYTHING as ALL_VARIABLES
 from hyperslab.group.choice import Choice
 from hyperslab.model.cells import as_type
@@ -165,7 +164,7 @@ def dry_run(
     losses += format_losses + find_omissions(source.reader, items)
     if losses and not allow_loss:
         raise losses_error(losses, format.name)
-    return DryRun(nodes, losses, keyed=isinstance(format, ZarrFormat))
+    return DryRun(nodes, losses, keyed=format.traits.is_keyed)
 
 
 @contextmanager

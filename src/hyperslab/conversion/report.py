@@ -10,6 +10,7 @@ from hyperslab.conversion.cost import ConversionCost
 from hyperslab.conversion.losses import Loss
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.errors import Problem
+from hyperslab.group.cf_variables import name_companions
 from hyperslab.model.amounts import counted, size_text
 from hyperslab.model.spec import Chunks
 
@@ -86,16 +87,6 @@ class ConversionReport:
                 f"of {counted(seen.arrays, 'array')} equal"
             )
         return "\n".join(lines)
-
-
-# Companions that are named one by one; of more only the number is printed.
-_MOST_COMPANIONS = 20
-
-
-def name_companions(names: Sequence[str]) -> str:
-    """Return the line that names the arrays that came along with others."""
-    more = [f"{len(names) - _MOST_COMPANIONS} more"] if len(names) > _MOST_COMPANIONS else []
-    return f"with them: {', '.join([*names[:_MOST_COMPANIONS], *more])}"
 
 
 # -- arrays that are cut otherwise ------------------------------------------------------------------------------------

@@ -10,12 +10,15 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from hyperslab.errors import Unsupported
 from hyperslab.formats.base import Format
 from hyperslab.model.guessing import meant
 from hyperslab.stores.location import REMOTE, REPOSITORIES, Probe
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 # in the order of detection
 FORMATS = {
@@ -57,6 +60,8 @@ SUFFIXES = {
 @cache
 def _foreign() -> dict[str, EntryPoint]:
     """Return the formats of third parties; looked up once, for it reads every installed package's metadata."""
+    from importlib.metadata import entry_points  # on use: with it come email, sockets and archives
+
     return {entry.name: entry for entry in entry_points(group="hyperslab.formats") if entry.name not in FORMATS}
 
 

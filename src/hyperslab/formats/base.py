@@ -15,19 +15,21 @@ from datetime import date
 from enum import StrEnum
 from functools import cache
 from inspect import Parameter, signature
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from hyperslab.chunks.auto import auto_chunks
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Invalid, NodeNotFound, Problem, Unsupported
-from hyperslab.formats.rules import Finding
 from hyperslab.model.paths import child
 from hyperslab.model.refs import Pointer
 from hyperslab.model.spec import ArraySpec, Node
 from hyperslab.stores.base import Store
 from hyperslab.stores.location import Location, Probe
+
+if TYPE_CHECKING:
+    from hyperslab.formats.rules import Finding
 
 # -- what formats can hold: declared once per format and variant -------------------------------------------------------
 
@@ -145,6 +147,8 @@ class FormatTraits:
     netcdf_attributes: bool = False
     """Attributes are those of the netCDF library: none are mappings, text may end in NUL, and ``_NCProperties`` is its
     own."""
+    is_keyed: bool = False
+    """``formats.zarr``: nodes are documents, and cells are chunks, under keys of a store."""
 
 
 PROVENANCE = "_NCProperties"
@@ -455,6 +459,11 @@ class Format(ABC):
     def at(self, probe: Probe) -> Format:
         """Return the format with the names of documents that the dataset at a place has."""
         return self
+
+    def find_group_name(self, probe: Probe) -> str | None:
+        """Return the name of the document that a group has, where an array of this format lies at the place; else None.
+        The dataset around an array is looked for by it."""
+        return None
 
     def allowing(self, places: Sequence[str] | bool) -> Format:
         """Return the format that follows links to these folders and URLs too, True for all; Invalid."""

@@ -32,7 +32,6 @@ from hyperslab.formats.signatures import (
     unknown_format_error,
 )
 from hyperslab.model.guessing import nearest
-from hyperslab.model.schemas.dimensions import as_moment
 from hyperslab.stores.base import Store
 from hyperslab.stores.building import already_exists, building, can_build
 from hyperslab.stores.location import REMOTE, REPOSITORIES, Location, Probe, Several
@@ -86,6 +85,8 @@ def locate_version(where: Location, at: Moment | None) -> Location:
         return where
     if where.keeps_versions:
         return where.as_of(parse_version(at))
+    from hyperslab.model.schemas.dimensions import as_moment  # on use, which is rare: 4 ms
+
     try:
         moment = as_moment(at)
     except SchemaError:

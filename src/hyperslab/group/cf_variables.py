@@ -7,7 +7,7 @@ that ``X``, ``time`` or ``air_pressure`` means; ``find_places`` the longitude an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from posixpath import normpath
@@ -42,6 +42,8 @@ _SINGLE = frozenset(
 _KEYED = frozenset({"grid_mapping", "coordinate_interpolation"})
 # Attributes of a topology (UGRID, SGRID) whose names end so name variables as well.
 _ENDINGS = ("_connectivity", "_coordinates")
+# Companions that are named one by one; of more only the number is printed.
+_MOST_COMPANIONS = 20
 _TOPOLOGIES = ("mesh_topology", "grid_topology")
 
 
@@ -79,6 +81,12 @@ def name_coordinates(attrs: Mapping[str, Any], names: Iterable[str]) -> dict[str
 
 
 # -- companions --------------------------------------------------------------------------------------------------------
+
+
+def name_companions(names: Sequence[str]) -> str:
+    """Return the line that names the arrays that came along with others."""
+    more = [f"{len(names) - _MOST_COMPANIONS} more"] if len(names) > _MOST_COMPANIONS else []
+    return f"with them: {', '.join([*names[:_MOST_COMPANIONS], *more])}"
 
 
 def companions_of(arrays: Iterable[Array], errors: dict[str, HyperslabError] | None = None) -> list[Array]:

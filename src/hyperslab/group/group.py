@@ -14,10 +14,8 @@ from hyperslab.array.session import Closable, OpenDataset
 from hyperslab.chunks.plan import grouped
 from hyperslab.errors import AlreadyExists, BrokenLink, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature
-from hyperslab.group.creation import Wish, array_spec
 from hyperslab.group.dimensions import declare, dimensions_of
 from hyperslab.group.links import follow, link_to, refuse_links_above, resolve
-from hyperslab.group.tables import find_columns
 from hyperslab.group.tree import tree_text
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Extension
@@ -217,6 +215,8 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
         AlreadyExists when the name is taken, Invalid when the parts contradict each other, Unsupported when the format
         has no such cells, chunks or codec.
         """
+        from hyperslab.group.creation import Wish, array_spec  # on use: with it come all codecs
+
         path = self._free(name)
         writer = self._session.writer()
         wish = Wish.of({"shape": shape, "dtype": dtype, **options})
@@ -312,6 +312,8 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
         Invalid for a group that is no such table; FormatError where the ends of rows make no sense, and for a column
         that cannot be opened the error that opening it gives.
         """
+        from hyperslab.group.tables import find_columns
+
         with self._session.add_place_to_errors(self._path):
             columns = find_columns(self._session, self._path)
             if columns is None:

@@ -15,10 +15,3 @@ what is lost. One survey hands each place of a dataset to the rules, one mender 
 - ``dataset``: where a dataset lies and in which dialect; ``cells``: its cells in bounded memory
 - ``quarantine``: keeps what is taken out, called by ``mender`` and the mends; ``report``: the result of both commands
 """
-
-from hyperslab.integrity.comparison import CellsDiffer, Differences, diff
-from hyperslab.integrity.mender import repair
-from hyperslab.integrity.report import Mend, Report
-from hyperslab.integrity.survey import check
-
-__all__ = ["CellsDiffer", "Differences", "Mend", "Report", "check", "diff", "repair"]

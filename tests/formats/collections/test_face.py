@@ -22,7 +22,7 @@ from hyperslab.database import (
 )
 from hyperslab.errors import AlreadyExists, FormatError, Invalid, NodeNotFound, ReadOnly, Unsupported
 from hyperslab.formats import detect
-from hyperslab.integrity import diff
+from hyperslab.integrity.comparison import diff
 from hyperslab.model.dims import Labels, TimeScale
 from hyperslab.model.dims import ScaleIndex as ScaleIndex
 from hyperslab.stores.location import Location, Probe

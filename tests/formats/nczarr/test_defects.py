@@ -15,7 +15,7 @@ from plain_stores import STORES, A, T, current, edit, write, zarray
 
 import hyperslab as hs
 from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Invalid, Unsupported
-from hyperslab.integrity import check
+from hyperslab.integrity.survey import check
 
 ODD: dict[str, Any] = {
     "mixed": [1, "a"],

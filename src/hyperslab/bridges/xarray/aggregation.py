@@ -23,6 +23,8 @@ from hyperslab.group.cf_variables import keep_references
 from hyperslab.model.dims import axis_names
 from hyperslab.model.guessing import meant
 
+library("dask.array")  # computes all of it
+
 METHODS = {
     "mean": "mean",
     "sum": "sum",
@@ -92,7 +94,6 @@ def aggregate(dataset: xr.Dataset, wanted: Aggregation) -> tuple[xr.Dataset, lis
     time = next((dim for dim in wanted.over if _has_times(dataset, dim)), None)
     groups = group_times(dataset[time].values, 0, wanted.by, wanted.every) if time and wanted.is_grouped else None
     if groups is not None:
-        library("flox")  # without it xarray computes one group after another, and reads chunks many times
         groups = _in_order_of_time(groups)
     auxiliary = _auxiliary(dataset)
     variables: dict[Hashable, xr.Variable] = {}
@@ -237,6 +238,7 @@ def _of_periods(
             return _of_runs(plain, how, dims, time, runs, weights)
         if weights is None and how != "std":
             return _of_returning_runs(plain, how, dims, time, runs, groups.owners[starts])
+    library("flox")  # without it xarray computes one group after another, and reads chunks many times
     owners = xr.DataArray(groups.owners, dims=(time,), name=_GROUP)
     space = [dim for dim in dims if dim != time]
     parts: Any
@@ -274,6 +276,7 @@ def _of_returning_runs(
     plain: xr.DataArray, how: str, dims: list[str], time: str, runs: Sequence[slice], owners: NDArray[np.intp]
 ) -> xr.DataArray:
     """Return a number for each period that comes back, such as a month each year, from those of its runs."""
+    library("flox")  # as above
     periods = xr.DataArray(owners, dims=(time,), name=_GROUP)
 
     def total(what: str) -> xr.DataArray:

@@ -39,7 +39,8 @@ from hyperslab.cli.options import (
     workers_option,
 )
 from hyperslab.cli.output import format_columns, json_option, print_json, print_remark, shows_progress
-from hyperslab.conversion import save
+from hyperslab.cli.start import importing
+from hyperslab.conversion.memory_objects import save
 from hyperslab.conversion.packing import Units, recode_arrays
 from hyperslab.conversion.selection import ShiftedSelection
 from hyperslab.errors import AlreadyExists, Invalid, Unsupported
@@ -120,8 +121,8 @@ def aggregate_command(
 
     xarray and flox compute it, block by block by dask. Missing cells weigh nothing.
     """
-    library("dask")
-    from hyperslab.bridges.xarray.aggregation import Aggregation, aggregate, find_lengths
+    with importing():
+        from hyperslab.bridges.xarray.aggregation import Aggregation, aggregate, find_lengths
 
     format = _check_target(dst, dst_option, format, overwrite=overwrite)
     if units and scheduler is not None:

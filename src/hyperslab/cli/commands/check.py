@@ -8,8 +8,9 @@ import click
 
 from hyperslab.cli.options import allow_option, format_option, storage_option, url_argument
 from hyperslab.cli.output import json_option, print_json, print_remark, print_verbose, shows_progress
-from hyperslab.integrity import Mend, check, repair
-from hyperslab.integrity.report import Report, as_line
+from hyperslab.integrity.mender import repair
+from hyperslab.integrity.report import Mend, Report, as_line
+from hyperslab.integrity.survey import check
 from hyperslab.stores.location import Location
 
 

@@ -32,11 +32,12 @@ from hyperslab.cli.options import (
     units_option,
 )
 from hyperslab.cli.output import json_option, print_json, print_remark, shows_progress
-from hyperslab.conversion import Units, convert
 from hyperslab.conversion.append import append_cells, append_dataset
+from hyperslab.conversion.packing import Units
+from hyperslab.conversion.pipeline import convert
 from hyperslab.errors import FormatError, Invalid, NotFound
 from hyperslab.group.choice import Choice
-from hyperslab.integrity import diff
+from hyperslab.integrity.comparison import diff
 from hyperslab.integrity.report import as_line
 from hyperslab.model.amounts import counted
 from hyperslab.model.cells import Values

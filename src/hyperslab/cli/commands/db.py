@@ -40,10 +40,10 @@ from hyperslab.cli.database_rows import (
 from hyperslab.cli.open_collections import find_collection, find_database_array, open_client, tell_unreadable
 from hyperslab.cli.options import at_option, selection_option, selection_options
 from hyperslab.cli.output import echo_rows, format_columns, print_json, print_remark
-from hyperslab.conversion import convert
 from hyperslab.conversion.labelled_part import read_part
+from hyperslab.conversion.pipeline import convert
 from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.integrity import check as check_dataset
+from hyperslab.integrity.survey import check as check_dataset
 from hyperslab.model.amounts import parse_size, size_text
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -37,17 +37,18 @@ from hyperslab.cli.options import (
 from hyperslab.cli.output import format_columns, json_option, json_text, print_json, print_remark
 from hyperslab.conversion import labelled_part
 from hyperslab.conversion.csv_text import csv_cell, render_csv
-from hyperslab.conversion.packing import Units, recode_arrays
-from hyperslab.conversion.report import name_companions
-from hyperslab.conversion.selection import Selector
 from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, SelectionError
 from hyperslab.group import Group
+from hyperslab.group.cf_variables import name_companions
 from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.table_columns import TableColumn
 from hyperslab.group.tables import find_columns
 from hyperslab.group.walk import arrays_of
 from hyperslab.model.amounts import counted
 from hyperslab.stores.building import building
+
+if TYPE_CHECKING:
+    from hyperslab.conversion.selection import Selector
 
 # Cells of an array, or rows of a table, that a terminal gets; -o writes all of them to a file.
 _SCREEN = 1000
@@ -99,6 +100,8 @@ def get_command(
         return
     arrays = arrays or [find_array(root, path)]
     if units:
+        from hyperslab.conversion.packing import Units, recode_arrays  # on use: with it comes all that copies
+
         root, arrays = recode_arrays(root, arrays, [Units(units)])
     selector = find_cells(arrays, selection, manner)
     parts = [_read(root, array, selector, selections, decoded, output) for array in arrays]

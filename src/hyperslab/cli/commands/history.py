@@ -13,10 +13,10 @@ from hyperslab import versions
 from hyperslab.cli.database_options import parse_age
 from hyperslab.cli.options import at_option, storage_option, url_argument
 from hyperslab.cli.output import echo_rows, json_option, print_json, print_remark, shows_progress
-from hyperslab.conversion import convert
+from hyperslab.conversion.pipeline import convert
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.opening import has_keys
-from hyperslab.integrity import diff
+from hyperslab.integrity.comparison import diff
 from hyperslab.model.amounts import counted, size_text
 from hyperslab.stores.location import Location
 from hyperslab.stores.repositories import MAIN

@@ -11,8 +11,8 @@ import click
 from hyperslab.cli.arguments import parse_lengths, split_commas
 from hyperslab.cli.options import apply_options, memory_option, side_options, target_options
 from hyperslab.cli.output import json_option, print_json, print_remark, shows_progress
-from hyperslab.conversion import convert
 from hyperslab.conversion.packing import Pack, Recoder, Round, Unpack, plan_recoding
+from hyperslab.conversion.pipeline import convert
 from hyperslab.errors import Invalid
 
 _OPTIONS = (

@@ -8,7 +8,7 @@ import click
 
 from hyperslab.cli.options import allow_option, storage_option
 from hyperslab.cli.output import json_option, print_json, print_remark, shows_progress
-from hyperslab.conversion import virtual
+from hyperslab.conversion.virtual_dataset import virtual
 
 
 @click.command("virtual", epilog="Example: hyperslab virtual '*.nc' archive.json --along time")

@@ -17,11 +17,12 @@ from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.registry import parse_codec
 from hyperslab.errors import MissingLibrary, Unsupported
 from hyperslab.formats.codec_kinds import inner_codecs
-from hyperslab.model.schemas import HDF5CompressionOpts, HDF5Options
 from hyperslab.model.spec import Codec
 
 if TYPE_CHECKING:
     import h5py
+
+    from hyperslab.model.schemas import HDF5CompressionOpts, HDF5Options
 
 _SHUFFLES = tuple(SHUFFLES)
 _FILTER_NAMES = {
@@ -125,6 +126,8 @@ def _blosc(values: Sequence[int | str], dtype: np.dtype[np.generic]) -> tuple[Co
 
 def filter_from_codecs(codecs: Sequence[Codec], dtype: np.dtype[np.generic], format: str) -> HDF5CompressionOpts | None:
     """Return the filter that compresses as ``codecs`` do, None for the default codecs. Unsupported without one."""
+    from hyperslab.model.schemas import HDF5CompressionOpts
+
     compressors = [codec for codec in inner_codecs(codecs) if codec.name not in _NO_FILTER]
     if not compressors or tuple(compressors) == parse_codec("default", dtype):
         return None

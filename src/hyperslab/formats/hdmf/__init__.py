@@ -102,7 +102,9 @@ class HdmfFormat(ZarrFormat):
         """Return what else is to be known of it: readers know the codecs of the Zarr version below the profile;
         numcodecs has all of v2."""
         codecs = COMMON if self.profile == "v3" else BYTES
-        return FormatTraits(repeats_dimensions=True, links_datasets=True, common_codecs=codecs, finds_damage=True)
+        return FormatTraits(
+            is_keyed=True, repeats_dimensions=True, links_datasets=True, common_codecs=codecs, finds_damage=True
+        )
 
     @property
     def info(self) -> FormatInfo:

@@ -106,7 +106,12 @@ class NczarrFormat(ZarrFormat):
         return _DRAFT_HOLDS if self.dialect == "draft" else _HOLDS
 
     traits = FormatTraits(
-        dimension_scope="group", shares_lengths=True, bounds_text=True, common_codecs=_COMMON, finds_damage=True
+        is_keyed=True,
+        dimension_scope="group",
+        shares_lengths=True,
+        bounds_text=True,
+        common_codecs=_COMMON,
+        finds_damage=True,
     )
     is_known_by_root = True
     dialects = (NczarrDialect,)

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from importlib.metadata import version
 from typing import Any, Literal
 
 from hyperslab.formats.base import PROVENANCE
@@ -84,6 +83,8 @@ def read_provenance(attributes: JsonMapping) -> dict[str, str]:
 @cache
 def provenance(dialect: str) -> str:
     """Return what a dataset made here says; ``zarr=2`` is the format of its documents."""
+    from importlib.metadata import version  # on use: with it come email, sockets and archives
+
     return f"version=2,hyperslab={version('hyperslab')},nczarr={dialect},zarr=2"
 
 

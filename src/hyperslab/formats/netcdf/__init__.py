@@ -43,7 +43,6 @@ from hyperslab.formats.hdf5.file import HDF5_MAGIC
 from hyperslab.formats.netcdf import data_model, library
 from hyperslab.formats.netcdf.classic import MAGICS
 from hyperslab.formats.netcdf.reader import NetcdfReader
-from hyperslab.formats.netcdf.writer import NetcdfWriter
 from hyperslab.stores.location import REMOTE, Location, Probe
 
 _NO_TYPE = "netCDF has no such type"
@@ -106,6 +105,8 @@ class NetcdfFormat(Format):
             return _on_a_server(where, mode, fast)
         if mode == "r":
             return NetcdfReader(where.path, where.url, fast=fast)
+        from hyperslab.formats.netcdf.writer import NetcdfWriter  # on use: what writes is a third of this folder
+
         return NetcdfWriter(where.path, where.url, mode, model, settings)
 
 

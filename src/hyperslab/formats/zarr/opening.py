@@ -43,6 +43,18 @@ class ZarrFormat(Format):
     dialects: ClassVar[tuple[type[MetadataDialect], ...]]
     """The dialects that datasets of this format have."""
 
+    def find_group_name(self, probe: Probe) -> str | None:
+        """Return what the document of a group is called beside that of the array at this place; None where none is.
+
+        ``probe``: it has read nothing where the user named the format.
+        """
+        look = probe.seen.get if probe.seen else probe.store.get
+        for dialect in self.dialects:
+            document = look(dialect.nodes[0])
+            if document is not None and dialect.is_array_document(document):
+                return dialect.nodes[-1]
+        return None
+
     @property
     def is_known_by_root(self) -> bool:
         """Return True where the documents of the root alone tell it: nodes below are as those of another format."""

@@ -53,7 +53,12 @@ class Zarr3Format(ZarrFormat):
         (Variant("zarr3", features, notes=_NOTES),),
     )
     traits = FormatTraits(
-        keeps_consolidated=True, fill_value="apart", native_kinds="b", common_codecs=COMMON, shards_many=True
+        is_keyed=True,
+        keeps_consolidated=True,
+        fill_value="apart",
+        native_kinds="b",
+        common_codecs=COMMON,
+        shards_many=True,
     )
 
     metadata_dialect = Zarr3()
