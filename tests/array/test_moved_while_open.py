@@ -82,9 +82,56 @@ def test_chunks_never_come_into_another_array(tmp_path: Path, change: dict[str, 
             del other["group/a"]
             how = {"shape": (2 * CHUNKS,), "dtype": "i4", "chunks": (2,), **change}
             other["group"].create_array("a", **how)[...] = 1
-        with pytest.raises(Conflict, match="another array was made in place"):
+        with pytest.raises(Conflict, match="another array was put in place"):
             array[0:2] = 8
     assert (hs.open(str(place))["group/a"][...] == 1).all()
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_chunks_never_come_into_an_array_of_the_same_type(tmp_path: Path, format: str) -> None:
+    """Two arrays change names while one of them is open; so does its group with another one."""
+    place = str(tmp_path / "d")
+    for name in ("group/a", "group/b", "other/a"):
+        make_array(place, format, name)
+    for one, two in (("group/a", "group/b"), ("group", "other")):
+        with hs.open(place, mode="r+") as writer:
+            array = writer["group/a"]
+            array[0:2] = 7
+            with hs.open(place, mode="r+") as other:
+                for source, target in ((one, "aside"), (two, one), ("aside", two)):
+                    other.move(source, target)
+            with pytest.raises(Conflict, match="another array was put in place"):
+                array[0:2] = 8
+    assert [hs.open(place)[name][0] for name in ("group/a", "other/a", "other/b")] == [0, 7, 7]
+
+
+def test_chunks_never_come_into_a_dataset_that_took_the_place(tmp_path: Path) -> None:
+    place = str(tmp_path / "d")
+    make_array(place)
+    with hs.open(place, mode="r+") as writer:
+        array = writer["group/a"]
+        array[0:2] = 7
+        with hs.create(place, overwrite=True) as root:
+            root.create_group("group").create_array("a", shape=(2 * CHUNKS,), dtype="i4", chunks=(2,), dims=("x",))
+            root["group/a"][2:4] = 1
+        with pytest.raises(Conflict, match="another array was put in place"):
+            array[0:2] = 8
+    assert hs.open(place)["group/a"][:4].tolist() == [0, 0, 1, 1]
+
+
+def test_an_edit_leaves_writers_to_go_on(tmp_path: Path) -> None:
+    """It makes all folders anew where several documents change."""
+    place = str(tmp_path / "d")
+    for name in ("group/a", "group/b"):
+        make_array(place, "zarr3", name)
+    with hs.open(place, mode="r+") as writer:
+        array = writer["group/a"]
+        array[0:2] = 7
+        folder = os.stat(os.path.join(place, "group/a")).st_ino
+        hs.edit(place, set={"group/*:units": "K"})
+        assert os.stat(os.path.join(place, "group/a")).st_ino != folder
+        array[2:4] = 8
+    assert hs.open(place)["group/a"][:4].tolist() == [7, 7, 8, 8]
 
 
 def test_an_array_that_others_describe_or_extend_takes_writes(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -24,6 +25,7 @@ from hyperslab.formats.zarr.shards import open_chunks
 from hyperslab.model.paths import child, is_within, normalize, split
 from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 from hyperslab.stores.base import Stamp, Store
+from hyperslab.stores.keys import LOCK
 
 # Arrays whose writers are kept out while a group is renamed or removed: each lock is an open file, of which a process
 # has 1,024 by default. Of more arrays none is locked; who writes there learns of it behind the write (_guard_of).
@@ -320,13 +322,16 @@ class ZarrWriter(ZarrReader, Writer):
 
     def _guard_of(self, path: str) -> Callable[[], None]:
         """Return the function by which a writer of chunks learns that others have meanwhile renamed or removed the
-        array (NodeNotFound), or made another one in its place (Conflict)."""
+        array (NodeNotFound), or put another one in its place (Conflict): one of another type, or of another lock
+        file than the one that the first write took. That goes with the folder, and an edit that makes the folders anew
+        links it."""
         names = [child(path, name) for name in self._dialect.nodes]
         known: Stamp | None = None
         docs: Docs | None = None
+        lock: int | None = None
 
         def guard() -> None:
-            nonlocal known, docs
+            nonlocal known, docs, lock
             stamp = next(filter(None, map(self.store.stamp, names)), None)
             if stamp is not None and stamp == known:
                 return
@@ -338,12 +343,22 @@ class ZarrWriter(ZarrReader, Writer):
                 message = "the array was renamed or removed while it was open for writing"
                 remedy = "open it where it is now, and write again"
                 raise NodeNotFound(message, url=self.store.url, node=path, remedy=remedy)
-            if docs is not None and self._chunk_layout(path, stored) != self._chunk_layout(path, docs):
-                message = "another array was made in place of the one that is open for writing"
+            lock_now = self._lock_file(path)
+            is_other = docs is not None and self._chunk_layout(path, stored) != self._chunk_layout(path, docs)
+            if is_other or (None not in (lock, lock_now) and lock != lock_now):
+                message = "another array was put in place of the one that is open for writing"
                 raise Conflict(message, url=self.store.url, node=path, remedy="open it anew, and write again")
-            known, docs = stamp, stored
+            known, docs, lock = stamp, stored, lock_now or lock
 
         return guard
+
+    def _lock_file(self, path: str) -> int | None:
+        """Return the number of the file by which chunks of an array are locked; None where there is none."""
+        folder = self.store.locate(child(path, self._dialect.nodes[0]))
+        try:
+            return None if folder is None else os.stat(os.path.join(os.path.dirname(folder), LOCK)).st_ino
+        except OSError:
+            return None
 
     def _chunk_layout(self, path: str, docs: Docs) -> tuple[object, ...] | None:
         """Return all of an array's documents that the bytes of a chunk follow from, which it keeps while it grows."""
