@@ -138,6 +138,11 @@ class OpenDataset:
         return self.pickled_state is not None and self.shared is None
 
     @property
+    def has_links(self) -> bool:
+        """Return True if a node may be a link."""
+        return Feature.LINKS in self.format.features or self.reader.has_links
+
+    @property
     def is_written_whole(self) -> bool:
         """Return True if what is written is there when it is closed, and not before, as in a zip or a netCDF file;
         others can then not write to it, unless it has a place of its own until then.

@@ -139,8 +139,10 @@ def dry_run(
     same = source.format == format
     items = fit_fixed_length(source, items, format.features, references)
     require_main_array_representable(items, format)
-    losses = find_losses(items, format.features, as_it_is=same and not encoding.is_requested)
     features = format.features
+    if Feature.LINKS not in source.format.features:
+        features -= {Feature.LINKS}  # a link of an HDF5 file leads to another one, which no link of a format opens
+    losses = find_losses(items, features, as_it_is=same and not encoding.is_requested)
     if format.traits.options_cut and options:  # what the arrays of the source were cut by gives way to them
         same, features = False, features - {Feature.SHARDS}
     is_many = format.traits.shards_many or (encoding.shards == MANY and Feature.SHARDS in features)

@@ -40,6 +40,7 @@ class SourceReader(Reader):
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self.has_omissions = reader.has_omissions
+        self.has_links = reader.has_links
         self.is_single_array = reader.is_single_array
 
     @property

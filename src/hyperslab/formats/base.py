@@ -171,6 +171,8 @@ class Reader(ABC):
     """True where what is written is there when the dataset is closed, and not before."""
     has_omissions: bool = False
     """True where the reader does not show all that its place holds (``omitted``)."""
+    has_links: bool = False
+    """True where a node may be a link though the format makes none."""
     location: Location | None = None
     """Where others can open what is being written before it stands at its place; None where they cannot, or it stands
     there."""

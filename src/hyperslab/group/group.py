@@ -166,7 +166,7 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
 
     def links(self) -> Iterator[tuple[str, Link]]:
         """Yield name and link of each link right below; none is followed."""
-        for name in self if Feature.LINKS in self._session.format.features else ():
+        for name in self if self._session.has_links else ():
             with suppress(HyperslabError):
                 if (link := self._session.reader.node(join(self._path, name))).is_link:
                     yield name, link

@@ -11,7 +11,6 @@ from hyperslab.array.references import seen_from
 from hyperslab.array.session import OpenDataset, open_session
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import BrokenLink, HyperslabError, Invalid, NodeNotFound, Unsupported
-from hyperslab.formats.base import Feature
 from hyperslab.model.guessing import nearest
 from hyperslab.model.paths import join, split
 from hyperslab.model.refs import HOPS, Link, ObjectReference, Pointer, path_within
@@ -92,7 +91,7 @@ class _Hops:
 
     def beyond(self, session: OpenDataset, path: str) -> Found | None:
         """Return what stands behind the nearest linked ancestor of a path; None where there is none."""
-        if Feature.LINKS not in session.format.features:
+        if not session.has_links:
             return None
         folder, name = split(path)
         tail = name

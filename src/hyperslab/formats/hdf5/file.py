@@ -13,11 +13,13 @@ import io
 import mmap
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats.format_errors import document_error
+from hyperslab.model.refs import Link
 
 if TYPE_CHECKING:
     import h5py
@@ -28,20 +30,28 @@ Span = tuple[int, int]
 
 # -- Links -------------------------------------------------------------------------------------------------------------
 # The netCDF library follows every link when it opens a file: out of the dataset, and round a circle until the memory
-# is used up. So the links are listed here first, without following them.
+# is used up. So the links are listed here first; those that lead out of the file are never followed.
 
 _MAX_GROUPS = 100_000  # no sound file has as many; a chain of links that never repeats would be followed for ever
+_MAX_HOPS = 16  # soft links that lead to one another: what HDF5 itself follows
 
 
-def check_links(file: h5py.File, url: str) -> list[str]:
-    """Raise Unsupported for a link out of an h5py file, FormatError for a group that lies below itself.
+@dataclass(frozen=True, slots=True)
+class LinkSurvey:
+    """What the links of a file lead to: the paths of the ``types`` that are committed in it, group by group, in the
+    order of the file; and by path those that lead ``outside``, to other files."""
 
-    Return the paths of the types that are committed in the file, group by group, in the order of the file.
-    """
+    types: list[str] = field(default_factory=list)
+    outside: dict[str, Link] = field(default_factory=dict)
+
+
+def check_links(file: h5py.File, url: str) -> LinkSurvey:
+    """Return where the links of an h5py file lead. FormatError for a group that lies below itself, Unsupported for
+    links of a kind that HDF5 does not know."""
     from h5py import h5g, h5o
 
-    types: list[str] = []
-    stack = [("", file.id, _groups_in(file.id, "", url, types))]
+    survey = LinkSurvey()
+    stack = [("", file.id, _groups_in(file.id, "", url, survey))]
     ancestors = [h5g.get_objinfo(file.id).objno]
     count = 1
     while stack:
@@ -57,13 +67,14 @@ def check_links(file: h5py.File, url: str) -> list[str]:
             message = "this group lies below itself" if address in ancestors else f"more than {_MAX_GROUPS} groups"
             raise FormatError(message, url=url, node=inner, remedy="remove the link that leads to it")
         opened = h5o.open(group, name)
-        stack.append((inner, opened, _groups_in(opened, inner, url, types)))
+        stack.append((inner, opened, _groups_in(opened, inner, url, survey)))
         ancestors.append(address)
-    return types
+    return survey
 
 
-def _groups_in(group: h5py.Group, path: str, url: str, types: list[str]) -> list[tuple[bytes, tuple[int, int]]]:
-    """Return name and address of each group right below a group; append the paths of its types to ``types``."""
+def _groups_in(group: h5py.Group, path: str, url: str, survey: LinkSurvey) -> list[tuple[bytes, tuple[int, int]]]:
+    """Return name and address of each group right below a group; add its types, and what leads outside, to the
+    survey."""
     from h5py import Group, h5g, h5l
 
     links: list[tuple[bytes, int]] = []
@@ -71,10 +82,13 @@ def _groups_in(group: h5py.Group, path: str, url: str, types: list[str]) -> list
     groups = []
     type_names = []
     for name, kind in links:
-        if kind not in (h5l.TYPE_HARD, h5l.TYPE_SOFT):
-            inner = f"{path}/{name.decode(errors='replace')}".lstrip("/")
-            remedy = "put what it leads to in its place: a dataset is confined to its own file"
-            raise Unsupported("a link leads to another file", url=url, node=inner, remedy=remedy)
+        inner = f"{path}/{name.decode(errors='replace')}".lstrip("/")
+        if kind not in (h5l.TYPE_HARD, h5l.TYPE_SOFT, h5l.TYPE_EXTERNAL):
+            remedy = "put what it leads to in its place"
+            raise Unsupported(f"a link of an unknown kind ({kind})", url=url, node=inner, remedy=remedy)
+        if kind != h5l.TYPE_HARD and (link := find_outside(group, name)) is not None:
+            survey.outside[inner] = link
+            continue
         try:
             info = h5g.get_objinfo(group, name)  # h5o.get_info would read every map of chunks
         except (KeyError, RuntimeError):
@@ -88,8 +102,60 @@ def _groups_in(group: h5py.Group, path: str, url: str, types: list[str]) -> list
     if len(type_names) > 1:  # in the order of their creation, where the file keeps it
         handle = group if isinstance(group, h5g.GroupID) else h5g.open(group, b"/")
         type_names = [name for name in Group(handle) if name in type_names]
-    types += [f"{path}/{name}".lstrip("/") for name in type_names]
+    survey.types.extend(f"{path}/{name}".lstrip("/") for name in type_names)
     return groups
+
+
+def find_outside(group: Any, name: bytes) -> Link | None:
+    """Return what a name in a group of h5py (its identifier) leads to, where that is in another file; by the words of
+    the links alone, of which none is followed out of the file."""
+    from h5py import h5g, h5l
+
+    base, way, waiting, hops = group, list[bytes](), [name], 0
+    while waiting:
+        step = waiting.pop(0)
+        place = b"/".join([*way, step])
+        if step in (b"", b"."):
+            continue
+        try:
+            kind = base.links.get_info(place).type
+        except (KeyError, RuntimeError):
+            return None  # it leads nowhere
+        if kind == h5l.TYPE_EXTERNAL:
+            source, target = base.links.get_val(place)
+            inside = b"/".join([target.strip(b"/"), *waiting]).decode(errors="replace")
+            return Link(f"/{inside}", source.decode(errors="replace"))
+        if kind != h5l.TYPE_SOFT:
+            way.append(step)
+            continue
+        hops += 1
+        if hops > _MAX_HOPS:
+            return None
+        target = base.links.get_val(place)
+        if target.startswith(b"/"):
+            base, way = h5g.open(base, b"/"), []
+        waiting = [*target.split(b"/"), *waiting]
+    return None
+
+
+def iter_members(group: h5py.Group, outside: Mapping[str, Link]) -> Iterator[tuple[str, Any]]:
+    """Yield name and node of each member of an h5py group, None for a link that leads nowhere; without those that lead
+    to other files, of which the whole file has those that are ``outside``."""
+    for name in group:
+        if not outside or find_outside(group.id, name.encode()) is None:
+            yield name, _get_member(group, name)
+
+
+def _get_member(group: h5py.Group, name: str) -> Any:
+    """Return the node of this name in an h5py group, None for a link that leads nowhere, or in a circle."""
+    from h5py import SoftLink
+
+    try:
+        return group.get(name)
+    except (OSError, RuntimeError):
+        if isinstance(group.get(name, getlink=True), SoftLink):
+            return None
+        raise
 
 
 def find_unopened(file: h5py.File) -> str | None:
@@ -101,7 +167,7 @@ def find_unopened(file: h5py.File) -> str | None:
         group = waiting.pop()
         for name in group:
             inner = f"{group.name.rstrip('/')}/{name}"
-            match group.get(name):
+            match _get_member(group, name):
                 case None if isinstance(group.get(name, getlink=True), SoftLink):
                     return f"the link {inner} leads nowhere"
                 case Dataset(shape=None):

@@ -20,10 +20,11 @@ import numpy as np
 
 from hyperslab.errors import Conflict, FormatError, HyperslabError, Unsupported
 from hyperslab.formats.format_errors import file_not_found
-from hyperslab.formats.hdf5.file import HDF5_MAGIC, check_heaps, check_links, find_unopened
+from hyperslab.formats.hdf5.file import HDF5_MAGIC, check_heaps, check_links, find_outside, find_unopened, iter_members
 from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.formats.hdf5.types import NamedTypes, is_misread
 from hyperslab.formats.netcdf import classic, library
+from hyperslab.model.refs import Link
 from hyperslab.stores.files import read_error, version_of
 from hyperslab.stores.system import ALWAYS
 
@@ -91,8 +92,9 @@ Axes = list[ScaleDimension | None]
 class ScaleTree(ScaleGroup):
     """The root of a file. ``axes``: by the path of a dataset, the dimension of each axis, None for a nameless one."""
 
-    def __init__(self, file: h5py.File) -> None:
+    def __init__(self, file: h5py.File, outside: Mapping[str, Link]) -> None:
         super().__init__()
+        self._outside = outside
         self._by_object: dict[int, ScaleDimension] = {}
         self._by_number: dict[int, ScaleDimension] = {}
         datasets = list(self._read_group(self, file))
@@ -109,8 +111,7 @@ class ScaleTree(ScaleGroup):
         """Yield the datasets below a group of h5py, each with its group."""
         from h5py import Dataset, Group
 
-        for name in stored:
-            node = stored.get(name)
+        for name, node in iter_members(stored, self._outside):
             match node:
                 case Dataset() if node.shape is not None:
                     if node.is_scale and node.ndim:
@@ -181,8 +182,9 @@ class OpenNetcdfFile:
     All ``users`` in the process share it: HDF5 2.2.0, as the wheels of netCDF4 have it, reads freed memory once a file
     that is open is opened again, text is read from it, and it is closed and opened a third time.
 
-    ``incomplete``: the library leaves variables out. ``limit``: why it does not open the file at all; then all comes
-    from h5py, and ``dataset`` is the tree ``scales``.
+    ``outside``: by path the links that lead to other files, which nothing here follows. ``incomplete``: the library
+    leaves variables out. ``limit``: why it does not open the file at all; then all comes from h5py, and ``dataset`` is
+    the tree ``scales``.
     """
 
     def __init__(self, path: str, url: str) -> None:
@@ -198,6 +200,7 @@ class OpenNetcdfFile:
         self.is_kept_open = False
         self.version: tuple[int, int, int] = (0, 0, 0)
         self.types = NamedTypes()
+        self.outside: Mapping[str, Link] = {}
         self.users: weakref.WeakSet[object] = weakref.WeakSet()
         # To find a node by its path takes as long as to read all that is known of it.
         self._groups: dict[str, h5py.Group] = {}
@@ -241,18 +244,28 @@ class OpenNetcdfFile:
     def _open_dataset(self, path: str) -> None:
         """Open the library's dataset; where it opens no such file, take what h5py sees for one without variables."""
         self.scales = self.limit = None
+        if self.outside:
+            message = f"the netCDF library follows links to other files, such as /{next(iter(self.outside))}"
+            remedy = "convert it to a new one, or change it with h5py"
+            self._take_scales(Unsupported(message, url=self.url, remedy=remedy))
+            return
         try:
             self.dataset, self.incomplete = library.open_dataset(path, "r", self.url)
         except (Unsupported, FormatError) as error:
             limit = library.limit_by(error, find_unopened(self.hdf5) if self.hdf5 is not None else None)
             if limit is None or self.hdf5 is None:
                 raise
-            with library.read_locked(self.url, ""):
-                self.dataset = self.scales = ScaleTree(self.hdf5)
-            self.incomplete, self.limit = True, limit
+            self._take_scales(limit)
+
+    def _take_scales(self, limit: Unsupported) -> None:
+        """Take what h5py sees in place of the library's dataset, which has this limit."""
+        with library.read_locked(self.url, ""):
+            self.dataset = self.scales = ScaleTree(self.hdf5, self.outside)
+        self.incomplete, self.limit = True, limit
 
     def _open_confined(self, path: str) -> Any:
-        """Return the file through h5py, when no link leads out of it; None when h5py is missing or cannot read it."""
+        """Return the file through h5py, of which links to other files are known; None when h5py is missing or cannot
+        read it."""
         with LOCK:
             module = library.h5py()
             if module is None:
@@ -262,7 +275,8 @@ class OpenNetcdfFile:
             except (OSError, RuntimeError, ValueError):
                 return None
             try:
-                self.types = NamedTypes(file, check_links(file, self.url))
+                survey = check_links(file, self.url)
+                self.types, self.outside = NamedTypes(file, survey.types), survey.outside
             except BaseException as error:
                 file.close()
                 if isinstance(error, HyperslabError) or not isinstance(error, Exception):
@@ -347,7 +361,8 @@ class OpenNetcdfFile:
             group = self.hdf5_group(parent)
             hidden = NON_COORDINATE + name
             stored = hidden if name in self.group(parent).dimensions and hidden in group else name
-            self._datasets[path] = group.get(stored, None)
+            is_outside = self.outside and find_outside(group.id, stored.encode()) is not None
+            self._datasets[path] = None if is_outside else group.get(stored, None)
         return self._datasets[path]
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from hyperslab.errors import Problem
 from hyperslab.formats.base import NAME_PROBLEM, PROVENANCE, Feature
 from hyperslab.formats.dimension_suffix import strip_suffix
-from hyperslab.formats.hdf5.file import find_external_storage
+from hyperslab.formats.hdf5.file import find_external_storage, iter_members
 from hyperslab.formats.hdf5.filters import read_filters
 from hyperslab.formats.hdf5.types import (
     BYTES_TYPE_NAMES,
@@ -62,7 +62,7 @@ def list_children(opened: OpenNetcdfFile, path: str) -> list[str]:
     variables = [name for name in names if opened.variable(child(path, name)) is not None]
     stored = opened.hdf5_group(path) if opened.incomplete or len(variables) < len(names) else None
     if stored is not None:  # netCDF4 leaves out variables of some types
-        for stored_name, node in _datasets(stored):
+        for stored_name, node in _datasets(opened, stored):
             name = stored_name.removeprefix(NON_COORDINATE)
             if name not in variables and _hidden_type(opened, path, node) is not None:
                 variables.append(name)
@@ -71,11 +71,11 @@ def list_children(opened: OpenNetcdfFile, path: str) -> list[str]:
     return [*variables, *filter(is_name, group.groups)]
 
 
-def _datasets(group: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
+def _datasets(opened: OpenNetcdfFile, group: h5py.Group) -> Iterator[tuple[str, h5py.Dataset]]:
     """Yield name and node of each dataset in an h5py group that is more than a dimension of netCDF."""
     from h5py import Dataset
 
-    for name, node in group.items():
+    for name, node in iter_members(group, opened.outside):
         if (
             isinstance(node, Dataset)
             and node.shape is not None
@@ -428,23 +428,23 @@ def find_omissions(opened: OpenNetcdfFile, path: str, spec: GroupSpec | ArraySpe
             yield _omission(opened, path, group, f"the attribute {name!r}", stored.attrs.get_id(name).get_type())
     if not spec.is_group:
         return
-    for name, node in _datasets(stored):
+    for name, node in _datasets(opened, stored):
         shown = name.removeprefix(NON_COORDINATE)
         if opened.variable(child(path, shown)) is None and shown not in list_children(opened, path):
             yield _omission(opened, child(path, shown), group, "the array", node.id.get_type())
     if opened.limit is not None:
-        yield from _find_what_has_no_cells(path, stored)
+        yield from _find_what_has_no_cells(opened, path, stored)
     for name, handle in opened.types.unread(path).items():
         if name not in spec.types:
             message = f"the type {name!r}, {describe_hdf5_type(handle)}, which is not read here, is left out"
             yield Problem(path, Feature.USER_TYPES, message)
 
 
-def _find_what_has_no_cells(path: str, stored: h5py.Group) -> Iterator[Problem]:
+def _find_what_has_no_cells(opened: OpenNetcdfFile, path: str, stored: h5py.Group) -> Iterator[Problem]:
     """Return arrays of HDF5's null dataspace and links that lead nowhere, right below a group of an h5py file."""
     from h5py import Dataset
 
-    for name, node in stored.items():
+    for name, node in iter_members(stored, opened.outside):
         if node is None:
             yield Problem(child(path, name), Feature.LINKS, "the link, which leads nowhere, is left out")
         elif isinstance(node, Dataset) and node.shape is None:

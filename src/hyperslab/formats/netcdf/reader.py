@@ -11,9 +11,9 @@ import numpy as np
 
 from hyperslab.chunks.locations import ChunkLocations
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import CorruptChunk, Problem, Replaced, Unsupported
+from hyperslab.errors import CorruptChunk, ExternalLinkRefused, Problem, Replaced, Unsupported
 from hyperslab.formats.base import Reader
-from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array
+from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array, require_no_link
 from hyperslab.formats.hdf5.cells import LOCAL_SOURCES, SourceTypes, check_chunk_sizes, open_chunk_source
 from hyperslab.formats.hdf5.filters import list_plugin_filters, require_filters
 from hyperslab.formats.netcdf import library, parser
@@ -22,8 +22,11 @@ from hyperslab.formats.netcdf.library import FindVariable, LibraryChunks
 from hyperslab.formats.netcdf.open_file import FileDescriptor, OpenNetcdfFile, share_open_file
 from hyperslab.formats.netcdf.parser import find_omissions
 from hyperslab.model.dtypes import VlenString, is_fixed
-from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.model.paths import is_name, split
+from hyperslab.model.refs import Pointer
+from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 from hyperslab.stores.files import version_of
+from hyperslab.stores.location import Location
 from hyperslab.stores.stored_file import StoredFile
 
 if TYPE_CHECKING:
@@ -57,9 +60,11 @@ class NetcdfReader(Reader):
     has_omissions = True
 
     def __init__(self, path: str, url: str, *, fast: bool = True) -> None:
-        self._file: OpenNetcdfFile | None = share_open_file(self, path, url)
+        opened = share_open_file(self, path, url)
+        self._file: OpenNetcdfFile | None = opened
         self._url = url
         self._fast = fast
+        self.has_links = bool(opened.outside)
         self._specs: dict[str, GroupSpec | ArraySpec] = {}
         self._sound: set[str] = set()
 
@@ -82,17 +87,21 @@ class NetcdfReader(Reader):
         return self._file
 
     def children(self, path: str) -> list[str]:
-        """Return the names of the variables, then of the groups, right below a group."""
+        """Return the names of the variables, then of the groups, right below a group, and of links to other files."""
         opened = self._opened()
+        links = [split(place) for place in opened.outside]
         with library.read_locked(self._url, path):
             if opened.group(path) is not None:
-                return parser.list_children(opened, path)
+                below = [name for folder, name in links if folder == path and is_name(name)]
+                return [*parser.list_children(opened, path), *below]
         self.node(path)
         return []
 
-    def node(self, path: str) -> GroupSpec | ArraySpec:
-        """Return the group or array at ``path``."""
-        self._opened()
+    def node(self, path: str) -> Node:
+        """Return the group or array at ``path``, or the link to another file."""
+        opened = self._opened()
+        if path in opened.outside:
+            return opened.outside[path]
         found = self._specs.get(path)
         if found is None:
             try:
@@ -115,10 +124,17 @@ class NetcdfReader(Reader):
                 return parser.parse_array(opened, path)
         raise node_not_found(path, self._url)
 
+    def place_of(self, pointer: Pointer) -> Location | None:
+        """Return None for this file; ExternalLinkRefused for a pointer to another one."""
+        if pointer.source in ("", "."):
+            return None
+        message = f"a link leads to {pointer}, in another file, and is not followed"
+        raise ExternalLinkRefused(message, url=self._url, remedy="open that file by its own place")
+
     def chunks(self, path: str) -> ChunkSource:
         """Return the chunks of the variable at ``path``: by pread and our codecs where they are known, else by the
         library."""
-        spec = require_array(path, self.node(path), self._url)
+        spec = require_array(path, require_no_link(self.node(path), path, "netcdf", self._url), self._url)
         if spec.problem is not None:
             raise Unsupported(spec.problem, url=self._url, node=path)
         fast = self._fast_chunks(path, spec) if self._fast and is_fixed(spec.dtype) else None
@@ -192,9 +208,11 @@ class NetcdfReader(Reader):
 
     def omitted(self, path: str) -> list[Problem]:
         """Return what HDF5 holds at a node and netCDF has no type for: references above all."""
-        opened = self._opened()
+        opened, spec = self._opened(), self.node(path)
+        if spec.is_link:
+            return []
         with library.read_locked(self._url, path):
-            return list(find_omissions(opened, path, self.node(path)))
+            return list(find_omissions(opened, path, spec))
 
     def lost_by_rewriting(self) -> list[Problem]:
         """Return what a file that is made of what is shown of this one would lack."""
