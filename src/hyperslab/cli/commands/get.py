@@ -41,14 +41,13 @@ from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, SelectionErro
 from hyperslab.group import Group
 from hyperslab.group.cf_variables import name_companions
 from hyperslab.group.choice import Choice, choose_of
-from hyperslab.group.table_columns import TableColumn
-from hyperslab.group.tables import find_columns
 from hyperslab.group.walk import arrays_of
 from hyperslab.model.amounts import counted
 from hyperslab.stores.building import building
 
 if TYPE_CHECKING:
     from hyperslab.conversion.selection import Selector
+    from hyperslab.group.table_columns import TableColumn
 
 # Cells of an array, or rows of a table, that a terminal gets; -o writes all of them to a file.
 _SCREEN = 1000
@@ -158,7 +157,10 @@ def find_table(root: Group | Array, path: str) -> dict[str, TableColumn] | None:
     """Return the columns of the table at a path; None where something else is, or nothing."""
     with suppress(NodeNotFound):
         node = root[path] if isinstance(root, Group) and path.strip("/") else root
-        return find_columns(node._session, node.path) if isinstance(node, Group) else None
+        if isinstance(node, Group):
+            from hyperslab.group.tables import find_columns  # on use: with it come zones of time
+
+            return find_columns(node._session, node.path)
     return None
 
 
