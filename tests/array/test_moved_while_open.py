@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.errors import Conflict, NodeNotFound
+from hyperslab.errors import Conflict, HyperslabError, NodeNotFound
+from hyperslab.formats.zarr import writer
+from servers.s3 import S3
 
 FORMATS = ["zarr2", "zarr3", "nczarr", "hdmf"]
 CHUNKS = 8
@@ -147,6 +149,18 @@ def test_an_array_that_others_describe_or_extend_takes_writes(tmp_path: Path) ->
     assert hs.open(str(place))["group/a"][:6].tolist() == [7, 7, 8, 8, 9, 9]
 
 
+def test_an_array_of_varying_chunks_that_others_extend_takes_writes(tmp_path: Path) -> None:
+    place = str(tmp_path / "d")
+    with hs.create(place) as root:
+        root.create_array("a", shape=(6,), dtype="i4", chunks=((2, 4),))
+    with hs.open(place, mode="r+") as writer, hs.open(place, mode="r+") as other:
+        array = writer["a"]
+        array[0:2] = 7
+        other["a"].resize((9,))
+        array[2:4] = 8
+    assert hs.open(place)["a"][...].tolist() == [7, 7, 8, 8, 0, 0, 0, 0, 0]
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_arrays_of_a_batch_take_writes_before_they_are_stored(tmp_path: Path, format: str) -> None:
     place = tmp_path / "d"
@@ -198,3 +212,55 @@ def test_no_write_is_lost_while_an_array_is_renamed_time_and_again(tmp_path: Pat
     for chunk, number in acknowledged.items():
         assert cells[2 * chunk + 1] >= number, "an acknowledged write is not there"
     assert len(acknowledged) == CHUNKS
+
+
+@pytest.mark.parametrize("shards", [None, (4,)])
+@pytest.mark.parametrize("how", ["removed", "renamed"])
+def test_a_writer_in_a_bucket_learns_of_it_some_seconds_later(
+    s3: S3, monkeypatch: pytest.MonkeyPatch, how: str, shards: tuple[int, ...] | None
+) -> None:
+    """What it wrote before it looked is no part of any array, then or later."""
+    monkeypatch.setattr(writer, "SECONDS_WITHOUT_LOOK", 3600.0)
+    url, options = f"s3://{s3.bucket()}/d", s3.options
+    with hs.create(url, storage_options=options) as root:
+        root.create_array("a", shape=(2 * CHUNKS,), dtype="i4", chunks=(2,), shards=shards)
+    array = hs.open(url, mode="r+", storage_options=options)["a"]
+    array[0:4] = 7
+    with hs.open(url, mode="r+", storage_options=options) as other:
+        if how == "renamed":
+            other.move("a", "b")
+        else:
+            del other["a"]
+    with hs.trace() as cost:
+        array[4:8] = 8  # a short session takes no request more
+    assert cost.requests <= 4
+    monkeypatch.setattr(writer, "SECONDS_WITHOUT_LOOK", 0.0)
+    for key in (slice(8, 12), 3, slice(None)):
+        with pytest.raises(NodeNotFound, match="renamed or removed"):
+            array[key] = 9
+    assert [each.kind for each in hs.check(url, storage_options=options)] == ["missing-document"]
+    with hs.open(url, mode="r+", storage_options=options) as other:
+        if how == "renamed":
+            assert other["b"][...].tolist() == [7] * 4 + [0] * 12
+        assert (other.create_array("a", shape=(2 * CHUNKS,), dtype="i4", chunks=(2,))[...] == 0).all()
+    assert not hs.check(url, storage_options=options)
+
+
+@pytest.mark.parametrize("shards", [None, (4,)])
+def test_a_writer_in_a_bucket_finds_another_array_in_place(
+    s3: S3, monkeypatch: pytest.MonkeyPatch, shards: tuple[int, ...] | None
+) -> None:
+    monkeypatch.setattr(writer, "SECONDS_WITHOUT_LOOK", 0.0)
+    url, options = f"s3://{s3.bucket()}/d", s3.options
+    with hs.create(url, storage_options=options) as root:
+        root.create_array("a", shape=(2 * CHUNKS,), dtype="i4", chunks=(2,), shards=shards)
+    array = hs.open(url, mode="r+", storage_options=options)["a"]
+    array[0:4] = 7
+    with hs.open(url, mode="r+", storage_options=options) as other:
+        del other["a"]
+        other.create_array("a", shape=(2 * CHUNKS,), dtype="f8", chunks=(4,))[...] = 1
+    with pytest.raises(NodeNotFound, match="another array was put in place"):
+        array[0:4] = 9
+    with pytest.raises(HyperslabError):  # the chunk that is changed is none of its own
+        array[3] = 9
+    assert (hs.open(url, storage_options=options)["a"][...] == 1).all()

@@ -88,10 +88,11 @@ class ChunkKeys:
 
     ``stamp(key)``: what identifies the stored version; None when missing, or always where the store cannot tell
     (``has_stamps``). ``uses_compare_and_swap``: True if there are versions to compare in place of locks. ``guard``
-    raises where the array is not the one any more that was opened.
+    raises where the array is not the one any more that was opened, ``look`` does where there are no locks.
     """
 
     guard: Callable[[], None] | None = None
+    look: Callable[[], None] | None = None
 
     def __init__(self, store: Store, folder: str, key_of: KeyOf, settings: Settings) -> None:
         self.store = store
@@ -161,9 +162,11 @@ class ChunkKeys:
         self.store.put_many(pairs, durable=durable)
 
     def require_writable(self) -> None:
-        """Raise ReadOnly when the store takes no writes."""
+        """Raise ReadOnly when the store takes no writes, NodeNotFound where a look shows that the array is gone."""
         if self.store.read_only:
             raise ReadOnly("the store is read-only", url=self.store.url, remedy="open it with mode='r+'")
+        if self.look is not None:
+            self.look()
 
     def stored_sizes(self, keys: Iterable[str]) -> int:
         """Return bytes stored under the keys."""
@@ -191,10 +194,6 @@ class ChunkKeys:
             every = list(grid)
             found = each_request([partial(self.store.place, self.chunk_key(coords)) for coords in every])
             yield from ((coords, place) for coords, place in zip(every, found, strict=True) if place is not None)
-
-    def open_folder(self) -> int | None:
-        """Return the array's folder, open; None where there is none, or the store has no folders."""
-        return self.store.open_folder(self.folder)
 
     def exists(self, key: str) -> bool:
         """Return True where something lies under the key, be it no file."""
@@ -339,8 +338,9 @@ class KeyedChunks(StoredChunks):
     def stored_files(self) -> StoredFiles | None:
         """How the chunks lie in files, where the engine reads them."""
         keys, chain = self._keys, self._chain
-        codecs = None if chain is None else chain.engine_codecs
-        return None if codecs is None else StoredFiles(keys.open_folder, keys.key_of, codecs)
+        if chain is None or chain.engine_codecs is None:
+            return None
+        return StoredFiles(partial(keys.store.open_folder, keys.folder), keys.key_of, chain.engine_codecs)
 
     def write_encoded(self, pairs: Iterable[tuple[Coords, object]], *, durable: bool) -> None:
         """Store chunks as the engine encoded them; those of fill values as :meth:`write_batch` does."""

@@ -309,7 +309,7 @@ class ShardedChunks(StoredChunks):
         if self._most is None or index.most is None or max(self._most, index.most) >= 1 << 63:
             return None  # the engine's numbers have 64 bits
         layout = ShardLayout(index.counts, index.location == "start", index.checksum, self._most, index.most)
-        return StoredFiles(keys.open_folder, keys.key_of, chain.engine_codecs, layout)
+        return StoredFiles(partial(keys.store.open_folder, keys.folder), keys.key_of, chain.engine_codecs, layout)
 
     def _read_by_engine(
         self, single: SingleChunks, coords: Coords, within: Within | None, out: Block, known: object = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
@@ -30,6 +31,10 @@ from hyperslab.stores.keys import LOCK
 # Arrays whose writers are kept out while a group is renamed or removed: each lock is an open file, of which a process
 # has 1,024 by default. Of more arrays none is locked; who writes there learns of it behind the write (_guard_of).
 MOST_LOCKED = 1000
+
+# Seconds for which a writer in a bucket goes on without a look at the array's document: one before each write would be
+# as many requests as of chunks where these are written one by one.
+SECONDS_WITHOUT_LOOK = 10.0
 
 
 class ZarrWriter(ZarrReader, Writer):
@@ -314,11 +319,31 @@ class ZarrWriter(ZarrReader, Writer):
             raise error.locate(url=self.store.url, node=path) from error.__cause__
 
     def keys_of(self, path: str, spec: ArraySpec) -> ChunkKeys:
-        """Return the keys of an array's chunks, with a guard where the store has locks."""
+        """Return the keys of an array's chunks, with a guard where the store has locks, or looks in their place."""
         keys = ChunkKeys(self.store, path, self._dialect.key_of(spec), self._settings)
-        if self.store.traits.locks_chunks:
+        traits = self.store.traits
+        if traits.locks_chunks:
             keys.guard = self._guard_of(path)
+        elif traits.concurrency is not None and not traits.transacts:
+            keys.look = self._look_of(path)
         return keys
+
+    def _look_of(self, path: str) -> Callable[[], None]:
+        """Return the function by which a writer of chunks in a store without locks learns some seconds later that the
+        array is not there any more: NodeNotFound, since after a Conflict a swap is tried again."""
+        guard, looked = self._guard_of(path), time.monotonic()
+
+        def look() -> None:
+            nonlocal looked
+            if time.monotonic() - looked < SECONDS_WITHOUT_LOOK:
+                return
+            try:
+                guard()
+            except Conflict as error:
+                raise NodeNotFound(error.message, url=error.url, node=path, remedy=error.remedy) from None
+            looked = time.monotonic()
+
+        return look
 
     def _guard_of(self, path: str) -> Callable[[], None]:
         """Return the function by which a writer of chunks learns that others have meanwhile renamed or removed the
@@ -328,7 +353,7 @@ class ZarrWriter(ZarrReader, Writer):
         names = [child(path, name) for name in self._dialect.nodes]
         known: Stamp | None = None
         docs: Docs | None = None
-        lock: int | None = None
+        lock: tuple[int, int] | None = None
 
         def guard() -> None:
             nonlocal known, docs, lock
@@ -352,13 +377,15 @@ class ZarrWriter(ZarrReader, Writer):
 
         return guard
 
-    def _lock_file(self, path: str) -> int | None:
-        """Return the number of the file by which chunks of an array are locked; None where there is none."""
-        folder = self.store.locate(child(path, self._dialect.nodes[0]))
+    def _lock_file(self, path: str) -> tuple[int, int] | None:
+        """Return the number of the file by which chunks of an array are locked, and when it was made, since numbers are
+        given again; None where there is none."""
+        place = self.store.locate(child(path, self._dialect.nodes[0]))
         try:
-            return None if folder is None else os.stat(os.path.join(os.path.dirname(folder), LOCK)).st_ino
+            found = None if place is None else os.stat(os.path.join(os.path.dirname(place), LOCK))
         except OSError:
             return None
+        return None if found is None else (found.st_ino, found.st_mtime_ns)
 
     def _chunk_layout(self, path: str, docs: Docs) -> tuple[object, ...] | None:
         """Return all of an array's documents that the bytes of a chunk follow from, which it keeps while it grows."""
@@ -366,7 +393,8 @@ class ZarrWriter(ZarrReader, Writer):
         if not spec.is_array:
             return None
         ndim = len(spec.shape)
-        return ndim, spec.dtype, spec.chunks, spec.codecs, self._dialect.key_of(spec)((0,) * ndim)
+        cuts = [None if isinstance(cut, tuple) else cut for cut in spec.chunks]  # of varying sizes there come more
+        return ndim, spec.dtype, cuts, spec.codecs, self._dialect.key_of(spec)((0,) * ndim)
 
     def _followed_above(self, change: DocumentChange) -> AbstractContextManager[None]:
         if self.enclosing is None:
