@@ -12,8 +12,9 @@ from hypothesis import settings
 
 from hyperslab.errors import ReadOnly, Unsupported
 from hyperslab.stores import DirectoryStore, MemoryStore, ZipStore
-from hyperslab.stores.base import Buffer, Store, WrappedStore
+from hyperslab.stores.base import Buffer, Store
 from hyperslab.stores.keys import below, check_key, check_prefix
+from hyperslab.stores.wrapped import WrappedStore
 from hyperslab.testing.store_machine import store_machine
 from hyperslab.testing.stores import StoreTests
 

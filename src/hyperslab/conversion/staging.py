@@ -21,7 +21,7 @@ from hyperslab.errors import AlreadyExists, Conflict, HyperslabError, ReadOnly, 
 from hyperslab.formats import SCHEMES
 from hyperslab.formats.enclosing import EnclosingDataset
 from hyperslab.formats.opening import has_keys
-from hyperslab.stores.base import Buffer, Scratch, Stamp, Store, WrappedStore
+from hyperslab.stores.base import Buffer, Scratch, Stamp, Store
 from hyperslab.stores.building import (
     already_exists,
     building,
@@ -34,6 +34,7 @@ from hyperslab.stores.building import (
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.keys import UNFINISHED, below, check_key, is_temporary, split_names
 from hyperslab.stores.location import Location
+from hyperslab.stores.wrapped import WrappedStore
 
 _log = logging.getLogger("hyperslab")
 

@@ -27,8 +27,9 @@ from hyperslab.formats.base import Feature
 from hyperslab.model.cells import same_cells
 from hyperslab.model.differences import differences
 from hyperslab.model.spec import ArraySpec, GroupSpec, Node
-from hyperslab.stores.base import Buffer, WrappedStore
+from hyperslab.stores.base import Buffer
 from hyperslab.stores.location import Location
+from hyperslab.stores.wrapped import WrappedStore
 
 _REMEDY = "the medium is at fault, or another program wrote here: convert again"
 

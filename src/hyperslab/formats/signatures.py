@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from hyperslab.errors import FormatError, HyperslabError, Unsupported
+from hyperslab.model.amounts import counted
 from hyperslab.stores.keys import UNFINISHED
 from hyperslab.stores.location import Location, Probe
 
@@ -193,4 +194,5 @@ def describe_place(probe: Probe) -> str:
     if not names:
         return _NOTHING_IN
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"a folder that holds {', '.join(map(repr, names[:_SHOWN]))}{more}"
+    looked = f"; {counted(probe.folders_searched, 'folder')} of it were looked at" if probe.folders_searched > 1 else ""
+    return f"a folder that holds {', '.join(map(repr, names[:_SHOWN]))}{more}{looked}"

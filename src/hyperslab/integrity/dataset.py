@@ -21,8 +21,8 @@ from hyperslab.formats.enclosing import find_above, find_enclosing, find_existin
 from hyperslab.formats.opening import allow_places, check_moment, detect_format, options_of_format, probe_place
 from hyperslab.formats.rules import Finding
 from hyperslab.formats.signatures import document_error
+from hyperslab.formats.zarr.node_search import NodeSearch
 from hyperslab.formats.zarr.opening import ZarrFormat
-from hyperslab.formats.zarr.reader import holds_nodes
 from hyperslab.group.links import follow
 from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child, is_within
@@ -123,7 +123,7 @@ def _by_nodes_below(probe: Probe) -> Format | None:
     for format in map(get_format, FORMATS):
         if not isinstance(format, ZarrFormat) or format.is_known_by_root:
             continue
-        if holds_nodes(probe.store, "", format.metadata_dialect.nodes):
+        if NodeSearch.of(probe.store, format.metadata_dialect.nodes).holds_nodes(""):
             return format
     return None
 

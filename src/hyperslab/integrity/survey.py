@@ -25,8 +25,9 @@ from hyperslab.formats import FORMATS, get_format
 from hyperslab.formats.base import FormatTraits, Reader
 from hyperslab.formats.rules import Finding, Subject, found
 from hyperslab.formats.zarr.dialect import MetadataDialect
+from hyperslab.formats.zarr.node_search import NodeSearch
 from hyperslab.formats.zarr.opening import ZarrFormat
-from hyperslab.formats.zarr.reader import ZarrReader, holds_nodes
+from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.integrity.cells import read_through
 from hyperslab.integrity.chunk_rules import find_strays, holds_any, in_place_of_chunk
 from hyperslab.integrity.dataset import CheckedDataset, extent_of, find_place
@@ -245,7 +246,7 @@ class KeyedSurvey:
         nodes = self.view.dialect.nodes
         try:
             names, _ = self.view.store.list_dir(path)
-            return not set(nodes).isdisjoint(names) or holds_nodes(self.view.store, path, nodes)
+            return not set(nodes).isdisjoint(names) or NodeSearch.of(self.view.store, nodes).holds_nodes(path)
         except StorageError:
             return False
 

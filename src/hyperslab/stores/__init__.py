@@ -1,6 +1,7 @@
 """Places where bytes lie under keys: one abstract class, one file per kind of place, and what these share.
 
-``base``        ``Store`` with a default for every operation, its traits, ``WrappedStore``: what all callers name
+``base``        ``Store`` with a default for every operation, and its traits: what all callers name; ``wrapped`` has one
+                that stands before another
 ``location``    from what a user names (path, URL, object) to a place, its store, a look at what is there; ``PLACES``;
                 ``moments`` is what ``?at=`` says, ``several`` places that are named together
 ``directory``   a folder of files, the store of most datasets; ``reading`` is its reading half, ``folders`` the
@@ -25,10 +26,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hyperslab.stores.base import Store, StoreTraits, WrappedStore
+from hyperslab.stores.base import Store, StoreTraits
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.keyvalue import KeyValueMap
 from hyperslab.stores.memory import MemoryStore
+from hyperslab.stores.wrapped import WrappedStore
 
 if TYPE_CHECKING:
     from hyperslab.stores.zip import ZipStore

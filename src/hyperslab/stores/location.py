@@ -531,7 +531,7 @@ class Probe:
         self._head = b""
         self.is_file = where.is_file() if is_file is None else is_file
         """True of one plain file, which has no keys."""
-        self._asked_remote = False
+        self._asked_remote, self.folders_searched = False, 0  # for nodes, of a folder that has no document
 
     @property
     def url(self) -> str:

@@ -423,6 +423,14 @@ class FolderReader(Store):
         except OSError as error:
             raise self._unlisted(error, prefix) from error
 
+    def is_mount(self, folder: str) -> bool:
+        """Return True for a folder of another file system than that of the root."""
+        path = self._safe_folder(folder)
+        try:
+            return path is not None and os.stat(path).st_dev != os.stat(self._folders.root).st_dev
+        except OSError:
+            return False
+
     def entries(self, folder: str, tail: str = "") -> Iterator[tuple[str, Stamp, int]]:
         """Yield name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) that has a value, in any
         order."""

@@ -17,7 +17,8 @@ from hyperslab.formats.hdmf.reference_ids import read_object_id
 from hyperslab.formats.hdmf.v2 import HdmfV2
 from hyperslab.formats.hdmf.v3 import HdmfV3
 from hyperslab.formats.zarr.dialect import ConsolidatedDocs, Docs, strip_consolidated
-from hyperslab.formats.zarr.reader import ZarrReader, holds_nodes
+from hyperslab.formats.zarr.node_search import NodeSearch
+from hyperslab.formats.zarr.reader import ZarrReader
 from hyperslab.formats.zarr.rules import DocumentSurvey
 from hyperslab.model.paths import child, is_within, join
 from hyperslab.model.refs import HOPS, Link, Pointer, path_within
@@ -82,9 +83,9 @@ class HdmfSurvey(DocumentSurvey):
         """Return True if a node is there, be it damaged."""
         names = self.profile.nodes
         with suppress(HyperslabError):
-            return any(self.store.get(child(path, name)) is not None for name in names) or holds_nodes(
-                self.store, path, names
-            )
+            if any(self.store.get(child(path, name)) is not None for name in names):
+                return True
+            return NodeSearch.of(self.store, names).holds_nodes(path)
         return False
 
     @cached_property

@@ -6,26 +6,26 @@ there; a path without a document but with nodes below it is a group.
 
 from __future__ import annotations
 
+import logging
 import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, StorageError, Unsupported
+from hyperslab.errors import FormatError, HyperslabError, NodeNotFound
 from hyperslab.formats.base import Reader
 from hyperslab.formats.documents import INLINE, JsonMapping, JsonObject, read_document
 from hyperslab.formats.format_errors import node_not_found, require_array
 from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr.dialect import Consolidated, Docs, MetadataDialect, read_consolidated
+from hyperslab.formats.zarr.node_search import NodeSearch
 from hyperslab.formats.zarr.shards import open_chunks
 from hyperslab.model.paths import child, is_within, relative
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.base import Stamp, Store
-from hyperslab.stores.keys import UNFINISHED
 
-# so many folders without a document make no dataset; on a server each of them is a request
-_MOST_FOLDERS = 1000
+_log = logging.getLogger("hyperslab")
 
 
 class ThreadPaths(threading.local):
@@ -63,6 +63,7 @@ class ZarrReader(Reader):
         self._unconsolidated_paths: set[str] = set()
         self._known_documents: dict[bytes, JsonObject] = {}  # many arrays have the same document, which is read once
         self._in_consolidated: set[str] = set()
+        self._search: NodeSearch | None = None
         # What is remembered needs no lock: each look at a dict and each change is one call, and what two threads read
         # at once is the same. The mutex is for what is one step of several calls. Lock order: a node's in the store,
         # the mutex, the store's own; who holds the mutex asks for no node's lock.
@@ -99,7 +100,7 @@ class ZarrReader(Reader):
             docs = self._docs(path)
             if docs is not None:
                 spec = self._parse(path, docs)
-            elif self._consolidated_names(path) or holds_nodes(self.store, path, self._dialect.nodes):
+            elif self._consolidated_names(path) or self._holds_nodes(path):
                 spec = GroupSpec()  # a group that has no document of its own: something below it has
             else:
                 raise node_not_found(path, self.store.url)
@@ -107,6 +108,18 @@ class ZarrReader(Reader):
                 if changes == self._changes:
                     self._specs[path] = spec
         return spec
+
+    def _holds_nodes(self, path: str) -> bool:
+        """Return True for a folder without documents that has nodes below. Where the root has none either, and may be a
+        folder of anything, all such searches together look at so many folders in vain."""
+        search = NodeSearch.of(self.store, self._dialect.nodes) if self._search is None else self._search
+        before, found = search.left, search.holds_nodes(path)
+        if found and not path:
+            self._search = search
+        if self._search is not None and search.left <= 0 < before:
+            message = "%s: %s folders were looked at for %s, and no more are: name a dataset in it"
+            _log.warning(message, self.store.url, f"{search.looked:,}", " or ".join(self._dialect.nodes))
+        return found
 
     def _forget_spec(self, path: str) -> None:
         with self._spec_lock:
@@ -328,29 +341,3 @@ class ZarrReader(Reader):
 
 def _length_of_holder(entry: tuple[str, Consolidated]) -> int:
     return len(entry[0])
-
-
-def holds_nodes(store: Store, path: str, documents: Iterable[str]) -> bool:
-    """Return True for a folder that is no node and has one below; False after so many folders that it must be something
-    else."""
-    wanted = set(documents)
-    folders = [path]
-    for _ in range(_MOST_FOLDERS):
-        if not folders:
-            return False
-        folder = folders.pop()
-        try:
-            names, inner = store.list_dir(folder)
-        except Unsupported:  # a web server that lists nothing
-            return False
-        except StorageError:  # below a place that is no dataset of ours: links in a circle, folders of others
-            if folder == path:
-                raise
-            continue
-        if folder != path and not wanted.isdisjoint(names):
-            return True
-        if not folder and UNFINISHED in inner:  # half a dataset
-            return False
-        # depth first, and the first name next: a node is found soon where there are any
-        folders += [child(folder, name) for name in reversed(inner)]
-    return False

@@ -23,8 +23,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hyperslab.formats.base import Feature, FormatInfo, FormatTraits, Variant
+from hyperslab.formats.zarr.node_search import NodeSearch
 from hyperslab.formats.zarr.opening import PLAIN_NOTES, ZarrFormat
-from hyperslab.formats.zarr.reader import holds_nodes
 from hyperslab.formats.zarr3.codecs import COMMON
 from hyperslab.formats.zarr3.document import NAME, Zarr3
 from hyperslab.stores.location import Probe
@@ -71,7 +71,10 @@ class Zarr3Format(ZarrFormat):
             return True
         if probe.has_any(_FORMAT_2) or not probe.where.is_dir():
             return False
-        return holds_nodes(probe.store, "", (NAME,))
+        search = NodeSearch.of(probe.store, (NAME,))
+        found = search.holds_nodes("")
+        probe.folders_searched = search.looked
+        return found
 
     def is_bare(self, probe: Probe) -> bool:
         """Return True where the root has no ``zarr.json``."""

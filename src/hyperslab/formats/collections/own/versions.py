@@ -27,7 +27,8 @@ from hyperslab.errors import Invalid, StorageError, Unsupported
 from hyperslab.formats.collections.own.documents import ARRAY, ARRAYS, JOURNAL, PART, VERSIONS, CollectionKeys
 from hyperslab.formats.collections.own.tile_transaction import parse_journal
 from hyperslab.model.schemas.arrays import is_id
-from hyperslab.stores.base import Scratch, Stamp, Store, WrappedStore
+from hyperslab.stores.base import Scratch, Stamp, Store
+from hyperslab.stores.wrapped import WrappedStore
 
 _FORM = "%Y%m%dT%H%M%S%f"
 _ABSENT = "-"
