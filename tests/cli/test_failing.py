@@ -47,6 +47,38 @@ def test_codes(error: BaseException, code: int) -> None:
     assert exit_code(error) == code
 
 
+def test_an_interrupt_while_a_class_is_made_is_one() -> None:
+    """Python 3.11 raises a RuntimeError of it."""
+    wrapped = RuntimeError("Error calling __set_name__")
+    wrapped.__cause__ = KeyboardInterrupt()
+    assert exit_code(wrapped) == 130
+    unfinished = errors.StorageError("x")
+    unfinished.__context__ = KeyboardInterrupt()
+    assert exit_code(unfinished) == 7
+
+
+INTERRUPTED = """
+import sys
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["hyperslab", "info", "nowhere.zarr"]
+from hyperslab.__main__ import run
+run()
+"""
+
+
+@pytest.mark.parametrize("module", ["click", "hyperslab.cli", "hyperslab.cli.commands.info", "numpy", "hyperslab.api"])
+def test_an_interrupt_while_a_command_is_imported_is_quiet(module: str) -> None:
+    line = [sys.executable, "-c", INTERRUPTED.format(module=module)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "error: interrupted")
+
+
 def _below(kind: type[errors.HyperslabError]) -> list[type[errors.HyperslabError]]:
     return [kind, *(below for child in kind.__subclasses__() for below in _below(child))]
 

@@ -82,8 +82,18 @@ _OF_ONE_SOURCE = ("convert", "aggregate", "repack", "unpack", "virtual")
 
 
 def exit_code(error: BaseException) -> int:
-    """Return the code of the first kind in the table that the error is."""
-    return next((code for kind, code in CODES if isinstance(error, kind)), DEFECT)
+    """Return the code of the first kind in the table that the error is; that of an interrupt for what it became while a
+    module was imported."""
+    code = next((code for kind, code in CODES if isinstance(error, kind)), DEFECT)
+    return 130 if code == DEFECT and _came_of_interrupt(error) else code
+
+
+def _came_of_interrupt(error: BaseException) -> bool:
+    """Return True for an error that was raised from an interrupt, as Python does of one within a class that is made."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, KeyboardInterrupt):
+        found = found.__cause__ or found.__context__
+    return found is not None
 
 
 @dataclass
