@@ -151,6 +151,23 @@ def test_into_a_bucket(store: Path, s3: S3) -> None:
     assert not hs.check(url, storage_options=s3.options)
 
 
+def test_a_name_without_a_format_is_said_to_become_zarr(
+    store: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = (
+        f"{tmp_path / 'copy'} becomes zarr3, collections its groups; format='collections' (--format) makes a database"
+    )
+    report = hs.convert(store, tmp_path / "copy")
+    assert report.format == "zarr3" and [each.getMessage() for each in caplog.records].count(told) == 1
+    caplog.clear()
+    first = golden_deker.arrays("tiles_i64")[0]
+    hs.convert(store, tmp_path / "named.zarr")
+    hs.convert(store, tmp_path / "given", "zarr3")
+    hs.convert(store, tmp_path / "database", "collections")
+    hs.convert(store, tmp_path / "array", path=f"tiles_i64/{first['id']}")
+    assert not any("becomes zarr3" in each.getMessage() for each in caplog.records)
+
+
 def test_a_collection_or_one_array_of_it(store: Path, tmp_path: Path) -> None:
     first = golden_deker.arrays("tiles_i64")[0]
     report = hs.convert(store, tmp_path / "one.zarr", path=f"tiles_i64/{first['id']}")

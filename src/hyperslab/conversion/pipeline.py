@@ -113,7 +113,7 @@ def convert(
     args: dict[str, Any] = {"source": source, "target": target, "message": message, "path": path, "resume": resume}
     args |= {"choice": Choice.of(variables, exclude, where, alone=alone), "overwrite": overwrite, "dry_run": dry_run}
     args |= {"select": Select.of(select, method, tolerance), "memory": parse_size(memory, "memory"), "verify": verify}
-    args |= {"recoders": tuple(recode), "skip_damaged": skip_damaged, "allow_loss": allow_loss}
+    args |= {"recoders": tuple(recode), "skip_damaged": skip_damaged, "allow_loss": allow_loss, "named": format}
     args |= {"format": format or format_for_new(target.url), "layout": api.add_consolidated(target, format, layout)}
     args["options"] = {"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more}
     report = _run(_Request(**args, encoding=Encoding(chunks, shards, codec)), progress, scheduler)
@@ -125,6 +125,7 @@ class _Request:
     """The arguments of a conversion, checked and with their defaults.
 
     ``options``: what a resumed call has to repeat, as the journal keeps it; some of them only where they are set.
+    ``named``: the format where the caller names it.
     """
 
     source: Location
@@ -136,6 +137,7 @@ class _Request:
     recoders: tuple[Recoder, ...]
     memory: int
     format: str
+    named: str | None
     path: str
     layout: Mapping[str, Any]
     options: Mapping[str, Any]
@@ -207,6 +209,15 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
     format.placed(request.target)
     summary = replace(_summary(job, request, done, copies), seconds=time.perf_counter() - started)
     return replace(summary, losses=plan.losses, damaged=damage.problems, verified=verified)
+
+
+def _warn_of_unnamed_format(source: OpenDataset, format: Format, request: _Request) -> None:
+    """Warn that a database becomes a dataset of another format where nothing names the target's."""
+    target = request.target
+    is_named = request.named or request.path or target.suffix or target.keeps_versions or target.scheme in SCHEMES
+    if source.format.traits.has_collections and not is_named:
+        message = "%s becomes %s, collections its groups; format='collections' (--format) makes a database"
+        _log.warning(message, request.target.url, format.name)
 
 
 def _reach_cluster(request: _Request, scheduler: object, *, together: bool) -> AbstractContextManager[object]:
@@ -314,6 +325,7 @@ def _collect_nodes(
 
     Damage is an error unless the caller asked to leave it out.
     """
+    _warn_of_unnamed_format(source, format, request)
     damage = SourceDamage()
     items, made = collect_nodes(
         source,
