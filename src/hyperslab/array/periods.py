@@ -46,6 +46,32 @@ class Groups:
         return [last - int(place) for place in np.unique(self.owners[::-1], return_index=True)[1]]
 
 
+def find_lanes(owners: Values) -> list[list[slice]]:
+    """Return slices of equal length that lie side by side: the n-th positions of all slices of a list are one group,
+    the n-th positions of the next list one of those behind. ``owners``: the group of each position, counted from 0 in
+    the order in which they first come.
+
+    Of the days of two years there are the slices of both up to 28 February, the day that one of them has more, and the
+    slices behind it; of four times a day those of 0, 6, 12 and 18 o'clock.
+    """
+    order = np.argsort(owners, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(owners[order])) + 1)
+    found: list[list[slice]] = []
+    start = 0
+    while start < len(groups):
+        firsts, stop, step = groups[start], start + 1, 0
+        while stop < len(groups) and len(groups[stop]) == len(firsts):
+            steps = groups[stop] - groups[stop - 1]
+            step = step or int(steps[0])
+            if (steps != step).any():
+                break
+            stop += 1
+        length = (stop - start - 1) * step + 1
+        found.append([slice(int(first), int(first) + length, step or 1) for first in firsts])
+        start = stop
+    return found
+
+
 def group_times(times: Values, axis: int, by: str | None = None, every: str | None = None) -> Groups:
     """Put times (``datetime64`` or cftime objects, of any calendar) into groups, in their order.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from math import prod
 from typing import Any
+from uuid import uuid4
 
 import click
 
@@ -201,25 +202,25 @@ def _computing(scheduler: str | None, threads: int) -> Iterator[None]:
         yield
 
 
-def _blocks(group: Group, most: int) -> dict[str, Any]:
-    """Return how dask cuts the arrays: as the largest is stored, unless its chunks are small, or too large for the
-    memory; then in multiples or parts of them."""
-    arrays = [array for _, array in group.arrays() if array.dtype.kind in "biuf" and None not in array.dims]
-    largest = max(arrays, key=lambda array: prod(array.shape), default=None)
-    if largest is None or not prod(largest.shape):
-        return {}
-    itemsize, grid = largest.dtype.itemsize, largest.grid.outer or largest.grid
-    nbytes = largest_chunk(grid) * itemsize
-    if _LEAST <= nbytes <= most or prod(largest.shape) * itemsize <= _LEAST:
-        return {}
-    previous = tuple(
+def _cut(array: Array, most: int) -> tuple[tuple[int, ...], ...]:
+    """Return how dask cuts an array: as it is stored, unless its chunks are small, or too large for the memory; then in
+    multiples or parts of them. What is small itself is one block."""
+    itemsize, grid = array.dtype.itemsize, array.grid.outer or array.grid
+    if prod(array.shape) * itemsize <= _LEAST:
+        return tuple((length,) for length in array.shape)
+    stored = tuple(
         tuple(min(axis.size_of(index), axis.length - axis.start(index)) for index in range(axis.count))
         for axis in grid.axes
     )
+    nbytes = largest_chunk(grid) * itemsize
+    if _LEAST <= nbytes <= most:
+        return stored
     limit = most if nbytes > most else min(most, _USUAL)
     normalize = library("dask.array.core").normalize_chunks
-    cut = normalize("auto", largest.shape, limit=limit, dtype=largest.dtype, previous_chunks=previous)
-    return dict(zip(map(str, largest.dims), cut, strict=True))
+    cut: tuple[tuple[int, ...], ...] = normalize(
+        "auto", array.shape, limit=limit, dtype=array.dtype, previous_chunks=stored
+    )
+    return cut
 
 
 def _open(group: Group, choice: Choice, selection: TypedSelection, manner: SelectionOptions, most: int) -> Any:
@@ -227,12 +228,21 @@ def _open(group: Group, choice: Choice, selection: TypedSelection, manner: Selec
     from hyperslab.bridges.xarray import open_lazy
     from hyperslab.bridges.xarray.aggregation import name_dimensions
 
-    dataset = open_lazy(group, chunks=_blocks(group, most), decode_timedelta=False)
+    dataset = open_lazy(group, decode_timedelta=False, cache=False)
     dataset = name_dimensions(dataset, {name: (array.dims, array.shape) for name, array in group.arrays()})
     if choice:
         chosen = [array for _, array in choose_of(group, list(arrays_of(group)), choice)]
         kept = {array.name for array in (*chosen, *companions_of(chosen, {}))}
         dataset = dataset.drop_vars([name for name in dataset.data_vars if name not in kept])
+    blocks: dict[str, Any] = {}
+    for name, array in group.arrays():
+        variable = dataset.variables.get(name)
+        if variable is not None and name not in dataset.xindexes and 0 < array.ndim == variable.ndim:
+            # each array in blocks of its own: those of a field of one level would be small where another has many
+            cuts = dict(zip(variable.dims, _cut(array, most), strict=True))
+            blocks[name] = variable.chunk(cuts, name=f"{name}-{uuid4().hex}")
+    coords = {name: block for name, block in blocks.items() if name in dataset.coords}
+    dataset = dataset.assign_coords(coords).assign({name: blocks[name] for name in blocks.keys() - coords.keys()})
     is_selected = selection or manner.box is not None or manner.tolerance
     return _select(dataset, group, selection, manner) if is_selected else dataset
 
