@@ -54,6 +54,26 @@ def test_with_memory_enough_each_source_chunk_is_decoded_once(cuts: list[AxisCut
         assert _decoded(cuts, counts) == prod(cut.ideal for cut in cuts)
 
 
+@given(cuts(), st.integers(1, 8), st.integers(1, 20000), st.integers(0, 20000))
+def test_small_boxes_are_joined_within_the_budget(cuts: list[AxisCut], item: int, budget: int, small: int) -> None:
+    alone, joined = box_counts(cuts, item, budget), box_counts(cuts, item, budget, small)
+    assert all(one <= other for one, other in zip(alone, joined, strict=True))
+    assert _decoded(cuts, joined) <= _decoded(cuts, alone)
+    seen = np.zeros(tuple(cut.target.length for cut in cuts), int)
+    for box in boxes(cuts, joined):
+        seen[box] += 1
+    assert (seen == 1).all()
+    cells = item * prod(cut.longest(count) for cut, count in zip(cuts, joined, strict=True))
+    assert joined == alone or cells <= min(small, budget)
+
+
+def test_small_chunks_are_joined_along_the_last_axis_first() -> None:
+    grid = Grid.of((100, 100), (10, 10))
+    same = [AxisCut(axis, source_edges(axis, Range(0, axis.length, 1))) for axis in grid.axes]
+    assert box_counts(same, 8, 10**9, 8 * 100 * 25) == (2, 10)
+    assert box_counts(same, 8, 10**9, 8 * 100 * 9) == (1, 8)
+
+
 def test_equal_grids_are_copied_chunk_by_chunk() -> None:
     grid = Grid.of((100, 100), (10, 10))
     same = [AxisCut(axis, source_edges(axis, Range(0, axis.length, 1))) for axis in grid.axes]

@@ -68,6 +68,8 @@ class SourceTraits:
     """``stored_files``: the engine in C may read its chunks; ``read_part``, ``read_newer``: also one chunk alone."""
     lists_chunks: bool = False
     """``stored_coords``: it yields only chunks that were written."""
+    joins_writes: bool = False
+    """``write_batch``: it stores neighbouring chunks by one call, so that many small ones are best given together."""
 
 
 class ChunkReader(ABC):

@@ -21,7 +21,7 @@ import numpy as np
 from hyperslab.array.references import reference_fields
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks import execute, sparse_io
-from hyperslab.chunks.boxes import AxisCut, Box, box_counts, boxes, source_edges
+from hyperslab.chunks.boxes import SMALL_BOX, AxisCut, Box, box_counts, boxes, source_edges
 from hyperslab.chunks.grid import Axis, Coords
 from hyperslab.chunks.memory import empty_cells, largest_chunk, require, settings_within
 from hyperslab.chunks.plan import make_plan
@@ -83,7 +83,9 @@ class ArrayCopy:
     def chunks_per_box(self) -> tuple[int, ...]:
         """Return how many target chunks (shards) a box has along each axis."""
         # A box is in memory twice (as read, as the target's type) beside chunks while they are coded: see step_bytes.
-        return box_counts(self.axis_cuts, self.itemsize, self.memory // 4)
+        # Boxes in a store are what is resumed, and what workers of a cluster are given: they stay as small as they are.
+        is_small = self.target.traits.joins_writes and not self.target_spec.numpy_dtype.hasobject
+        return box_counts(self.axis_cuts, self.itemsize, self.memory // 4, SMALL_BOX if is_small else 0)
 
     @property
     def itemsize(self) -> int:

@@ -22,7 +22,7 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.bridges import pint
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.chunks.source import Block
+from hyperslab.chunks.source import Block, SourceTraits
 from hyperslab.conversion.copy import SETTINGS, ArrayCopy, Check
 from hyperslab.conversion.opening import dataset_session
 from hyperslab.conversion.rechunk import Encoding, refit_chunks
@@ -272,6 +272,8 @@ def find_extremes(
 
 class _OnlyGrid(ReadOnlyChunks):
     """Chunks that are never read or written: how a scan is cut."""
+
+    traits = SourceTraits(joins_writes=True)
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from hyperslab.model.spec import ArraySpec
 
 Part = tuple[slice, ...]
 """Cells of the array, along each axis from one to another, none left out."""
+
+# Bytes of cells of small chunks that are put together; larger ones are not worth the copy.
+_JOINED = 1 << 20
 
 
 class SlicedArray(ChunkSource):
@@ -46,14 +50,47 @@ class SlicedArray(ChunkSource):
 
     def write(self, coords: Coords, block: Block) -> None:
         """Put the chunk's cells inside the array."""
-        extent, inside = self._inside(coords)
-        self.give(extent, block[inside])
+        self.give(*self.extent_of(coords, block))
 
     def erase(self, coords: Coords) -> None:
         """Write the fill value: there is no way to forget a chunk."""
         self.write(coords, self._spec.filled(self.grid.chunk_shape(coords)))
 
+    def extent_of(self, coords: Coords, block: Block) -> tuple[Part, Block]:
+        """Return the cells of a chunk that are inside the array, and where they are."""
+        extent, inside = self._inside(coords)
+        return extent, block[inside]
+
     def _inside(self, coords: Coords) -> tuple[Part, tuple[Any, ...]]:
         """Return the cells of a chunk that are inside the array: their place in the array, and in the chunk."""
         extent = self.grid.extent(coords)
         return extent, (*[slice(0, part.stop - part.start) for part in extent], ...)
+
+
+def join_parts(parts: Iterable[tuple[Part, Block]]) -> Iterator[tuple[Part, Block]]:
+    """Yield parts of an array with their cells, small ones that continue one another along an axis as one."""
+    place: Part = ()
+    run: list[Block] = []
+    axis: int | None = None
+    for part, cells in parts:
+        along = _axis_between(place, part) if run else None
+        if along is None or axis not in (None, along) or sum(each.nbytes for each in run) + cells.nbytes > _JOINED:
+            if run:
+                yield place, _joined(run, axis)
+            place, run, axis = part, [cells], None
+        else:
+            place = (*place[:along], slice(place[along].start, part[along].stop), *place[along + 1 :])
+            run.append(cells)
+            axis = along
+    if run:
+        yield place, _joined(run, axis)
+
+
+def _axis_between(first: Part, second: Part) -> int | None:
+    """Return the axis along which the second part begins where the first one ends; None unless all others agree."""
+    others = [axis for axis, (one, other) in enumerate(zip(first, second, strict=True)) if one != other]
+    return others[0] if len(others) == 1 and first[others[0]].stop == second[others[0]].start else None
+
+
+def _joined(run: list[Block], axis: int | None) -> Block:
+    return run[0] if axis is None else np.concatenate(run, axis)

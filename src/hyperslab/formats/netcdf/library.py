@@ -20,7 +20,7 @@ from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, MissingL
 from hyperslab.formats.format_errors import document_error
 from hyperslab.formats.hdf5.filters import load_filter_plugin
 from hyperslab.formats.hdf5.lock import LOCK
-from hyperslab.formats.library_array import Part, SlicedArray
+from hyperslab.formats.library_array import Part, SlicedArray, join_parts
 from hyperslab.formats.netcdf.data_model import is_h5py_only
 from hyperslab.model.dtypes import Enum, VlenArray, VlenBytes, VlenString
 from hyperslab.model.spec import ArraySpec
@@ -209,7 +209,7 @@ class LibraryChunks(SlicedArray):
 class WorkingChunks(LibraryChunks):
     """The same of a working copy."""
 
-    traits = SourceTraits(locks=True)
+    traits = SourceTraits(locks=True, joins_writes=True)
 
     def __init__(
         self, find: FindVariable, spec: ArraySpec, url: str, node: str, changing: ChangeGuard, wrote: OnWrite
@@ -223,6 +223,14 @@ class WorkingChunks(LibraryChunks):
         with self._changing():
             write_cells(self._find(), part, cells, self._spec)
             self._wrote(tuple(cut.stop for cut in part))
+
+    def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
+        """Put chunks into the working copy, neighbours by one call of the library, which takes 0.1 ms."""
+        if self._spec.numpy_dtype.hasobject:  # how much they take is not known
+            super().write_batch(pairs, durable=durable)
+            return
+        for part, cells in join_parts(self.extent_of(coords, block) for coords, block in pairs):
+            self.give(part, cells)
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
         """Hold the working copy, which no other process knows of, against other threads."""
