@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.chunks.grid import Grid
-from hyperslab.formats.library_array import join_parts
+from hyperslab.formats.library_array import SlicedArray, join_parts
+from hyperslab.model.dtypes import VlenString
+from hyperslab.model.spec import ArraySpec
 
 
 @given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 4)), max_size=3), st.data())
@@ -38,3 +40,18 @@ def test_large_parts_stay_alone() -> None:
     cells = np.zeros(3 << 16)
     parts = [((slice(at, at + (1 << 16)),), cells[at : at + (1 << 16)]) for at in range(0, len(cells), 1 << 16)]
     assert [part for part, _ in join_parts(parts)] == [(slice(0, 1 << 17),), (slice(1 << 17, 3 << 16),)]
+
+
+def test_parts_are_chunks_and_small_ones_come_together() -> None:
+    def parts(shape: tuple[int, ...], chunks: tuple[int, ...], dtype: object) -> list[tuple[slice, ...]]:
+        return list(SlicedArray(ArraySpec(shape=shape, dtype=dtype, chunks=chunks)).parts())
+
+    small, large = np.dtype("f4"), np.dtype("f8")
+    assert parts((730, 3, 4), (1, 3, 4), small) == [(slice(0, 730), slice(0, 3), slice(0, 4))]
+    assert parts((2, 1 << 17), (1, 1 << 17), large) == [
+        (slice(0, 1), slice(0, 1 << 17)),
+        (slice(1, 2), slice(0, 1 << 17)),
+    ]
+    assert parts((3,), (2,), VlenString()) == [(slice(0, 2),), (slice(2, 3),)]
+    assert parts((), (), small) == [()]
+    assert parts((0, 3), (1, 3), small) == []

@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.boxes import SMALL_BOX, AxisCut, box_counts, boxes, source_edges
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.source import Block, ChunkSource
 from hyperslab.formats.format_errors import read_only_error
 from hyperslab.model.spec import ArraySpec
+from hyperslab.selection.region import Range
 
 Part = tuple[slice, ...]
 """Cells of the array, along each axis from one to another, none left out."""
-
-# Bytes of cells of small chunks that are put together; larger ones are not worth the copy.
-_JOINED = 1 << 20
 
 
 class SlicedArray(ChunkSource):
@@ -56,6 +55,13 @@ class SlicedArray(ChunkSource):
         """Write the fill value: there is no way to forget a chunk."""
         self.write(coords, self._spec.filled(self.grid.chunk_shape(coords)))
 
+    def parts(self) -> Iterator[Part]:
+        """Yield the array in parts of whole chunks, small ones together."""
+        cuts = [AxisCut(axis, source_edges(axis, Range(0, axis.length, 1))) for axis in self.grid.axes]
+        dtype = self._spec.numpy_dtype
+        small = 0 if dtype.hasobject else SMALL_BOX  # how much objects take is not known
+        return boxes(cuts, box_counts(cuts, max(dtype.itemsize, 1), small, small))
+
     def extent_of(self, coords: Coords, block: Block) -> tuple[Part, Block]:
         """Return the cells of a chunk that are inside the array, and where they are."""
         extent, inside = self._inside(coords)
@@ -74,7 +80,7 @@ def join_parts(parts: Iterable[tuple[Part, Block]]) -> Iterator[tuple[Part, Bloc
     axis: int | None = None
     for part, cells in parts:
         along = _axis_between(place, part) if run else None
-        if along is None or axis not in (None, along) or sum(each.nbytes for each in run) + cells.nbytes > _JOINED:
+        if along is None or axis not in (None, along) or sum(each.nbytes for each in run) + cells.nbytes > SMALL_BOX:
             if run:
                 yield place, _joined(run, axis)
             place, run, axis = part, [cells], None

@@ -11,7 +11,6 @@ import numpy as np
 
 from hyperslab.chunks.grid import Grid
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import (
     AlreadyExists,
     CorruptChunk,
@@ -179,7 +178,7 @@ class NetcdfWriter(Writer):
             raise node_not_found(path, self._url)
         return spec
 
-    def chunks(self, path: str) -> ChunkSource:
+    def chunks(self, path: str) -> WorkingChunks:
         """Return the chunks of the array at ``path``, as slices of the working copy."""
         spec = require_array(path, self.node(path), self._url)
         if spec.problem is not None:
@@ -478,10 +477,10 @@ class NetcdfWriter(Writer):
     def _copy_cells(self, work: WorkingCopy, path: str, new: str, spec: ArraySpec) -> None:
         source = LibraryChunks(lambda: definitions.find_variable(work, path, spec), spec, self._url, path)
         target = self.chunks(new)
-        for coords in source.grid:
-            block = source.read(coords)
-            if block is not None:
-                target.write(coords, block)
+        for part in source.parts():
+            cells = np.empty([cut.stop - cut.start for cut in part], spec.numpy_dtype)
+            source.take((), part, cells)
+            target.give(part, cells)
 
     def close(self) -> None:
         """Write what is pending and put the file in its place; closing twice is fine. After a failed write the old
