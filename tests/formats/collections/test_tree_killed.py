@@ -30,7 +30,7 @@ SOUND, PLACE = os.path.join(folder, "sound"), os.path.join(folder, "x")
 OPTIONS = {"durable": False, "workers": 1}
 CELLS = np.arange(12.0).reshape(3, 4) + 1
 PATHS = ["g/a", "g/b", "top"]
-GONE = {"group": ["g/a", "g/b"], "batch": ["g/a", "top"], "all": PATHS}[name]
+GONE = {"group": ["g/a", "g/b"], "batch": ["g/a", "top"], "all": PATHS, "create": [], "create_many": []}[name]
 
 
 def group(root):
@@ -50,6 +50,27 @@ def all(root):
         del root[name]
 
 
+def create(root):
+    for path in ("new", "h/new"):
+        if path not in root:
+            root.create_array(path, data=CELLS, attrs={"which": path})
+
+
+def create_many(root):
+    with root.batch():
+        create(root)
+
+
+def check_new(root, done):
+    """A new array is there, with its cells as far as they were written, or nothing is."""
+    for path in ("new", "h/new"):
+        if done or path in root:
+            assert ((root[path][...] == CELLS) | (root[path][...] == 0)).all()
+            assert root[path].attrs["which"] == path
+    assert set(root) <= {"g", "top", "new", "h"}, list(root)
+    assert name == "create" or ("new" in root) == ("h/new" in root)
+
+
 def check(root, done):
     """Arrays are there with all their cells, or gone, and nothing stands in their places."""
     there = [path for path in PATHS if path in root]
@@ -60,6 +81,8 @@ def check(root, done):
         assert set(GONE) <= set(there) or not set(GONE) & set(there), there
     if done:
         assert not set(GONE) & set(there)
+    if name.startswith("create"):
+        return check_new(root, done)
     listed = list(root)
     assert set(listed) <= {"g", "top"}, listed
     assert ("top" in listed) == ("top" in there)
@@ -83,11 +106,11 @@ while True:
     with hs.open(PLACE, "r+", **OPTIONS) as root:
         change(root)  # who comes after is held up by nothing
         check(root, True)
-        again = root.create_array("g/a", data=CELLS + 1)
+        again = root.create_array("g/a2", data=CELLS + 1)
     hs.repair(PLACE, deep=False, dry_run=False)
     assert not hs.check(PLACE), list(hs.check(PLACE))
     with hs.open(PLACE) as root:
-        assert (root["g/a"][...] == CELLS + 1).all()
+        assert (root["g/a2"][...] == CELLS + 1).all()
     if not died:
         break
 print(json.dumps({"steps": number, "left": sorted(left)}))
@@ -99,12 +122,14 @@ print(json.dumps({"steps": number, "left": sorted(left)}))
     [
         ("batch", "deker", 3),
         ("group", "collections", 12),
+        ("create", "collections", 5),
+        ("create_many", "deker", 7),
         pytest.param("batch", "collections", 5, marks=pytest.mark.soak),
         pytest.param("all", "collections", 5, marks=pytest.mark.soak),
     ],
 )
-def test_removed_at_one_stroke(tmp_path: Path, name: str, format: str, step: int) -> None:
-    """All arrays that one removal takes are there or gone; what is left of them is told, and taken away."""
+def test_made_and_removed_at_one_stroke(tmp_path: Path, name: str, format: str, step: int) -> None:
+    """A new array is there or not, all arrays that one removal takes are there or gone; what is left is taken away."""
     done = ran(KILLED, tmp_path, name, format, step)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
@@ -135,16 +160,14 @@ def test_a_name_of_before_is_free(tmp_path: Path) -> None:
     """A collection that is made under the name of one whose remover died is shown, and kept by repairs."""
     place = tmp_path / "x"
     hs.create(place, "collections").close()
-    (place / tree.KEY).write_bytes(tree.render_tree(tree.Tree(removed={"days": "gone"})))
+    (place / tree.KEY).write_bytes(tree.render_tree(tree.Tree(unused={"days": "gone"})))
     schema = ArraySchema([DimensionSchema("x", 3)], float)
     with Client(place) as client:
         client.create_collection("days", schema).create()
     hs.repair(place, dry_run=False)
     assert list(hs.open(place)) == ["days"]
     assert not hs.check(place)
-    (place / tree.KEY).write_bytes(
-        tree.render_tree(tree.Tree(removed={"days": "gone"}))
-    )  # as another program leaves it
+    (place / tree.KEY).write_bytes(tree.render_tree(tree.Tree(unused={"days": "gone"})))  # as another program leaves it
     assert [problem.kind for problem in hs.check(place)] == ["leftover"]
     hs.repair(place, dry_run=False)
     assert len(hs.open(place)["days"]) == 1

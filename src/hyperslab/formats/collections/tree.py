@@ -18,8 +18,8 @@ for what no schema has (an array without dimensions, text, truths, times, rows),
 
     "words": {"shape": [2], "dtype": "string", "chunks": [2], "fill_value": "", "cells": ["a", "b"], "dims": ["x"]}
 
-Arrays are removed by one write of the document, in which their collections stand under ``removed``, name and id, until
-these are removed, too.
+Arrays are made and removed by one write of the document. Before they are made, and until they are gone, their
+collections stand under ``unused``, by name, with the id of the array.
 """
 
 from __future__ import annotations
@@ -90,19 +90,18 @@ class ArrayEntry:
 class Tree:
     """The groups and arrays of a root by path; the root itself is always a group.
 
-    ``removed``: by name the id of the one array of each collection that no array uses any more, and that is still to be
-    removed.
+    ``unused``: by name the id of the one array of each collection that no array uses: not yet, or no more.
     """
 
     groups: Mapping[str, GroupSpec] = field(default_factory=lambda: {"": GroupSpec()})
     arrays: Mapping[str, ArrayEntry] = field(default_factory=dict)
-    removed: Mapping[str, str] = field(default_factory=dict)
+    unused: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def hidden(self) -> frozenset[str]:
-        """The names of collections that are not shown: those that are arrays here, or were."""
+        """The names of collections that are not shown: those that are arrays here, will be, or were."""
         named = (entry.collection for entry in self.arrays.values() if entry.collection is not None)
-        return frozenset((*named, *self.removed))
+        return frozenset((*named, *self.unused))
 
     def names_below(self, group: str) -> list[str]:
         """Return names right below a group."""
@@ -127,21 +126,25 @@ class Tree:
         return replace(self, groups={**self.groups, **ordered, path: spec})
 
     def with_array(self, path: str, entry: ArrayEntry) -> Tree:
-        """Return the tree with an array, and with the groups above it."""
+        """Return the tree with an array, whose collection is used from then on, and with the groups above it."""
         group = split(path)[0]
         tree = self if group in self.groups else self.with_group(group, GroupSpec())
-        return replace(tree, arrays={**tree.arrays, path: entry})
+        return replace(tree.without_unused({entry.collection}), arrays={**tree.arrays, path: entry})
 
     def without_node(self, path: str) -> Tree:
         """Return the tree without a node and all below it, whose collections are to be removed."""
         groups = {place: spec for place, spec in self.groups.items() if not _is_within(place, path)}
         arrays = {place: entry for place, entry in self.arrays.items() if not _is_within(place, path)}
         unused = {str(each.collection): str(each.id) for each in self.entries_within(path) if each.collection}
-        return Tree({"": GroupSpec()} | groups, arrays, {**self.removed, **unused})
+        return Tree({"": GroupSpec()} | groups, arrays, {**self.unused, **unused})
 
-    def without_removed(self, names: Collection[str]) -> Tree:
-        """Return the tree without what it tells of removed collections of these names."""
-        return replace(self, removed={name: id for name, id in self.removed.items() if name not in names})
+    def with_unused(self, name: str, id: str) -> Tree:
+        """Return the tree with a collection that no array uses."""
+        return replace(self, unused={**self.unused, name: id})
+
+    def without_unused(self, names: Collection[str | None]) -> Tree:
+        """Return the tree without what it tells of unused collections of these names."""
+        return replace(self, unused={name: id for name, id in self.unused.items() if name not in names})
 
     def entries_within(self, path: str) -> Iterator[ArrayEntry]:
         """Return the arrays at and below a path."""
@@ -160,7 +163,7 @@ def render_tree(tree: Tree) -> bytes:
     groups = {path: group_to_json(spec) for path, spec in tree.groups.items()}
     arrays = {path: _array_to_json(entry) for path, entry in tree.arrays.items()}
     doc: dict[str, Any] = {"version": VERSION}
-    doc |= {key: part for key, part in (("groups", groups), ("arrays", arrays), ("removed", tree.removed)) if part}
+    doc |= {key: part for key, part in (("groups", groups), ("arrays", arrays), ("unused", tree.unused)) if part}
     return json.dumps(doc, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
@@ -189,10 +192,10 @@ def parse_tree(data: bytes) -> Tree:
             raise TypeError(f"version {doc.get('version')!r}, not {VERSION}")
         groups = {normalize(path): group_from_json(part) for path, part in get_object(doc, "groups").items()}
         arrays = {normalize(path): _array_from_json(part) for path, part in get_object(doc, "arrays").items()}
-        removed = dict(get_object(doc, "removed"))
-        if any(not isinstance(id, str) for id in removed.values()):
-            raise TypeError("a removed collection without an id")
-        return Tree({"": GroupSpec()} | groups, arrays, removed)
+        unused = get_object(doc, "unused")
+        if any(not isinstance(id, str) for id in unused.values()):
+            raise TypeError("an unused collection without an id")
+        return Tree({"": GroupSpec()} | groups, arrays, unused)
     except FormatError as error:
         raise error.locate(key=KEY) from error.__cause__
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError) as error:
@@ -424,10 +427,10 @@ class CollectionTreeReader(Reader):
         """Yield the problems of all collections and of ``collections.json`` with what mends them; of an array that its
         collection is there for, under the name it has here."""
         arrays: Mapping[str, ArrayEntry] = {}
-        removed: Mapping[str, str] = {}
+        unused: Mapping[str, str] = {}
         own_problem: Finding | None = None
         try:
-            arrays, removed = self._tree().arrays, self._tree().removed
+            arrays, unused = self._tree().arrays, self._tree().unused
         except FormatError as error:
             own_problem = Finding(Problem("", "invalid-document", error.said), key=KEY)
         paths = {f"{entry.collection}/{entry.id}": path for path, entry in arrays.items() if entry.collection}
@@ -440,12 +443,12 @@ class CollectionTreeReader(Reader):
         for path, entry in arrays.items():
             if entry.collection is not None and entry.collection not in known:
                 yield Finding(Problem(path, "missing-collection", f"its collection {entry.collection!r} is gone"))
-        for name in removed:
+        for name in unused:
             yield self._leftover(name)
 
     def _leftover(self, name: str) -> Finding:
-        """Return the finding of a collection that no array uses any more; only a writer removes it."""
-        problem = Problem(name, "leftover", f"an array was not removed to the end [key={KEY}]")
+        """Return the finding of a collection that no array uses; only a writer removes it."""
+        problem = Problem(name, "leftover", f"an array was not made or removed to the end [key={KEY}]")
         return Finding(problem, "remove what is left", key=KEY)
 
     def _collection_damage(self, deep: bool) -> Iterator[Finding]:

@@ -72,6 +72,12 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
     def create_collection(self, document: CollectionDocument) -> CollectionStore:
         """Make a new collection in the layout that its document says. AlreadyExists; Unsupported for a layout that is
         not that of the format."""
+        made = self._make_collection(document)
+        if document.name in self._tree().unused:  # of before, by a writer that died
+            self._edit(lambda tree: tree.without_unused({document.name}))
+        return made
+
+    def _make_collection(self, document: CollectionDocument) -> CollectionStore:
         layout = next((layout for layout in self._layouts if layout.name == document.layout), None)
         if layout is None:
             remedy = f"choose format collections, or layout={self._layouts[0].name!r}"
@@ -79,8 +85,6 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
         if document.name in self.collections():
             raise AlreadyExists(f"the collection {document.name!r} exists", url=self.url, node=document.name)
         made = layout.create(self._where, replace(document, stored_attributes=None), self._settings)
-        if document.name in self._tree().removed:  # of before, by a writer that died
-            self._edit(lambda tree: tree.without_removed({document.name}))
         with self._mutex:
             self._collection_stores[document.name] = made
         return made
@@ -113,8 +117,19 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
                 self._cached_tree = change(self._tree())
                 self._changes.append(change)
                 return
+        self._store_now(change)
+
+    def _store_now(self, change: Callable[[Tree], Tree]) -> None:
+        """Change the stored document, also in a batch, whose own changes wait further on."""
         with self._locked():  # read under the lock: another writer may have changed the document meanwhile
             self._write_tree(change(self._read_tree()))
+        self._apply_waiting()
+
+    def _apply_waiting(self) -> None:
+        """Add to what is known of the document what the running batch will write."""
+        with self._mutex:
+            for change in self._changes:
+                self._cached_tree = change(self._tree())
 
     def _write_tree(self, tree: Tree) -> None:
         store = self.store
@@ -130,12 +145,7 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
     def refresh(self, path: str) -> None:
         """Ask for all anew when it is needed; what the running batch will write stays."""
         super().refresh(path)
-        with self._mutex:
-            if self._changes:
-                tree = self._read_tree()
-                for change in self._changes:
-                    tree = change(tree)
-                self._cached_tree = tree
+        self._apply_waiting()
 
     # -- collections that no array uses any more --------------------------------------------------------------------
 
@@ -146,19 +156,18 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
         if names:
             for name in names:
                 self._drop_collection(name)
-            with self._locked():
-                self._write_tree(self._read_tree().without_removed(names))
+            self._store_now(lambda tree: tree.without_unused(names))
 
     def _leftover(self, name: str) -> Finding:
         return replace(super()._leftover(name), act=partial(self._remove_rest, name))
 
     def _remove_rest(self, name: str) -> None:
         """Remove what a writer that died has left of an array, unless others use its collection by now."""
-        id = self._read_tree().removed.get(name)
+        id = self._read_tree().unused.get(name)
         store = self.collection_store(name)
         if store is None or set(all_ids(store)) <= {id}:
             self._drop_collection(name)
-        self._edit(lambda tree: tree.without_removed({name}))
+        self._edit(lambda tree: tree.without_unused({name}))
 
     # -- locks and batches ------------------------------------------------------------------------------------------
 
@@ -168,14 +177,20 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
         end."""
         if self._batches:
             with self._mutex:
-                if not self._has_lock:
-                    self._batches.locks.enter_context(self._locked())
+                if self._lock_batch():
                     self.refresh(path)
                 yield
             return
         with self._locked():
             self.refresh(path)
             yield
+
+    def _lock_batch(self) -> bool:
+        """Hold the root's lock until the end of the running batch; return False where this thread has it."""
+        if self._has_lock:
+            return False
+        self._batches.locks.enter_context(self._locked())
+        return True
 
     @property
     def _has_lock(self) -> bool:
@@ -349,8 +364,16 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
         if path in self._tree().groups or self._shown_collection(path) is not None:
             raise Invalid("a group cannot become an array", url=self.url, node=path, remedy="remove it first")
         wish = single_array.new_array(spec, self._format) if spec.layout or spec.codecs else spec
-        entry = self._create_entry(path, wish)
-        self._edit(lambda tree: tree.with_array(path, entry))
+        self._put_entry(path, wish)
+
+    def _put_entry(self, path: str, spec: ArraySpec) -> None:
+        """Make an array under the root's lock, so that a repair beside does not take it for left by the dead."""
+        if self._batches:
+            with self._mutex:
+                self._lock_batch()
+        with self._locked():
+            entry = self._create_entry(path, spec)
+            self._edit(lambda tree: tree.with_array(path, entry))
 
     def _create_entry(self, path: str, spec: ArraySpec) -> ArrayEntry:
         """Return the collection of an array; none as long as it has no cells."""
@@ -362,12 +385,14 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
         if single_array.is_small_kind(spec):
             cells = spec.filled()
             return ArrayEntry(spec.dims, attrs, inline_spec=spec.evolve(attrs={}, indexes={}), cells=cells)
-        name = single_array.collection_name(path, {*self.collections(), *tree.removed})
+        name = single_array.collection_name(path, {*self.collections(), *tree.unused})
         labels = {dim: self._labels(path, spec, dim) for dim in spec.dims if dim is not None and dim not in unlimited}
         known = {dim: index for dim, index in labels.items() if index is not None}
         layout = self._layouts[0].name
-        made = self.create_collection(single_array.document_of(name, spec, known, unlimited, layout))
-        record = Record(new_id(), {}, {})
+        document, record = single_array.document_of(name, spec, known, unlimited, layout), Record(new_id(), {}, {})
+        # Not shown before the array is: what a writer that died leaves would be a group in its place.
+        self._store_now(lambda tree: tree.with_unused(name, record.id))
+        made = self._make_collection(document)
         made.create([record])
         if unlimited:
             made.put_spec(record.id, made.spec(record.id).evolve(shape=spec.shape))
@@ -409,9 +434,9 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
                 spec = single_array.new_array(spec, self._format)
                 cells, inline_spec = resize_cells(entry.cells, spec), spec.evolve(attrs={}, indexes={})
                 made = ArrayEntry(spec.dims, dict(spec.attrs), inline_spec=inline_spec, cells=cells)
+                self._edit(lambda tree: tree.with_array(path, made))
             else:
-                made = self._create_entry(path, spec)
-            self._edit(lambda tree: tree.with_array(path, made))
+                self._put_entry(path, spec)
             return
         if not same:
             message = "another type of cells or number of dimensions"
