@@ -192,3 +192,20 @@ def test_readers_follow_a_new_attribute_without_reading_arrays(s3):
         with Client(place, storage_options=s3.options, mode="r") as late, hs.trace() as cost:
             assert late.get_collection("c")._collection.index.count() == 60
         assert cost.requests < 15
+
+
+def test_whether_a_collection_is_there_is_one_request(s3):
+    """Also where it was made by this client, or given another schema by another one."""
+    place = f"s3://{s3.bucket()}/data/store"
+    with Client(place, storage_options=s3.options) as client:
+        made = client.create_collection("c", ArraySchema(DIMENSIONS, int, ATTRIBUTES))
+        for _ in range(2):
+            with hs.trace() as cost:
+                assert client.get_collection("c") is not None
+            assert cost.requests == 1
+        with Client(place, storage_options=s3.options) as other:
+            other.get_collection("c").add_attribute(AttributeSchema("quality", int, False, 7))
+        with hs.trace() as cost:
+            assert not made._collection.store.exists()
+        assert cost.requests == 1
+        assert client.get_collection("c").schema.custom_attributes[-1].name == "quality"

@@ -44,7 +44,7 @@ from hyperslab.formats.collections.own.tiles import open_shard, open_tiles
 from hyperslab.formats.collections.own.versions import ArrayVersions
 from hyperslab.model.schemas.arrays import Record, is_id
 from hyperslab.model.spec import ArraySpec
-from hyperslab.stores.base import Stamp, Store, Unversioned
+from hyperslab.stores.base import Stamp, Store
 from hyperslab.stores.files import is_local
 from hyperslab.stores.requests import each_request
 
@@ -80,13 +80,16 @@ class StoredCollection:
         self._has_changed_arrays = False
 
     def exists(self) -> bool:
-        """Return True if the collection is still there, and no other one in its place."""
-        stamp = self.store.stamp(self.keys.document)
-        if stamp is None or (stamp == self._stamp and not isinstance(stamp, Unversioned)):
-            return stamp is not None
-        if self.store.get(self.keys.document) != self._data:
+        """Return True if the collection is still there, and no other one in its place: by one request, which brings the
+        document only where it may be another one."""
+        key, known = self.keys.document, self._stamp
+        # a look at a file costs less than opening it
+        if self.store.traits.concurrency is None and known is not None and self.store.stamp(key) == known:
+            return True
+        found = self.store.get_version(key, unless=known)
+        if found is None or (found.data is not None and bytes(found.data) != self._data):
             return False
-        self._stamp = stamp
+        self._stamp = found.stamp
         return True
 
     def node(self, id: str) -> str:
