@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+# The interpreter ends by a collection of cycles. What is kept from it goes later, some objects of libraries in C after
+# what they need: a process that had run commands and other things ended by SIGSEGV. This takes 20 ms of the 100 back.
+atexit.register(gc.unfreeze)
 
 
 def start_no_threads() -> None:
