@@ -44,6 +44,8 @@ WAVES = np.arange(30).reshape(5, 6) * (1 - 2j) + 3
 BIG = np.add.outer(np.arange(2000.0), np.arange(3000.0) * 2).astype("f4")
 DAMAGED = np.arange(1200.0).reshape(30, 40)
 SECTION = np.arange(30.0).reshape(6, 5)
+DEPTH = np.array([0.0, 10, 20, 50, 100, 200, 400])
+PROFILE = np.array([18.0, 17, np.nan, 11, 8, 6, 5])
 POWERS = np.append(10.0 ** np.linspace(-3, 4, 22), [0, -5]).reshape(3, 8)
 LINE = np.sin(np.arange(100_000) / 3000).astype("f4")
 LINE[40_000] = 9
@@ -64,6 +66,10 @@ def make_data(folder: Path) -> None:
         root.create_array("levels", data=np.arange(5), dims=("levels",), units="m", attrs={"positive": "down"})
         root.create_array("deep", data=np.arange(30.0).reshape(5, 6), dims=("levels", "cell"))
         root.create_array("section", data=SECTION, dims=("cell", "levels"))
+        root.create_array("depth", data=DEPTH, dims=("depth",), units="m", attrs={"positive": "down"})
+        root.create_array("profile", data=PROFILE, dims=("depth",), units="degC")
+        root.create_array("sounding", data=PROFILE[:5], dims=("plev",), units="K")
+        root.create_array("plev", data=DEPTH[4::-1] + 1, dims=("plev",), units="hPa")
         y, x = np.meshgrid(np.linspace(40, 60, 12), np.linspace(-15, 20, 16), indexing="ij")
         root.create_array("nav_lat", data=y + x / 10, dims=("y", "x"), units="degrees_north")
         root.create_array("nav_lon", data=x - y / 10, dims=("y", "x"), units="degrees_east")
@@ -618,6 +624,50 @@ def test_lines_by_keys(page: Page, server: Any) -> None:
         wait(page)
     (first, last), (moved, end) = ([int(each) for each in view["x_range"][0].split(":")] for view in views[:2])
     assert 0 < first < 9 < last < 18 and moved > first and end > last and "x_range" not in views[2]
+
+
+def test_profiles_stand_upright(page: Page, server: Any) -> None:
+    """Depths and pressures go down, however they are stored; a cell stands where its depth says."""
+    show(page, server, "maps.zarr", "/profile")
+    box, pixels = box_of(page), pixels_of(page).astype(int)
+    low, high = box["x"]
+    assert box["y"] == [0, 7] and low < 5 < 18 < high
+
+    def top(depth: float) -> float:
+        return box["top"] + (depth + 5) / 505 * box["height"]  # half a step before the first and behind the last one
+
+    def left(value: float) -> float:
+        return box["left"] + (value - low) / (high - low) * box["width"]
+
+    background = pixels[int(top(450)), int(left(17))]
+    for depth, value in ((75, 9.5), (150, 7), (300, 5.5)):  # half way along straight lines
+        near = pixels[int(top(depth)) - 2 : int(top(depth)) + 3, int(left(value)) - 2 : int(left(value)) + 3]
+        assert np.abs(near - background).max() > 60, depth
+    page.get_by_test_id("pane-0").hover(position={"x": left(8), "y": top(100)})
+    assert told(page, "4") == ("8 degC", "depth 100 m")
+    page.get_by_test_id("pane-0").press("ArrowDown")
+    assert told(page, "5") == ("6 degC", "depth 200 m")
+    page.get_by_test_id("pane-0").press("ArrowUp")
+    page.get_by_test_id("pane-0").press("ArrowUp")
+    assert told(page, "3") == ("11 degC", "depth 50 m")
+    with counted_views(page) as views:
+        for _ in range(4):
+            page.get_by_test_id("pane-0").press("+")
+        page.wait_for_timeout(300)
+        wait(page)
+    assert views[-1]["x_range"] == ["2:5"] and box_of(page)["y"][0] >= 2
+    until(page, "location.hash.includes('x_range')")
+    with page.expect_download() as download:
+        page.get_by_test_id("download-svg").click()
+    texts = re.findall(r">([^<>]+)</text>", download.value.path().read_text())
+    assert {"depth (m)", "profile (degC)", "50"} <= set(texts)
+    show(page, server, "maps.zarr", "/sounding")
+    assert box_of(page)["y"] == [5, 0]  # the last one is the least pressure
+    show(page, server, "maps.zarr", "/section", {"kind": "line", "x": "levels", "at": {"cell": 2}})
+    assert box_of(page)["y"] == [0, 5]
+    page.get_by_test_id("plot-x").select_option("cell")
+    wait(page)
+    until(page, "document.querySelector('.uplot') !== null")
 
 
 def test_a_line_over_time_is_zoomed(page: Page, server: Any) -> None:

@@ -39,6 +39,11 @@ export class LineDrawing {
     this.falls = this.hasNumbers && numbers[numbers.length - 1] < numbers[0];
   }
 
+  /** The positions that are seen. */
+  get seen() {
+    return this.window.x;
+  }
+
   /** Return where a position stands along the axis: its number, or itself. */
   placeOf(position) {
     return this.hasNumbers ? this.picture.x.numberAt(position) : position;
@@ -51,7 +56,7 @@ export class LineDrawing {
 
   /** Return the ends of the axis, the lower one first. */
   range() {
-    const ends = this.window.x.map((position) => this.placeOf(position));
+    const ends = this.seen.map((position) => this.placeOf(position));
     return ends[0] < ends[1] ? ends : ends.reverse();
   }
 
@@ -66,7 +71,7 @@ export class LineDrawing {
 
   ticks(width) {
     const { x } = this.picture;
-    const found = x.ticks(...this.window.x, Math.max(Math.floor(width / (x.isTime ? 90 : 70)), 2));
+    const found = x.ticks(...this.seen, Math.max(Math.floor(width / (x.isTime ? 90 : 70)), 2));
     return found.map(({ at, text }) => ({ at: this.placeOf(at), text }));
   }
 
@@ -110,9 +115,10 @@ export class LineDrawing {
   paintLine(pen, projection, theme) {
     const { box } = projection;
     const [places, mean, least, greatest] = this.data();
-    const points = (row) => row.flatMap((value, i) => [projection.x(places[i]), value === null ? NaN : projection.y(value)]);
+    const point = (place, value) => [projection.x(place), value === null ? NaN : projection.y(value)];
+    const points = (row) => row.flatMap((value, i) => point(places[i], value));
     pen.clip(box.left, box.top, box.width, box.height);
-    const areas = least ? bands(places, least, greatest, projection) : [];
+    const areas = least ? outlines(places, least, greatest, point) : [];
     for (const area of areas) pen.path(area, { fill: theme.accent, opacity: 0.25 });
     for (const row of least ? [least, greatest] : []) pen.path(points(row), { stroke: theme.accent, opacity: 0.5 });
     pen.path(points(mean), { stroke: theme.accent, width: 1.5 });
@@ -128,14 +134,14 @@ export class LineDrawing {
   }
 }
 
-/** Return the outlines of what lies between two rows of numbers. */
-function bands(places, least, greatest, projection) {
+/** Return the outlines of what lies between two rows of numbers, of which `point` says where each is drawn. */
+export function outlines(places, least, greatest, point) {
   const found = [];
   let [upper, lower] = [[], []];
   for (let i = 0; i <= places.length; i++) {
     if (i < places.length && least[i] !== null) {
-      upper.push(projection.x(places[i]), projection.y(greatest[i]));
-      lower.unshift(projection.x(places[i]), projection.y(least[i]));
+      upper.push(...point(places[i], greatest[i]));
+      lower.unshift(...point(places[i], least[i]));
     } else if (upper.length) {
       found.push([...upper, ...lower]);
       [upper, lower] = [[], []];

@@ -11,10 +11,11 @@ import { ImageDrawing } from "./image.js";
 import { LineDrawing, LineFrame, loadLines } from "./line.js";
 import { Places, loadCoast } from "./map.js";
 import { NOT_ALIKE, Picture, subtract } from "./picture.js";
+import { ProfileDrawing } from "./profile.js";
 import { Readout } from "./readout.js";
 import { formatNumber, withUnits } from "./scale.js";
 import { MapDrawing } from "./scatter.js";
-import { aspectOf, axesFor, canPlot, coordinateOf, flagsOf, isComplex, isEarth, isLogOffered, same, settingsOf, viewOf, windowOf } from "./settings.js";
+import { aspectOf, axesFor, canPlot, coordinateOf, flagsOf, isComplex, isEarth, isLogOffered, isProfile, same, settingsOf, viewOf, windowOf } from "./settings.js";
 import { Sliders } from "./sliders.js";
 import { errorText, formatCount, make, visible } from "./texts.js";
 import { TraceDrawing } from "./traces.js";
@@ -194,7 +195,8 @@ export class Plot {
       const isWhole = from === 0 && to === coordinateOf(this.details, dim).size;
       return isWhole && !(settings.kind === "traces" && dim === settings.y) ? null : [from, to];
     };
-    const changes = { x_range: range(window.x, settings.x), y_range: window.y ? range(window.y, settings.y) : null };
+    const [x, y] = isProfile(this.details, settings) ? [window.y, null] : [window.x, window.y];
+    const changes = { x_range: range(x, settings.x), y_range: y ? range(y, settings.y) : null };
     this.change(changes, REST.window);
   }
 
@@ -281,7 +283,7 @@ export class Plot {
 
   async fetchAll(signal) {
     const { settings } = this;
-    if (settings.kind === "line") await loadLines();
+    if (settings.kind === "line" && !isProfile(this.details, settings)) await loadLines();
     if (signal.aborted) return;
     this.makePanes();
     this.width = this.parts.panes.clientWidth;
@@ -439,9 +441,8 @@ export class Plot {
     if (settings.kind === "histogram") return new HistogramDrawing({ facts: picture.head });
     const window = windowOf(details, settings);
     if (settings.kind === "traces") return new TraceDrawing({ picture, window, gain: settings.gain });
-    if (settings.kind === "line") {
-      return new LineDrawing({ picture, limits: isDifference ? null : this.lineLimits(common), window });
-    }
+    const Line = isProfile(details, settings) ? ProfileDrawing : LineDrawing;
+    if (settings.kind === "line") return new Line({ picture, limits: isDifference ? null : this.lineLimits(common), window });
     const colors = isDifference ? "difference" : (settings.colors ?? "viridis");
     const ends = isDifference ? difference : common;
     const limits = isDifference ? limitsOf(ends, null, true) : this.colorLimits(ends);
@@ -491,7 +492,7 @@ export class Plot {
   /** Make as many panes as are needed: one, or two, or two and their difference. */
   makePanes() {
     const { settings, details } = this;
-    const isLine = settings.kind === "line";
+    const isLine = settings.kind === "line" && !isProfile(details, settings);
     const isCompared = settings.pane && ["image", "map", "line"].includes(settings.kind);
     const second = isCompared ? settings.pane.node : null;
     const names = [details.path];

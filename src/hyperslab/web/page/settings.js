@@ -114,6 +114,11 @@ export function axesFor(details, kind) {
   return { kind, x: last[isUpright ? 1 : 0], y: last[isUpright ? 0 : 1] };
 }
 
+/** Return True where a line is drawn along a vertical axis. */
+export function isProfile(details, { kind, x }) {
+  return kind === "line" && isVertical(details, x);
+}
+
 /** Return True where a dimension goes up or down in the world, as heights, depths and pressures do. */
 function isVertical(details, dim) {
   return ["up", "down"].includes(coordinateOf(details, dim)?.role);
