@@ -19,8 +19,8 @@ from hypothesis.extra import numpy as arrays_of
 
 import hyperslab as hs
 from command_line import run
-from hyperslab.conversion import Pack, Round, Units, Unpack
-from hyperslab.conversion.packing import round_bits, round_digits
+from hyperslab.conversion import Pack, Round, Units, Unpack, rounding
+from hyperslab.conversion.rounding import round_bits, round_digits
 from hyperslab.errors import Invalid, NotFound, Unsupported
 from hyperslab.stores.memory import MemoryStore
 
@@ -227,6 +227,36 @@ def test_bits_are_within_half_a_unit(cells: np.ndarray[Any, Any], bits: int) -> 
 def test_digits_are_significant(cells: np.ndarray[Any, Any], digits: int) -> None:
     power = np.floor(np.log10(cells)) + 1
     assert (abs(round_digits(cells, digits) - cells) <= 0.5000001 * 10.0 ** (power - digits)).all()
+
+
+@pytest.mark.parametrize("digits", range(1, 7))
+def test_bits_of_floats_change_where_those_of_doubles_do(digits: int) -> None:
+    starts, _ = rounding._spans_of_bits(digits)
+    near = np.concatenate([starts.astype("i8") + step for step in range(-3, 4)])
+    words = np.concatenate([near[near >= 0], np.arange(0, rounding._INFINITE_4, 997_000)]).astype("u4")
+    cells = np.sort(words.view("f4"))
+    cells = cells[np.isfinite(cells)]
+    bits = rounding._bits_for_digits(cells.astype("f8"), digits)
+    expected = np.where(cells == 0, cells, rounding._round_mantissa(cells, bits))
+    assert np.array_equal(round_digits(cells, digits), expected)
+    parts = [round_digits(part, digits) for part in np.split(cells, range(40, len(cells), 40))]
+    assert np.array_equal(np.concatenate(parts), expected), (
+        "numbers of one size are rounded by the few bits that they have"
+    )
+
+
+def test_rounding_takes_little_memory() -> None:
+    """Of numbers of one size: the result, and no words of 8 bytes for each cell."""
+    cells = np.random.default_rng(4).normal(270, 20, 1 << 20).astype("f4")
+    for function, number in ((round_digits, 3), (round_bits, 9)):
+        function(cells[:100], number)
+        tracemalloc.start()
+        try:
+            function(cells, number)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 2.3 * cells.nbytes, (function, peak)
 
 
 def test_what_is_missing_or_no_number_stays(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ virtual_dataset  references to chunks where they lie, in place of copies; refere
 labelled_part    a selected part with its labels: CSV, JSON, .npy, a dataset of its own
 statistics       numbers about an array in one pass
 transfer         ``copy`` and ``sync``: bytes as they are, in the same format
-packing          other numbers of cells: packed, quantized, in other units; recoding: a source that has them
+packing          other numbers of cells: packed, quantized (rounding), in other units; recoding: a source that has them
 edit             names and attributes changed by one step; edit_plan: what becomes of each node
 append, memory_objects, blaze_shards: appending, ``save``, ``shard`` and ``gather``; frames: data frames of pandas
 """

@@ -7,7 +7,6 @@ reads of the source are the changed cells, chunk by chunk.
 
 from __future__ import annotations
 
-import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,6 +26,7 @@ from hyperslab.conversion.copy import SETTINGS, ArrayCopy, Check
 from hyperslab.conversion.opening import dataset_session
 from hyperslab.conversion.rechunk import Encoding, refit_chunks
 from hyperslab.conversion.recoding import CellChange, Recoding, add_recoding
+from hyperslab.conversion.rounding import round_bits, round_digits
 from hyperslab.conversion.selection import Select
 from hyperslab.conversion.source_nodes import SourceNode, select_nodes, walk_nodes
 from hyperslab.errors import Invalid, NodeNotFound
@@ -334,11 +334,6 @@ class Unpack(Recoder):
 
 # -- quantizing --------------------------------------------------------------------------------------------------------
 
-# Bits that a decimal digit takes, and digits that a bit does: as quotients, which round as those of netCDF-C do. With
-# the nearest floats powers of ten get other bits than there.
-_BITS_PER_DIGIT = math.log(10) / math.log(2)
-_DIGITS_PER_BIT = math.log(2) / math.log(10)
-
 
 @dataclass(frozen=True)
 class Round(Recoder):
@@ -376,43 +371,15 @@ class Round(Recoder):
         kept = np.concatenate(missing) if missing else np.empty(0, dtype)
 
         def apply(cells: Values) -> Values:
-            native = cells.astype(dtype.newbyteorder("="))
+            native = cells.astype(dtype.newbyteorder("="), copy=False)
             rounded = round_digits(native, wanted) if self.digits is not None else round_bits(native, wanted)
-            stays = ~np.isfinite(native) | np.isin(native, kept)
-            return np.where(stays, native, rounded).astype(dtype)
+            np.copyto(rounded, native, where=~np.isfinite(native))
+            if kept.size:
+                np.copyto(rounded, native, where=np.isin(native, kept))
+            return rounded.astype(dtype, copy=False)
 
         attrs = {**spec.attrs, name: np.int32(wanted)}
         return CellChange(spec.evolve(attrs=attrs), apply, f"/{item.path}: {said}")
-
-
-def round_bits(cells: Values, bits: int) -> Values:
-    """Return floats with so many bits of their mantissa, rounded to the nearest, halves away from zero."""
-    return _round_mantissa(cells, np.full(cells.shape, bits, np.int64))
-
-
-def round_digits(cells: Values, digits: int) -> Values:
-    """Return floats of which so many decimal digits are significant: as many bits as each number needs for them."""
-    finite = np.where(np.isfinite(cells), cells, 0).astype("f8")
-    mantissa, exponent = np.frexp(np.abs(finite))
-    with np.errstate(divide="ignore"):
-        logarithm = np.where(mantissa > 0, np.log10(mantissa, where=mantissa > 0, out=np.zeros(cells.shape)), 0)
-    number = np.floor(exponent * _DIGITS_PER_BIT + logarithm) + 1
-    power = np.floor(_BITS_PER_DIGIT * (number - digits))
-    bits = np.abs(np.floor(exponent - _BITS_PER_DIGIT * logarithm) - power)
-    bits = np.where(mantissa > 0, bits, 0).astype(np.int64) - 1
-    return np.where(finite == 0, cells, _round_mantissa(cells, bits))
-
-
-def _round_mantissa(cells: Values, bits: Values) -> Values:
-    """Return floats with so many bits of their mantissa each."""
-    whole, unsigned = (23, np.uint32) if cells.dtype.itemsize == 4 else (52, np.uint64)
-    zeros = np.clip(whole - bits, 0, whole).astype(unsigned)
-    one = unsigned(1)
-    words: Any = np.ascontiguousarray(cells).view(unsigned).reshape(cells.shape)
-    half = np.where(zeros > 0, one << np.maximum(zeros, one).astype(unsigned) - one, unsigned(0)).astype(unsigned)
-    mask = (~((one << zeros) - one)).astype(unsigned)
-    rounded: Values = np.asarray((words + half) & mask, unsigned).view(cells.dtype)
-    return rounded
 
 
 # -- units -------------------------------------------------------------------------------------------------------------
