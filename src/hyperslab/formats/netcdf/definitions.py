@@ -64,6 +64,17 @@ def define_dimension(work: WorkingCopy, group: str, dim: Dimension) -> None:
     parent.renameVariable(_TEMPORARY_NAME, dim.name)
 
 
+def rename_variable(work: WorkingCopy, path: str, name: str) -> None:
+    """Give a variable another name in its group."""
+    parent, _, old = path.rpartition("/")
+    find_group(work.netcdf(), parent).renameVariable(old, name)
+
+
+def rename_dimension(work: WorkingCopy, old: str, new: str) -> None:
+    """Give a dimension of a netCDF-3 file another name."""
+    work.netcdf().renameDimension(old, new)
+
+
 def define_type(work: WorkingCopy, group: str, name: str, kind: Extension) -> None:
     """Make a named type; those that netCDF4 cannot make through h5py."""
     match kind:
@@ -250,6 +261,11 @@ def remove_attributes(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec,
 
 def _is_h5py_only(spec: ArraySpec | GroupSpec) -> bool:
     return spec.is_array and data_model.is_h5py_only(spec.dtype)
+
+
+def is_out_of_reach(work: WorkingCopy, path: str, spec: ArraySpec) -> bool:
+    """Return True for a variable that netCDF4 does not show, or whose cells it cannot read."""
+    return MISREAD in spec.layout or path in work.unreadable or _is_h5py_only(spec)
 
 
 def find_variable(work: WorkingCopy, path: str, spec: ArraySpec) -> Any:

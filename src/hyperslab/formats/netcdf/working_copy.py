@@ -27,6 +27,7 @@ from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, Enum, Extension, NumpyDType, Opaque, VlenArray, numpy_dtype, tag_of
 from hyperslab.model.paths import is_within, outward
 from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.stores.atomic_file import copy_bytes
 from hyperslab.stores.building import already_exists
 from hyperslab.stores.files import open_folder, sync_and_close, sync_folder, write_error
 from hyperslab.stores.keys import temporary_name
@@ -76,7 +77,7 @@ class WorkingCopy:
         try:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | ALWAYS, 0o666))
             if copy:
-                shutil.copyfile(self._target, self.path)
+                copy_bytes(self._target, self.path)
                 shutil.copymode(self._target, self.path)
                 if self._version() != self._version_at_start:
                     raise Conflict("the file changed while it was copied", url=self._url)
@@ -356,6 +357,19 @@ class Contents:
         self.children[parent].append(name)
         if spec.is_group:
             self.children[path] = []
+
+    def rename_array(self, path: str, new: str) -> None:
+        """Give an array another name in its group, in which it keeps its place."""
+
+        def with_new_name(known: Mapping[str, T]) -> dict[str, T]:
+            return {new if at == path else at: each for at, each in known.items()}
+
+        self.specs = with_new_name(self.specs)
+        self.dimension_places = with_new_name(self.dimension_places)
+        self.written_lengths = with_new_name(self.written_lengths)
+        parent, _, name = path.rpartition("/")
+        names = self.children[parent]
+        names[names.index(name)] = new.rpartition("/")[2]
 
     def rename_dimension(self, place: Place, name: str) -> None:
         """Give a dimension another name, and the arrays along it."""

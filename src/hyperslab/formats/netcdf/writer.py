@@ -396,7 +396,14 @@ class NetcdfWriter(Writer):
         self._omissions = [problem for problem in self._find_omissions() if not is_within(problem.node, path)]
 
     def move(self, source: str, target: str) -> bool:
-        """Rename a node with all below it, by a copy of it."""
+        """Rename a node with all below it: where the library does it, else by a copy."""
+        self._check_open()
+        if self._can_rename(source, target):
+            with self._changing(source):
+                self._check_free(*split(target))
+                definitions.rename_variable(self._work, source, split(target)[1])
+                self._contents.rename_array(source, target)
+            return True
         self._raise_if_rewriting_loses()
         waiting = [(source, target)]
         while waiting:
@@ -410,14 +417,31 @@ class NetcdfWriter(Writer):
         self.drop(source)
         return True
 
+    def _can_rename(self, source: str, target: str) -> bool:
+        """Return True for an array that gets another name in its group and stays what it was: of variables in HDF5
+        that are called as a dimension, before or then, netCDF-C loses cells."""
+        spec = self.node(source)
+        if not spec.is_array or split(source)[0] != split(target)[0] or self._needs_rewrite:
+            return False
+        if definitions.is_out_of_reach(self._work, source, spec):
+            return False
+        names = {split(source)[1], split(target)[1]}
+        return data_model.is_netcdf3(self._model) or not any(name in names for _, name in self._contents.dims.items)
+
     def rename_dimension(self, group: str, old: str, new: str) -> bool:
-        """Give a dimension another name; before it is published the file is written anew, as after a move."""
+        """Give a dimension another name: in netCDF-3 by the library, else the file is written anew before it is
+        published, as after a drop."""
         self._check_open()
         if (group, old) not in self._contents.dims.items:
             message = f"dimension {old!r} has several lengths here, so that the file has other names of it"
             raise Unsupported(message, url=self._url, node=group, remedy="convert it, and edit that")
         if (group, new) in self._contents.dims.items:
             raise AlreadyExists(f"there is a dimension {new!r}", url=self._url, node=group, remedy="rename that first")
+        if data_model.is_netcdf3(self._model) and not self._needs_rewrite:
+            with self._changing(group):
+                definitions.rename_dimension(self._work, old, new)
+                self._contents.rename_dimension((group, old), new)
+            return True
         self._raise_if_rewriting_loses()
         self._contents.rename_dimension((group, old), new)
         self._needs_rewrite = self._unclosed.changed = True
