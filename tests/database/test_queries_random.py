@@ -54,7 +54,7 @@ def change(collection: Collection, known: dict[str, Record], what: str, given: o
 
 @given(st.lists(STEPS, min_size=6, max_size=12), st.integers(0, 99))
 @settings(
-    max_examples=min(settings.default.max_examples // 16, 200),
+    max_examples=min(max(1, settings.default.max_examples // 16), 200),
     suppress_health_check=[HealthCheck.function_scoped_fixture, *settings.default.suppress_health_check],
 )
 def test_random_changes_and_queries(tmp_path_factory, layout, steps, seed):

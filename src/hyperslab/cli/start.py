@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-# The interpreter ends by a collection of cycles. What is kept from it goes later, some objects of libraries in C after
-# what they need: a process that had run commands and other things ended by SIGSEGV. This takes 20 ms of the 100 back.
-atexit.register(gc.unfreeze)
 
 
 def start_no_threads() -> None:
@@ -23,13 +18,13 @@ def start_no_threads() -> None:
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Have a block import modules without the collector of cycles, and keep what they made from it.
+    """Have a block import modules without the collector of cycles, which would look through all that they make again and
+    again, and free nothing: 0.1 s of the processor for xarray and dask.
 
-    It would look through all of that again and again, and free nothing: 0.1 s of the processor for xarray and dask.
+    What they made is not frozen: with ``gc.freeze`` a process ended by SIGSEGV when the interpreter let go of it last.
     """
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
         gc.enable()
