@@ -22,7 +22,7 @@ try:
     main(["info", sys.argv[1]])
 except SystemExit:
     pass
-assert gc.isenabled() and gc.get_freeze_count()
+assert gc.isenabled()
 print(len(os.listdir("/proc/self/task")), os.environ["OPENBLAS_NUM_THREADS"])
 """
 
@@ -41,9 +41,7 @@ def test_numpy_starts_no_threads_that_nobody_asked_for(tmp_path: Path, said: str
 
 
 def test_what_fails_to_be_imported_leaves_the_collector_on() -> None:
-    frozen = gc.get_freeze_count()
     with pytest.raises(ImportError), importing():
         assert not gc.isenabled()
         raise ImportError("x")
     assert gc.isenabled()
-    assert gc.get_freeze_count() > frozen

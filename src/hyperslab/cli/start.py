@@ -18,10 +18,10 @@ def start_no_threads() -> None:
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Have a block import modules without the collector of cycles, which would look through all that they make again and
-    again, and free nothing: 0.1 s of the processor for xarray and dask.
+    """Have a block import modules without the collector of cycles.
 
-    What they made is not frozen: with ``gc.freeze`` a process ended by SIGSEGV when the interpreter let go of it last.
+    It would look through all that they make again and again, and free nothing: 0.1 s of the processor for xarray and
+    dask. What they made is not frozen: with ``gc.freeze`` a process ended by SIGSEGV when the interpreter let go of it last.
     """
     gc.disable()
     try:
