@@ -21,7 +21,8 @@ def importing() -> Iterator[None]:
     """Have a block import modules without the collector of cycles.
 
     It would look through all that they make again and again, and free nothing: 0.1 s of the processor for xarray and
-    dask. What they made is not frozen: with ``gc.freeze`` a process ended by SIGSEGV when the interpreter let go of it last.
+    dask. What they made is not frozen: with ``gc.freeze`` a process ended by SIGSEGV when the
+    interpreter let go of it last.
     """
     gc.disable()
     try:
