@@ -59,23 +59,22 @@ takes to begin is nearly all that an attribute costs: the file is copied for it,
 | mean of each month | 5.2 s, 290 MB | | 3.6 s, 115 MB |
 
 To begin, a command takes this much of the processor, on a netCDF file of 50 KB, where what this page needs is
-installed and no more (medians of ten). Python, NumPy and the libraries of netCDF are the floor; ours is 0.1 s above it.
+installed and no more (the least of several, on a busy machine). Python, NumPy and the libraries are the floor.
 
 | to begin | seconds of the processor |
 |---|---|
-| `python -c pass`, `import numpy`, `import numpy, h5py, netCDF4` | 0.01, 0.07, 0.12 |
-| `info`, `get`, `stats`, `edit` | 0.21, 0.22, 0.23, 0.25 |
-| `convert`, `repack`, `append` | 0.28, 0.29, 0.29 |
-| `import xarray, dask.array, h5py, netCDF4` | 0.58 |
-| `aggregate` | 0.72 |
+| `import numpy, h5py, netCDF4` | 0.14 |
+| `get`, `edit`, `convert` | 0.35, 0.39, 0.43 |
+| `import xarray, dask.array, h5py, netCDF4` | 0.7 |
+| `aggregate` | 1.0 |
 
 Where nothing is compressed, little is left to do, and that counts. Of all 74 tasks on files of 1.1 GB that are not
-compressed, the faster tool does 22 in less than two thirds of the floor, such as a header in 0.02 s. When `get` took
-0.4 s to begin, and `aggregate` 1.2 s, one task took at most 1.5 times the processor time of the faster tool, and 40
-did without the start; the rows above but three are from then, too. Slow beside cdo even so are means over every day of
-the year (21 s beside 1.5), deviations, joining files (16 s beside 0.5, for the result is compressed), and changes of
-names and attributes of a netCDF file (0.8 to 3 s beside 0.02), which is written anew so that a crash leaves the old or
-the new one. Peak memory was at most 563 MB (nco: 6.4 GB). `python -m benchmarks.old_tools` prints the table.
+compressed, the faster tool does 22 in less than two thirds of 0.12 s, the floor on a quiet machine. Without the
+start, 26 of the 27 that select variables and cells take at most 1.5 times the processor time of the faster tool. Slow
+beside cdo even so are means over every day of the year (21 s beside 1.5), deviations, joining files (16 s beside 0.5,
+when the result is compressed), and changes of names and attributes of a netCDF file (0.5 to 3 s beside 0.02), which is
+written anew so that a crash leaves the old or the new one. Peak memory was at most 563 MB (nco: 6.4 GB). `python -m
+benchmarks.old_tools` prints the table.
 
 ## What is not here
 
