@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = ROOT / ".venvs" / "free-threaded"
 PYTHON = ENVIRONMENT / "bin" / "python"
-TOOLS = ("pytest>=8.3", "pytest-asyncio>=0.25", "pytest-timeout>=2.3.1", "pytest-xdist>=3.8", "hypothesis>=6.115")
+TOOLS = ("pytest>=8.3", "pytest-asyncio>=0.25", "pytest-timeout>=2.3.1", "pytest-xdist>=3.8", "hypothesis>=6.140")
 EXTRAS = ("fast", "xarray", "dtypes", "mongo")
 # What reads and writes chunks and documents of Zarr; other rooms need libraries of which not all have such wheels.
 ROOMS = ("model", "selection", "chunks", "codecs", "group", "formats/zarr2", "formats/zarr3", "formats/nczarr")
