@@ -17,7 +17,6 @@ from hyperslab.array import cf
 from hyperslab.array.axis_roles import RADIANS, role_of
 from hyperslab.array.periods import Groups, find_lanes, group_times, is_time
 from hyperslab.bridges.extras import library
-from hyperslab.bridges.xarray.block_reductions import can_reduce, reduce_blocks
 from hyperslab.errors import Invalid
 from hyperslab.formats.dimension_suffix import add_suffix, strip_suffix
 from hyperslab.group.cf_variables import keep_references
@@ -215,8 +214,6 @@ def _reduced(
 
 def _over(plain: xr.DataArray, how: str, dims: list[str], weights: xr.DataArray | None) -> xr.DataArray:
     """Return a number over dimensions."""
-    if can_reduce(plain.variable, how, None if weights is None else weights.variable):
-        return xr.DataArray(reduce_blocks(plain.variable, how, dims, None if weights is None else weights.variable))
     cells: Any = plain
     if weights is not None:
         parts = cells.astype("f8").weighted(weights)
