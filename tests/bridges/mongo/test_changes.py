@@ -19,6 +19,8 @@ from pymongo.errors import BulkWriteError
 import hyperslab as hs
 from hyperslab.bridges.mongo import updates
 from hyperslab.errors import Conflict, Invalid, NotFound, WrongType
+from hyperslab.formats.mongo.bson_values import Collections
+from hyperslab.formats.mongo.variables import load_object, read_variables
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
 
 pytestmark = pytest.mark.sampled(2)
@@ -409,3 +411,15 @@ def test_update_of_cells_that_resize_has_made(
         read = xdb.get("o", load=True)["t"].data
         assert (read.todense() if sparsely else read).tolist() == cells.tolist()
     assert xdb.check("o", deep=True) == []
+
+
+def test_an_object_is_read_as_it_was_before_its_first_append(database: Database[Any]) -> None:
+    """Whoever has read its document finds cells there, and by then chunks of the same variable behind."""
+    xdb = XarrayMongoDB(database, layout="compatible", embed_threshold_bytes=20)
+    id, _ = xdb.put(xr.Dataset({"v": ("x", np.arange(2.0))}), name="a")
+    here = Collections(xdb.meta, xdb.chunks)
+    before = load_object(here, id)
+    assert not before.extension and before.variables["v"].embedded is not None
+    xdb.append("a", xr.Dataset({"v": ("x", np.arange(2.0))}), "x")
+    assert xdb.chunks.count_documents({"meta_id": id, "name": "v"}) == 2
+    np.testing.assert_array_equal(read_variables(here, before, ["v"])["v"].cells, [0.0, 1.0])

@@ -328,8 +328,8 @@ def _fetch_variables(
             filled[name].take(segment)
         elif name not in embedded:
             found.setdefault(name, {}).setdefault(segment.key, []).append(segment)
-        elif not meta.extension or segment.key[1] is None:
-            # Else it is of a change of ours that cuts it into chunks, and is not made yet.
+        elif segment.key[1] is None or not (meta.extension or load_meta(here.meta, meta.id).extension):
+            # Else it is of a change of ours that cuts it into chunks, and is not made yet, or that began since.
             message = "a variable that stands in the document of its object has chunks too"
             raise CorruptDocument(message, expected=0, found=len(segment.data), key=name)
     for key, former in old.items():
