@@ -6,6 +6,7 @@ import os
 import threading
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -214,6 +215,15 @@ def test_no_write_is_lost_while_an_array_is_renamed_time_and_again(tmp_path: Pat
     assert len(acknowledged) == CHUNKS
 
 
+def open_in_bucket(url: str, options: dict[str, Any], shards: tuple[int, ...] | None) -> hs.Array:
+    """Return a new array of a bucket, whose first chunks are written."""
+    with hs.create(url, storage_options=options) as root:
+        root.create_array("a", shape=(2 * CHUNKS,), dtype="i4", chunks=(2,), shards=shards)
+    array = hs.open(url, mode="r+", storage_options=options)["a"]
+    array[0:4] = 7
+    return array
+
+
 @pytest.mark.parametrize("shards", [None, (4,)])
 @pytest.mark.parametrize("how", ["removed", "renamed"])
 def test_a_writer_in_a_bucket_learns_of_it_some_seconds_later(
@@ -222,10 +232,7 @@ def test_a_writer_in_a_bucket_learns_of_it_some_seconds_later(
     """What it wrote before it looked is no part of any array, then or later."""
     monkeypatch.setattr(writer, "SECONDS_WITHOUT_LOOK", 3600.0)
     url, options = f"s3://{s3.bucket()}/d", s3.options
-    with hs.create(url, storage_options=options) as root:
-        root.create_array("a", shape=(2 * CHUNKS,), dtype="i4", chunks=(2,), shards=shards)
-    array = hs.open(url, mode="r+", storage_options=options)["a"]
-    array[0:4] = 7
+    array = open_in_bucket(url, options, shards)
     with hs.open(url, mode="r+", storage_options=options) as other:
         if how == "renamed":
             other.move("a", "b")
@@ -252,10 +259,7 @@ def test_a_writer_in_a_bucket_finds_another_array_in_place(
 ) -> None:
     monkeypatch.setattr(writer, "SECONDS_WITHOUT_LOOK", 0.0)
     url, options = f"s3://{s3.bucket()}/d", s3.options
-    with hs.create(url, storage_options=options) as root:
-        root.create_array("a", shape=(2 * CHUNKS,), dtype="i4", chunks=(2,), shards=shards)
-    array = hs.open(url, mode="r+", storage_options=options)["a"]
-    array[0:4] = 7
+    array = open_in_bucket(url, options, shards)
     with hs.open(url, mode="r+", storage_options=options) as other:
         del other["a"]
         other.create_array("a", shape=(2 * CHUNKS,), dtype="f8", chunks=(4,))[...] = 1

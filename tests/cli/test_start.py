@@ -40,8 +40,23 @@ def test_numpy_starts_no_threads_that_nobody_asked_for(tmp_path: Path, said: str
     assert (threads, setting) == ("1", "1") if said is None else setting == said
 
 
-def test_what_fails_to_be_imported_leaves_the_collector_on() -> None:
+def test_what_fails_to_be_imported_leaves_the_collector_as_it_was() -> None:
+    usual = gc.get_threshold()
     with pytest.raises(ImportError), importing():
-        assert not gc.isenabled()
+        assert gc.get_threshold()[0] == 0
         raise ImportError("x")
-    assert gc.isenabled()
+    assert gc.get_threshold() == usual
+
+
+def test_the_collector_stays_enabled_when_dask_slices() -> None:
+    """What dask notes while it is imported, each slice puts back."""
+    program = """
+import gc
+from hyperslab.cli.start import importing
+with importing():
+    import dask.array
+dask.array.ones(10, chunks=5)[2:7].compute()
+print(gc.isenabled())
+"""
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert answer.stdout.split() == ["True"]

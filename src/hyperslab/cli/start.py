@@ -21,11 +21,12 @@ def importing() -> Iterator[None]:
     """Have a block import modules without the collector of cycles.
 
     It would look through all that they make again and again, and free nothing: 0.1 s of the processor for xarray and
-    dask. What they made is not frozen: with ``gc.freeze`` a process ended by SIGSEGV when the
-    interpreter let go of it last.
+    dask. It is not disabled, but never due: dask notes while it is imported whether it is enabled, and leaves it so for
+    ever. Nor is anything frozen: with ``gc.freeze`` a process ended by SIGSEGV when the interpreter let go of it last.
     """
-    gc.disable()
+    usual = gc.get_threshold()
+    gc.set_threshold(0)
     try:
         yield
     finally:
-        gc.enable()
+        gc.set_threshold(*usual)

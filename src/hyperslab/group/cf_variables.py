@@ -42,9 +42,9 @@ _SINGLE = frozenset(
 _KEYED = frozenset({"grid_mapping", "coordinate_interpolation"})
 # Attributes of a topology (UGRID, SGRID) whose names end so name variables as well.
 _ENDINGS = ("_connectivity", "_coordinates")
+_TOPOLOGIES = ("mesh_topology", "grid_topology")
 # Companions that are named one by one; of more only the number is printed.
 _MOST_COMPANIONS = 20
-_TOPOLOGIES = ("mesh_topology", "grid_topology")
 
 
 def names_in_attribute(name: str, value: object, attrs: Mapping[str, Any]) -> list[str]:

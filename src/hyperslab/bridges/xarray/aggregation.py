@@ -237,10 +237,10 @@ def _of_periods(
         runs: list[list[slice]] = [[] for _ in groups.labels]
         for start, stop in pairwise([*starts, len(groups.owners)]):
             runs[groups.owners[start]].append(slice(start, stop))
-        return _of_runs(plain, how, dims, time, runs, weights)
+        return _of_parts(plain, how, dims, time, runs, weights, time)
     lanes = find_lanes(groups.owners)
     if len(groups.owners) >= _LONG * sum(map(len, lanes)):
-        return _of_lanes(plain, how, dims, time, lanes, weights)
+        return _of_parts(plain, how, dims, time, lanes, weights, _LANES)
     library("flox")  # without it xarray computes one group after another, and reads chunks many times
     owners = xr.DataArray(groups.owners, dims=(time,), name=_GROUP)
     space = [dim for dim in dims if dim != time]
@@ -259,41 +259,27 @@ def _of_periods(
     return _named(getattr(parts, how)(dims, skipna=True, **options), time)
 
 
-def _of_runs(
+def _of_parts(
     plain: xr.DataArray,
     how: str,
     dims: list[str],
     time: str,
-    periods: Sequence[Sequence[slice]],
+    parts: Sequence[Sequence[slice]],
     weights: xr.DataArray | None,
+    along: str,
 ) -> xr.DataArray:
-    """Return a number for each period, of the runs of times that it has, one behind the other."""
+    """Return a number for each period. ``parts``: the times of one period after the other, which are joined ``along``
+    time; or lanes, of which periods lie side by side: laid upon one another ``along`` a new dimension, they are reduced
+    there, in blocks of as many cells as before."""
+    most = max(plain.chunksizes[time]) if plain.chunks is not None and along != time else 0
+    over = [along, *(dim for dim in dims if dim != time)]
     found = []
-    for runs in periods:
-        weighing = None if weights is None else _join_parts(weights, time, runs, time)
-        found.append(_over(_join_parts(plain, time, runs, time), how, dims, weighing))
-    return xr.concat(found, time).transpose(time, ...)
-
-
-def _of_lanes(
-    plain: xr.DataArray,
-    how: str,
-    dims: list[str],
-    time: str,
-    lanes: Sequence[Sequence[slice]],
-    weights: xr.DataArray | None,
-) -> xr.DataArray:
-    """Return a number for each period: the lanes of which periods lie side by side are laid upon one another, and
-    reduced along the new dimension, in blocks of as many cells as before."""
-    most = max(plain.chunksizes[time]) if plain.chunks is not None else 0
-    over = [_LANES, *(dim for dim in dims if dim != time)]
-    found = []
-    for side_by_side in lanes:
-        cells = _join_parts(plain, time, side_by_side, _LANES)
+    for slices in parts:
+        cells = _join_parts(plain, time, slices, along)
         if most:
-            deep = min(len(side_by_side), most)
-            cells = cells.chunk({_LANES: deep, time: max(most // deep, 1)})
-        weighing = None if weights is None else _join_parts(weights, time, side_by_side, _LANES)
+            deep = min(len(slices), most)
+            cells = cells.chunk({along: deep, time: max(most // deep, 1)})
+        weighing = None if weights is None else _join_parts(weights, time, slices, along)
         found.append(_over(cells, how, over, weighing))
     return xr.concat(found, time).transpose(time, ...)
 

@@ -314,6 +314,7 @@ def _fetch_variables(
     """
     found: dict[str, dict[Key, list[Segment]]] = {}
     embedded = {name for name in names if meta.variables[name].embedded is not None}
+    is_changed = bool(meta.extension)
     # Chunks that somebody changes, as they were; those whose change is done by now as they are.
     old: dict[Key, list[Segment]] = {}
     entries = undo_entries(meta.extension)
@@ -328,7 +329,7 @@ def _fetch_variables(
             filled[name].take(segment)
         elif name not in embedded:
             found.setdefault(name, {}).setdefault(segment.key, []).append(segment)
-        elif segment.key[1] is None or not (meta.extension or load_meta(here.meta, meta.id).extension):
+        elif segment.key[1] is None or not (is_changed := is_changed or bool(load_meta(here.meta, meta.id).extension)):
             # Else it is of a change of ours that cuts it into chunks, and is not made yet, or that began since.
             message = "a variable that stands in the document of its object has chunks too"
             raise CorruptDocument(message, expected=0, found=len(segment.data), key=name)

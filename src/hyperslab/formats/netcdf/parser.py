@@ -269,7 +269,9 @@ def _is_never_filled(opened: OpenNetcdfFile, variable: Any, stored: h5py.Dataset
         from h5py import h5d
 
         plist = stored.id.get_create_plist()
-        return bool(plist.get_fill_time() == h5d.FILL_TIME_NEVER and plist.fill_value_defined() != 2)
+        return bool(
+            plist.get_fill_time() == h5d.FILL_TIME_NEVER and plist.fill_value_defined() != h5d.FILL_VALUE_USER_DEFINED
+        )
     is_number = isinstance(variable.datatype, np.dtype) and variable.dtype is not str
     return is_number and not data_model.is_netcdf3(opened.model) and variable.get_fill_value() is None
 
