@@ -631,6 +631,23 @@ def test_eight_processes_lose_nothing(place: Place, how: str, times: int) -> Non
     assert len(history) == 2 + count * times
 
 
+def test_the_exit_waits_for_threads_that_are_not_of_python() -> None:
+    """A thread of icechunk that is in Python code while the process ends would abort it."""
+    program = """
+import _thread, atexit, time
+atexit.register(lambda: print(ended))
+ended = []
+from hyperslab.stores.repositories import library
+library()
+def run():
+    time.sleep(0.1)
+    ended.append("ended")
+_thread.start_new_thread(run, ())
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout == "['ended']\n"
+
+
 @pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.soak)])
 def test_a_killed_writer_leaves_its_last_commit(tmp_path: Path, kills: int) -> None:
     """At whatever time it is killed, what opens is the last acknowledged state or the one after it, whole."""

@@ -7,8 +7,11 @@ under its keys, and how it is changed, is in :mod:`hyperslab.stores.icechunk`.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -47,6 +50,9 @@ MAIN = "main"
 Version = datetime | str
 """A version: that of a time, or of the name of a tag, a branch or a snapshot."""
 
+# Seconds that the exit of a process waits for threads of icechunk, which need microseconds.
+_LONGEST_AT_EXIT = 1.0
+
 # -- the library -------------------------------------------------------------------------------------------------------
 
 
@@ -62,7 +68,22 @@ def library() -> Any:
     except ImportError:
         remedy = "pip install 'hyperslab[icechunk]'"
         raise MissingLibrary("a repository needs the library icechunk", remedy=remedy) from None
+    atexit.register(_wait_for_its_threads)
     return icechunk
+
+
+def _wait_for_its_threads() -> None:
+    """Wait, at exit, until no thread of icechunk runs Python code any more.
+
+    A thread that hands over a result wakes the thread that waits for it before it comes back from Python. If the
+    process ends in between, Python before 3.14 ends that thread by ``pthread_exit``, which aborts where Rust called it.
+    """
+    deadline = time.monotonic() + _LONGEST_AT_EXIT
+    rests = 0  # looks in a row that found none: between two calls into Python a thread shows no frame
+    while rests < 2 and time.monotonic() < deadline:
+        known = {thread.ident for thread in threading.enumerate()}
+        rests = 0 if sys._current_frames().keys() - known else rests + 1
+        time.sleep(0.001)  # which lets such a thread have the interpreter's lock
 
 
 _icechunk = ThreadedLibrary()
