@@ -20,6 +20,7 @@ import hyperslab as hs
 from hyperslab.bridges.mongo import updates
 from hyperslab.errors import Conflict, Invalid, NotFound, WrongType
 from hyperslab.formats.mongo.bson_values import Collections
+from hyperslab.formats.mongo.rules import find_problems
 from hyperslab.formats.mongo.variables import load_object, read_variables
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB
 
@@ -423,3 +424,18 @@ def test_an_object_is_read_as_it_was_before_its_first_append(database: Database[
     xdb.append("a", xr.Dataset({"v": ("x", np.arange(2.0))}), "x")
     assert xdb.chunks.count_documents({"meta_id": id, "name": "v"}) == 2
     np.testing.assert_array_equal(read_variables(here, before, ["v"])["v"].cells, [0.0, 1.0])
+
+
+def test_a_check_sees_what_is_changed_and_removed_meanwhile(database: Database[Any]) -> None:
+    """Documents of some objects are read at once, and chunks of those that have many when it is their turn."""
+    xdb = XarrayMongoDB(database, layout="compatible", embed_threshold_bytes=20)
+    many = xr.Dataset({"w": ("y", da.zeros(201, chunks=1))})
+    damaged, _ = xdb.put(xr.Dataset({"v": ("x", np.arange(20.0))}), name="damaged")
+    xdb.chunks.delete_many({"meta_id": damaged})
+    for name, each in (("appended", many.assign(v=("x", np.arange(2.0)))), ("removed", many)):
+        xdb.put(each, name=name)[1].compute()
+    problems = find_problems(xdb.meta, xdb.chunks)
+    assert next(problems).kind == "missing-chunk"
+    xdb.append("appended", xr.Dataset({"v": ("x", np.arange(2.0))}), "x")
+    xdb.delete("removed")
+    assert [str(each) for each in problems] == []

@@ -338,6 +338,8 @@ def _surplus_ids(id: ObjectId, flaw: ChunkFlaw, clock: _Clock | None) -> tuple[A
 
 
 _SHOWN = 6
+# Times that an object is looked at which does not fit its documents and is changed without rest.
+_LOOKS = 5
 _QUESTION = "more of the object does not fit its document, which is in question"
 
 
@@ -375,6 +377,32 @@ def find_damage(
         yield Finding(problem, "remove them", partial(remove_orphan, meta, chunks, orphan))
 
 
+def _survey_object(
+    meta: DocumentCollection, chunks: DocumentCollection, found: Meta, statistics: Sequence[ChunkStats] | None
+) -> tuple[ObjectSurvey, list[ChunkFlaw]]:
+    """Return an object compared with its documents, and the flaws in order; anew where it was changed since its own
+    document was read, for then they need not fit. DocumentNotFoundError."""
+    for _ in range(_LOOKS):
+        survey = ObjectSurvey(found, chunks, statistics)
+        flaws = sorted(survey.flaws(), key=lambda flaw: (flaw.key[0], flaw.key[1] or (), flaw.kind))
+        if not flaws and not any(map(len, survey.absent)):
+            break
+        now = document.load_meta(meta, found.id)
+        if _layout(now) == _layout(found):
+            break
+        found, statistics = now, None
+    return survey, flaws
+
+
+def _layout(meta: Meta) -> tuple[Document, dict[str, tuple[object, ...]]]:
+    """Return what decides which documents an object has."""
+    variables = meta.variables.items()
+    return meta.extension, {
+        name: (each.dtype, each.shape, each.chunks, each.embedded is None, each.problem is None)
+        for name, each in variables
+    }
+
+
 def _object_damage(
     meta: DocumentCollection,
     chunks: DocumentCollection,
@@ -387,6 +415,11 @@ def _object_damage(
     if isinstance(found, HyperslabError):
         yield Finding(Problem(above, "document", found.said))
         return
+    try:
+        survey, flaws = _survey_object(meta, chunks, found, statistics)
+    except DocumentNotFoundError:
+        return  # it was removed since
+    found = survey.meta
     faces = {name: face for face, name in node_names(found).items()}
 
     def node_of(name: str) -> str:
@@ -400,8 +433,6 @@ def _object_damage(
         detail = f"{where} is changed by somebody who did not come to an end: it is read as it was before"
         act = partial(chunk_writes.roll_back, meta, chunks, found.id, entry)
         yield Finding(Problem(node_of(entry.key[0]), "unfinished-change", detail), "put it back", act)
-    survey = ObjectSurvey(found, chunks, statistics)
-    flaws = sorted(survey.flaws(), key=lambda flaw: (flaw.key[0], flaw.key[1] or (), flaw.kind))
     is_questioned = survey.is_questioned(flaws)
     for flaw in flaws:
         if flaw.kind == STRAY and is_questioned:
