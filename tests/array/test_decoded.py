@@ -25,9 +25,9 @@ def by_xarray(source: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if isinstance(source, Path):
-            with xarray.open_dataset(source, engine="netcdf4", decode_coords=False) as dataset:
+            with xarray.open_dataset(source, engine="netcdf4", decode_coords=False, decode_timedelta=False) as dataset:
                 return dataset.load()
-        return xarray.decode_cf(source, decode_coords=False).load()
+        return xarray.decode_cf(source, decode_coords=False, decode_timedelta=False).load()
 
 
 def same(found: Any, wanted: Any) -> None:
