@@ -26,6 +26,7 @@ from hyperslab.errors import (
     AlreadyExists,
     ClientError,
     CollectionNotFound,
+    Conflict,
     FormatError,
     Invalid,
     ReadOnly,
@@ -33,6 +34,7 @@ from hyperslab.errors import (
     Unsupported,
 )
 from hyperslab.model.schemas.arrays import new_id
+from hyperslab.stores.location import Location
 
 DIMENSIONS = [DimensionSchema("x", 4), DimensionSchema("y", 6)]
 KEY = [AttributeSchema("day", int, primary=True), AttributeSchema("note", str, primary=False)]
@@ -510,6 +512,17 @@ def test_a_collection_gets_another_name(tmp_path: Path, options: dict[str, Any])
         with pytest.raises(SchemaError):
             renamed.rename("a/b")
     assert not hs.check(tmp_path)
+
+
+def test_a_name_that_another_one_is_making_a_collection_of_waits(tmp_path: Path) -> None:
+    """Who makes a collection clears what a removed one left under its name: it must not be the renamed one."""
+    store = Location.of(tmp_path).store(read_only=False)
+    with Client(tmp_path, write_lock_timeout=1) as client:
+        collection = make(client)
+        with store.lock_node("collections/wind", 1), pytest.raises(Conflict):
+            collection.rename("wind")
+        assert [(each.name, len(each)) for each in client] == [("air", 10)]
+        assert len(collection.rename("wind")) == 10
 
 
 def test_other_names_in_memory(tmp_path: Path) -> None:

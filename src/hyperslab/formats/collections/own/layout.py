@@ -351,14 +351,23 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
         keys = CollectionKeys(check_collection_name(name))
         document = replace(self.document, name=name)
         taken = AlreadyExists(f"the collection {name!r} exists", url=self.store.url, node=name)
+        # Lock order: the folder of all collections, the old name, the new one. Who makes a collection holds the latter
+        # alone, and clears what a removed one left there: without it that would be this one.
         with self._lock_document():
-            if _is_taken(self.store, keys):
+            if _is_taken(self.store, keys):  # before a folder is made for the lock
                 raise taken
-            if self.index_database is not None:
-                self.index_database.close()
-            self.store.rename(self.keys.base, keys.base)
-            # Until this is stored the document has the old name, of which checks tell and which nobody minds.
-            self.store.put(keys.document, base.document_bytes(document), durable=self.settings.durable)
+            with self.store.lock_node(keys.base, self.settings.lock_timeout):
+                self._rename_folder(keys, document, taken)
+
+    def _rename_folder(self, keys: CollectionKeys, document: CollectionDocument, taken: AlreadyExists) -> None:
+        """Give the folder another name, with the names of both held."""
+        if _is_taken(self.store, keys):
+            raise taken
+        if self.index_database is not None:
+            self.index_database.close()
+        self.store.rename(self.keys.base, keys.base)
+        # Until this is stored the document has the old name, of which checks tell and which nobody minds.
+        self.store.put(keys.document, base.document_bytes(document), durable=self.settings.durable)
 
     @contextmanager
     def _lock_document(self) -> Iterator[None]:
