@@ -138,6 +138,38 @@ def test_a_histogram_counts_as_numpy_does(attrs):
     np.testing.assert_allclose(found.edges, edges)
 
 
+def test_a_histogram_of_short_floats_has_ends_that_these_have_not():
+    cells = np.linspace(0, 1000, 100).astype("f2")
+    found = numbers(make(cells), bins=4, span=(0.0, 100_000.0))
+    assert found.moments.counts.tolist() == [[100, 0, 0, 0]]
+
+
+def test_a_histogram_without_room_for_its_bins():
+    with pytest.raises(Invalid, match="10 bins have no room") as caught:
+        numbers(make(np.array([1e16, 1e16 + 2])), bins=10)
+    assert "--range" in str(caught.value.remedy)
+
+
+def test_each_position_of_many_is_a_group():
+    cells = np.arange(3000.0).reshape(1000, 3)
+    cells[7] = np.nan
+    found = numbers(make(cells, (7, 2)), groups=Groups(0, "d0", range(1000), np.arange(1000)), memory=2000)
+    assert found.moments.cells.tolist() == [3] * 1000
+    assert found.moments.missing.tolist() == [3 if row == 7 else 0 for row in range(1000)]
+    known = found.moments.known > 0
+    np.testing.assert_array_equal(found.moments.mean[known], cells.mean(1)[known])
+    np.testing.assert_allclose(found.moments.deviation[known], np.sqrt(2 / 3))
+    assert found.low[7] is None
+
+
+def test_times_beyond_all_dates_are_numbers():
+    attrs = {"units": "days since 2000-01-01"}
+    found = numbers(make(np.array([0.0, 1e300]), **attrs))
+    assert (found.low, found.high, found.units) == ([0.0], [1e300], attrs["units"])
+    found = numbers(make(np.array([0.0, 1.0]), **attrs, calendar="none"))
+    assert (found.low, found.mean, found.units) == ([0.0], [0.5], attrs["units"])
+
+
 def test_the_memory_is_bounded():
     array = make(np.zeros((64, 256, 256), "f4"), (4, 256, 256))  # 16 MiB in chunks of 1 MiB
     tracemalloc.start()

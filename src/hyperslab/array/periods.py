@@ -39,12 +39,6 @@ class Groups:
             stops.append(first + int(others[0]) if len(others) else len(self.owners))
         return stops
 
-    @property
-    def lasts(self) -> list[int]:
-        """The last position of each group."""
-        last = len(self.owners) - 1
-        return [last - int(place) for place in np.unique(self.owners[::-1], return_index=True)[1]]
-
 
 def find_lanes(owners: Values) -> list[list[slice]]:
     """Return slices of equal length that lie side by side: the n-th positions of all slices of a list are one group,

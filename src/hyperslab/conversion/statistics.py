@@ -29,7 +29,7 @@ from hyperslab.chunks.memory import largest_chunk
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import Invalid
+from hyperslab.errors import Invalid, Unsupported
 from hyperslab.integrity.cells import parts
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import NumpyDType
@@ -84,28 +84,30 @@ class Moments:
 
     def add(self, part: Moments, owners: Values) -> None:
         """Add the groups of a part, each to the group that ``owners`` says of it."""
-        groups, known = len(self.cells), part.known
+        known = part.known
         there = known > 0
         np.minimum.at(self.low, owners[there], part.low[there])
         np.maximum.at(self.high, owners[there], part.high[there])
-        before = self.known
+        # these groups alone: a part of few of very many costs no more than one of few
+        places, owners = np.unique(owners, return_inverse=True)
+        groups, old_mean, before = len(places), self.mean[places], self.cells[places] - self.missing[places]
         after = before + np.bincount(owners, known, groups).astype(np.int64)
         some = np.maximum(after, 1)
         with np.errstate(invalid="ignore", over="ignore"):
-            shift = np.where(there, part.mean - self.mean[owners], 0.0)
-            mean = self.mean + np.bincount(owners, known * shift, groups) / some
+            shift = np.where(there, part.mean - old_mean[owners], 0.0)
+            mean = old_mean + np.bincount(owners, known * shift, groups) / some
             if not np.isfinite(mean).all():  # infinite cells: their difference is no number, their sum may be one
                 sums = np.bincount(owners, np.where(there, known * part.mean, 0.0), groups)
-                plain = (np.where(before > 0, before * self.mean, 0.0) + sums) / some
+                plain = (np.where(before > 0, before * old_mean, 0.0) + sums) / some
                 mean = np.where(np.isfinite(mean), mean, plain)
             spread = np.where(there, part.squares + known * (part.mean - mean[owners]) ** 2, 0.0)
-            own = np.where(before > 0, before * (self.mean - mean) ** 2, 0.0)
-        self.squares = self.squares + own + np.bincount(owners, spread, groups)
-        self.mean = mean
-        self.cells = self.cells + np.bincount(owners, part.cells, groups).astype(np.int64)
-        self.missing = self.missing + np.bincount(owners, part.missing, groups).astype(np.int64)
+            own = np.where(before > 0, before * (old_mean - mean) ** 2, 0.0)
+        self.squares[places] += own + np.bincount(owners, spread, groups)
+        self.mean[places] = mean
+        self.cells[places] += np.bincount(owners, part.cells, groups).astype(np.int64)
+        self.missing[places] += np.bincount(owners, part.missing, groups).astype(np.int64)
         if self.counts is not None and part.counts is not None:
-            np.add.at(self.counts, owners, part.counts)
+            np.add.at(self.counts, places[owners], part.counts)
 
 
 def _extremes(dtype: NumpyDType) -> tuple[Any, Any]:
@@ -141,8 +143,17 @@ def measure_rows(rows: Values, edges: Values | None = None) -> Moments:
 
 
 def _histogram(cells: Values, edges: Values) -> Values:
-    """Count cells between equally spaced edges."""
-    return np.histogram(cells, len(edges) - 1, (float(edges[0]), float(edges[-1])))[0]
+    """Count cells between equally spaced edges, as doubles: of short floats NumPy would make the edges short, too."""
+    return np.histogram(cells.astype("f8", copy=False), len(edges) - 1, (float(edges[0]), float(edges[-1])))[0]
+
+
+def make_edges(low: float, high: float, bins: int) -> Values:
+    """Return the edges of a histogram of so many bins. Invalid for ends between which there is no room for them."""
+    try:
+        return np.histogram_bin_edges(np.array([low, high]), bins, (low, high))
+    except ValueError:
+        message = f"{bins} bins have no room from {low:g} to {high:g}"
+        raise Invalid(message, remedy="take fewer bins, or other ends by --range") from None
 
 
 # -- one array ---------------------------------------------------------------------------------------------------------
@@ -177,9 +188,8 @@ class ArrayMeasurement:
         """The type of the decoded cells."""
         return self._numbers(np.zeros((1, 1), self.how.dtype)).dtype
 
-    def nothing(self) -> Moments:
+    def nothing(self, groups: int) -> Moments:
         """Return the moments of no cells."""
-        groups = 1 if self.groups is None else len(self.groups.labels)
         return Moments.empty(groups, self.dtype, 0 if self.edges is None else len(self.edges) - 1)
 
     def boxes(self) -> Iterator[Box]:
@@ -198,20 +208,16 @@ class ArrayMeasurement:
         for box in product(*spans):
             yield from parts(box, max(self.most // itemsize, 1))
 
-    def measure(self, box: Box) -> Moments:
-        """Read the cells of a box; return the moments of each group."""
-        found = self.nothing()
+    def measure(self, box: Box) -> tuple[Moments, Values]:
+        """Read the cells of a box; return the moments of each group that is in it, and the numbers of these groups."""
         stored, memory = self._read(box)
+        owners = np.zeros(1, np.int64) if self.groups is None else self.groups.owners[box[self.groups.axis]]
+        places, local = np.unique(owners, return_inverse=True)
+        found = self.nothing(len(places))
         for rows, first in self._rows(stored):
-            part = measure_rows(self._numbers(rows), self.edges)
-            if self.groups is None:
-                owners = np.zeros(len(rows), np.int64)
-            else:
-                start = box[self.groups.axis].start + first
-                owners = self.groups.owners[start : start + len(rows)]
-            found.add(part, owners)
+            found.add(measure_rows(self._numbers(rows), self.edges), local[first : first + len(rows)])
         self.spare.append(memory)
-        return found
+        return found, places
 
     def _read(self, box: Box) -> tuple[Values, Values]:
         """Return the stored cells of a box, and the memory that they stand in."""
@@ -267,8 +273,8 @@ def _part_of(axis: Axis, cut: slice) -> Axis:
 class Statistics:
     """The numbers about one array: a row for each group, whose ``labels`` stand below ``head`` (None: all cells).
 
-    ``low``, ``high`` and ``mean`` are dates where the cells count time, else numbers, None where no cell is known;
-    ``deviation`` is in ``units``. ``edges`` and ``counts``: the histogram, ``outside`` of which are the other cells.
+    ``low``, ``high`` and ``mean`` are dates where the cells count time, unless one of them is no date that is known
+    here, else numbers in ``units``, None where no cell is known. ``edges``: of the histogram that ``moments`` counts.
     """
 
     path: str
@@ -328,16 +334,21 @@ def measure(
         threads = Settings(workers=workers).threads
         job = ArrayMeasurement(array._cells, how, axes, groups, max(memory // (8 * threads), 1))
         if bins and span is not None:
-            job = replace(job, edges=np.linspace(*span, bins + 1))
+            job = replace(job, edges=make_edges(*span, bins))
         found = _run(job, memory, threads, scheduler)
         if bins and span is None and found.known.any():
             there = found.known > 0
-            ends = float(found.low[there].min()), float(found.high[there].max())
-            if not np.isfinite(ends).all():
+            span = float(found.low[there].min()), float(found.high[there].max())
+            if not np.isfinite(span).all():
                 raise Invalid("infinite cells have no histogram", node=array.path, remedy="give its ends by --range")
-            job = replace(job, edges=np.histogram_bin_edges(np.array(ends), bins, ends))
+            job = replace(job, edges=make_edges(*span, bins))
             found.counts = _run(job, memory, threads, scheduler).counts
-    low, high, mean = (_as_values(each, found.known > 0, how, clock) for each in (found.low, found.high, found.mean))
+    ends = found.low, found.high, found.mean
+    try:
+        low, high, mean = (_as_values(each, found.known > 0, how, clock) for each in ends)
+    except Unsupported:  # numbers that count beyond all dates, or in no calendar that is known here
+        clock = None
+        low, high, mean = (_as_values(each, found.known > 0, how, None) for each in ends)
     units = array.spec.units if clock is None else clock.unit
     head, labels = (None, ()) if groups is None else (groups.head, groups.labels)
     return Statistics(array.path, job.dtype, units, head, labels, found, low, high, mean, job.edges)
@@ -345,14 +356,13 @@ def measure(
 
 def _run(job: ArrayMeasurement, memory: int, threads: int, scheduler: object) -> Moments:
     """Measure all boxes."""
-    found, lock = job.nothing(), threading.Lock()
-    everyone = np.arange(len(found.cells))
+    found, lock = job.nothing(1 if job.groups is None else len(job.groups.labels)), threading.Lock()
     if 0 in job.shape:
         return found
 
-    def add(part: Moments) -> None:
+    def add(part: tuple[Moments, Values]) -> None:
         with lock:
-            found.add(part, everyone)
+            found.add(*part)
 
     if scheduler is not None:
         with client_of(scheduler) as client:
