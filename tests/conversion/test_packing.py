@@ -297,6 +297,37 @@ def test_units_of_floats_and_of_packed_cells() -> None:
     assert issubclass(Unsupported, Exception)
 
 
+def test_bounds_and_ranges_have_the_new_units_too() -> None:
+    pytest.importorskip("pint")
+    source, target = MemoryStore(), MemoryStore()
+    with hs.create(source, "zarr3") as root:
+        about = {"units": "Pa", "bounds": "lev_bnds", "actual_range": np.array([500.0, 1000.0])}
+        root.create_array("lev", data=np.array([1000.0, 500.0]), dims=["lev"], attrs=about)
+        root.create_array("lev_bnds", data=np.array([[1100.0, 750.0], [750.0, 250.0]]), dims=["lev", "two"])
+        inner = root.create_group("inner")
+        packed = {"units": "Pa", "bounds": "lev_bnds", "scale_factor": 0.5, "add_offset": 1.0}
+        ranges = {"actual_range": np.array([1.0, 6.0]), "valid_min": np.int16(0), "valid_max": 50.0}
+        inner.create_array("p", data=np.array([0, 10], "i2"), dims=["lev"], attrs=packed | ranges)
+    report = hs.convert(source, target, "zarr3", recode=[Units({"lev": "hPa", "p": "hPa"})], verify=True)
+    assert "/lev_bnds: Pa -> hPa" in report.recoded
+    with hs.open_group(target) as root:
+        assert root["lev"].attrs["actual_range"].tolist() == [5.0, 10.0]
+        assert np.allclose(root["lev_bnds"][...], [[11.0, 7.5], [7.5, 2.5]])
+        assert "units" not in root["lev_bnds"].attrs
+        attrs = root["inner/p"].attrs
+        assert np.allclose(attrs["actual_range"], [0.01, 0.06]) and attrs["valid_max"] == 0.5
+        assert attrs["valid_min"] == 0 and attrs["valid_min"].dtype == "i2"  # of stored cells, which stay
+
+
+@pytest.mark.parametrize("change", [Round(digits=3), Units({"v": "degC"})])
+def test_text_marks_no_missing_numbers(change: Any) -> None:
+    if isinstance(change, Units):
+        pytest.importorskip("pint")
+    array, _ = recoded(np.array([300.0, np.nan], "f4"), change, attrs={"units": "K", "missing_value": "NA"})
+    assert np.isnan(array[1]) and array.attrs["missing_value"] == "NA"
+    assert array[0] == (np.float32(26.85) if isinstance(change, Units) else 300)
+
+
 def test_units_on_the_command_line(tmp_path: Path) -> None:
     pytest.importorskip("pint")
     with hs.create(tmp_path / "a.nc") as root:

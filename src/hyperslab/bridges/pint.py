@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from hyperslab.bridges.extras import imported, library
@@ -40,6 +41,7 @@ def plain(value: Any) -> tuple[Any, str | None]:
 _POWER = re.compile(r"(?<=[A-Za-z])(-?\d+)")
 
 
+@lru_cache(maxsize=64)  # a registry takes 0.2 s to make, and each variable of a dataset asks
 def affine(units: str, wanted: str, *, is_difference: bool = False) -> tuple[float, float]:
     """Return factor and shift that make numbers in ``wanted`` units of numbers in ``units``, worked out in fractions.
 

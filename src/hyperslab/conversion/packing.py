@@ -37,7 +37,7 @@ from hyperslab.group.choice import is_match
 from hyperslab.model.attrs import FILL_VALUE, Attrs
 from hyperslab.model.cells import Values
 from hyperslab.model.guessing import meant
-from hyperslab.model.paths import relative, split
+from hyperslab.model.paths import child, outward, relative, split
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.endpoints import Options
 
@@ -95,6 +95,12 @@ def physical(spec: ArraySpec) -> cf.Decoding:
     """Return how cells become the numbers that they mean, NaN where they are missing; times stay numbers."""
     kept = {name: value for name, value in spec.attrs.items() if name in (*cf.PACKING, *_MISSING)}
     return cf.decoding(spec.numpy_dtype, kept)
+
+
+def _missing_numbers(spec: ArraySpec) -> Values:
+    """Return the numbers of the cells' type that mark missing ones."""
+    with np.errstate(over="ignore"):
+        return np.array(physical(spec).fills, spec.numpy_dtype)
 
 
 # -- packing -----------------------------------------------------------------------------------------------------------
@@ -367,8 +373,7 @@ class Round(Recoder):
             if self.digits is not None
             else ("_QuantizeBitRoundNumberOfSignificantBits", f"{wanted} bits of {most}, error at most 2^-{wanted + 1}")
         )
-        missing = [np.asarray(spec.attrs[each], dtype).reshape(-1) for each in _MISSING if each in spec.attrs]
-        kept = np.concatenate(missing) if missing else np.empty(0, dtype)
+        kept = _missing_numbers(spec)
 
         def apply(cells: Values) -> Values:
             native = cells.astype(dtype.newbyteorder("="), copy=False)
@@ -397,33 +402,55 @@ class Units(Recoder):
         """The patterns that have units."""
         return tuple(self.units)
 
+    def plan(self, source: OpenDataset, items: Sequence[SourceNode], memory: int) -> dict[str, CellChange]:
+        """Return what becomes of the arrays, and of their bounds, which are in the same units (CF 1.11, 7.1)."""
+        changed = super().plan(source, items, memory)
+        found = dict(changed)
+        arrays = {item.path: (item.origin, item.node) for item in items if item.node.is_array}
+        for path, (origin, owner) in arrays.items():
+            words = names_in_attribute("bounds", owner.attrs.get("bounds"), {}) if origin in changed else []
+            for word in words:
+                near = (child(group, word) for group in outward(split(path)[0]))
+                place = next((each for each in near if each in arrays), None)
+                into, bounds = arrays.get(place or "", (origin, owner))
+                if into not in found and bounds.numpy_dtype.kind in "iuf" and bounds.units in (None, owner.units):
+                    found[into] = _in_units(str(place), bounds, owner, str(changed[origin].spec.units))
+        return found
+
     def change(self, item: SourceNode, spec: ArraySpec, source: OpenDataset, memory: int) -> CellChange | None:
         """Return the array in its new units. Invalid without units, Unsupported for units without a factor."""
         wanted = next(unit for pattern, unit in self.units.items() if is_match(item.path, pattern))
         if spec.units is None or spec.numpy_dtype.kind not in "iuf":
             raise Invalid("the array has no units", node=item.path, remedy="set them first: hyperslab edit --set")
-        if spec.units == wanted:
-            return None
-        factor, shift = pint.affine(spec.units, wanted, is_difference=_is_difference(spec.attrs))
-        attrs = {**spec.attrs, "units": wanted}
-        line = f"/{item.path}: {spec.units} -> {wanted}"
-        if any(name in attrs for name in (SCALE, OFFSET)) or spec.numpy_dtype.kind in "iu":
-            scale, offset = attrs.get(SCALE, np.float64(1)), attrs.get(OFFSET, np.float64(0))
-            kind = np.float32 if np.asarray(scale).dtype == np.dtype("f4") else np.float64
-            attrs |= {SCALE: kind(float(scale) * factor), OFFSET: kind(float(offset) * factor + shift)}
-            return CellChange(spec.evolve(attrs=attrs), lambda cells: cells, f"{line}; cells stay, their scale changes")
-        dtype = spec.numpy_dtype
-        fills = [np.asarray(attrs[name], dtype).reshape(-1) for name in _MISSING if name in attrs]
-        missing = np.concatenate(fills) if fills else np.empty(0, dtype)
+        return None if spec.units == wanted else _in_units(item.path, spec, spec, wanted)
 
-        def apply(cells: Values) -> Values:
-            with np.errstate(over="ignore", invalid="ignore"):
-                computed = (cells.astype("f8") * factor + shift).astype(dtype)
-            return np.where(np.isin(cells, missing), cells, computed).astype(dtype, copy=False)
 
-        attrs |= {name: apply(np.atleast_1d(np.asarray(attrs[name], dtype))) for name in _LIMITS if name in attrs}
-        attrs |= {name: attrs[name][0] for name in _LIMITS if name in attrs and attrs[name].size == 1}
-        return CellChange(_recoded(spec, dtype, attrs, apply), apply, line)
+def _in_units(path: str, spec: ArraySpec, owner: ArraySpec, wanted: str) -> CellChange:
+    """Return an array in other units; those that it has are those of its ``owner``, itself or whose bounds it holds."""
+    units, dtype = str(owner.units), spec.numpy_dtype
+    factor, shift = pint.affine(units, wanted, is_difference=_is_difference(owner.attrs))
+    keeps_cells = dtype.kind in "iu" or any(name in spec.attrs for name in (SCALE, OFFSET))
+    attrs = {**spec.attrs, "units": wanted} if "units" in spec.attrs else dict(spec.attrs)
+    for name in _LIMITS:
+        limit = np.asarray(attrs.get(name, ()))
+        is_stored = keeps_cells and name in cf.LIMITS and limit.dtype.kind in "iu"  # as the cells are
+        if limit.size and limit.dtype.kind in "iuf" and not is_stored:
+            computed = limit.astype("f8") * factor + shift
+            attrs[name] = computed.astype(limit.dtype if limit.dtype.kind == "f" else "f8")[()]
+    line = f"/{path}: {units} -> {wanted}"
+    if keeps_cells:
+        scale, offset = attrs.get(SCALE, np.float64(1)), attrs.get(OFFSET, np.float64(0))
+        kind = np.float32 if np.asarray(scale).dtype == np.dtype("f4") else np.float64
+        attrs |= {SCALE: kind(float(scale) * factor), OFFSET: kind(float(offset) * factor + shift)}
+        return CellChange(spec.evolve(attrs=attrs), lambda cells: cells, f"{line}; cells stay, their scale changes")
+    missing = _missing_numbers(spec)
+
+    def apply(cells: Values) -> Values:
+        with np.errstate(over="ignore", invalid="ignore"):
+            computed = (cells.astype("f8") * factor + shift).astype(dtype)
+        return np.where(np.isin(cells, missing), cells, computed).astype(dtype, copy=False)
+
+    return CellChange(_recoded(spec, dtype, attrs, apply), apply, line)
 
 
 def _is_difference(attrs: Attrs) -> bool:
