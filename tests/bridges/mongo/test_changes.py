@@ -97,12 +97,15 @@ def test_labels_that_are_there_are_not_appended(xdb: XarrayMongoDB) -> None:
     assert xdb.get(key).sizes["time"] == 7
 
 
-def test_a_limit_is_a_whole_number(xdb: XarrayMongoDB) -> None:
+@pytest.mark.parametrize("name", ["limit", "skip"])
+def test_a_limit_is_a_whole_number(xdb: XarrayMongoDB, name: str) -> None:
     stored(xdb, days(0, 4))
-    for limit in ("3", 1.5, -1):
+    for wrong in ("3", 1.5, -1):
         with pytest.raises(Invalid, match="whole number"):
-            list(xdb.find(limit=limit))  # type: ignore[arg-type]
-    assert len(list(xdb.find(limit=3))) == 1
+            xdb.find(**{name: wrong})
+    for dims in (None, ["time"]):  # which the server, and the client counts
+        assert len(list(xdb.find(dims=dims, **{name: np.int64(0)}))) == (0 if name == "limit" else 1)
+        assert len(list(xdb.find(dims=dims, **{name: np.int64(1)}))) == (1 if name == "limit" else 0)
 
 
 def test_append_of_sparse_cells(xdb: XarrayMongoDB) -> None:

@@ -69,7 +69,7 @@ class TestChunksOfOthers(SourceTests):
 
     @pytest.fixture
     def source(self, base: str, db: Database[Any]) -> Any:
-        with hs.create(f"{base}#x", chunk_size_bytes=17) as root:
+        with hs.create(f"{base}#x", chunk_size_bytes=np.int64(17)) as root:
             root.create_array("x", (6, 4), "f8", chunks=(3, 2))
         db["xarray.meta"].update_one({}, {"$unset": {"hyperslab.chunk_ids": 1}})
         return hs.open_group(f"{base}#x", "r+")["x"]._cells.source

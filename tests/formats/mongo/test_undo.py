@@ -119,10 +119,12 @@ class Beaten(chunk_writes.ChunkUndo):
     other: Any
     change: Any = None
 
-    def wait_until_free(self, keys: Any) -> None:
-        super().wait_until_free(keys)
-        self.change = self.other.undoable_change(KEY)
-        self.change.__enter__().changed = True
+    def wait_until_free(self, keys: Any = ()) -> int | None:
+        version = super().wait_until_free(keys)
+        if self.change is None:
+            self.change = self.other.undoable_change(KEY)
+            self.change.__enter__().changed = True
+        return version
 
 
 def test_a_change_of_one_document_is_not_lost_with_one_that_another_takes_back(db: Database[Any], url: str) -> None:

@@ -24,6 +24,7 @@ from hyperslab.formats.mongo.edit_document import with_variables
 from hyperslab.formats.mongo.object_changes import hold_object
 from hyperslab.formats.mongo.objects import OF_ONE_OBJECT, remove_failed_object, resolve_id
 from hyperslab.formats.mongo.variables import load_object, raise_if_incomplete, read_variables
+from hyperslab.model.amounts import is_whole_number
 
 CHUNK_BYTES = 4 << 20
 """Bytes of cells up to which chunks are joined: of a chunk of 4 MiB little is lost by reading a part of it, and a query
@@ -36,12 +37,12 @@ def compact_object(
     """Join neighbouring chunks of an object while they have ``chunk_bytes`` of cells at most; return its id, which is
     a new one where there was something to join. ``keeps``: seconds for which the old chunks stay for their readers.
     Conflict for an object that somebody changes all the time; NotFound, Invalid."""
-    if isinstance(chunk_bytes, bool) or not isinstance(chunk_bytes, int) or chunk_bytes < 1:
+    if not is_whole_number(chunk_bytes) or chunk_bytes < 1:
         raise Invalid(f"chunk_bytes={chunk_bytes!r}", remedy="give a whole number of at least 1")
     here = origin.open()
     id = resolve_id(here.meta, name_or_id)
-    # Nobody appends meanwhile: what came behind would be lost.
-    with hold_object(*here, id, origin.uri, PATIENCE) as (_, owner):
+    # Nobody changes it meanwhile: what comes after it was read would be lost.
+    with hold_object(*here, id, origin.uri, PATIENCE, moves=True) as (_, owner):
         meta = load_object(here, id)
         raise_if_incomplete(meta, here.chunks)
         joined = {name: join_chunks(variable, chunk_bytes) for name, variable in meta.variables.items()}

@@ -183,7 +183,7 @@ def _write_options(chunk_size: Any, embedded: Any, search_index: SearchIndex) ->
             raise Invalid(
                 f"{name}={value!r}", remedy=f"give a whole number of bytes from {least} to {LARGEST_CHUNK_SIZE}"
             )
-    return WriteOptions(chunk_size, embedded, parse_search_index(search_index))
+    return WriteOptions(int(chunk_size), int(embedded), parse_search_index(search_index))  # BSON knows none of NumPy's
 
 
 FORMAT = MongoFormat()

@@ -87,9 +87,11 @@ class ChunkCollection:
         plain = keyed if self.undo is None else self._store_with_undo_and_yield_rest(collection, keyed, self.undo)
         if self.derived:
             chunk_queries.put_documents(collection, (doc for _, docs in plain for doc in docs))
-            return
-        for key, docs in plain:
-            chunk_writes.replace_chunk(collection, self.meta_id, key, docs)
+        else:
+            for key, docs in plain:
+                chunk_writes.replace_chunk(collection, self.meta_id, key, docs)
+        if self.undo is not None:
+            self.undo.wait_until_free()
 
     def _store_with_undo_and_yield_rest(
         self, collection: DocumentCollection, keyed: Iterable[Keyed], undo: ChunkUndo
@@ -118,6 +120,8 @@ class ChunkCollection:
                     mark.changed = True
         for query in chunk_queries.queries_of_chunks(self.meta_id, name, wanted):
             self.documents.delete_many(query)
+        if undo is not None:
+            undo.wait_until_free()
 
 
 # Sizes of documents that are remembered by chunk; beyond that the memory of one array would grow without bound.

@@ -28,7 +28,7 @@ from hyperslab.formats.mongo.chunk_queries import (
     fetch_segments,
     queries_of_chunks,
 )
-from hyperslab.formats.mongo.document import EXTENSION, LEASE, UNDO, VERSION, object_exists
+from hyperslab.formats.mongo.document import EXTENSION, LEASE, UNDO, VERSION, load_extension, object_exists
 from hyperslab.formats.mongo.server import is_replicated
 from hyperslab.stores.attempts import attempts, beaten
 
@@ -193,22 +193,21 @@ class ChunkUndo:
             found |= {key: max(count, found.get(key, 0)) for key, count in present.items()}
         return {key for key, count in found.items() if count > 1}
 
-    def version(self) -> int | None:
-        """Return the version of the object's document, which counts the changes that others begin, end and take back;
-        None where there were none."""
-        doc = self.meta.find_one({"_id": {"$eq": self.meta_id}}, {VERSION: 1})
-        return subdocument(doc, EXTENSION).get("version")
-
-    def wait_until_free(self, keys: Iterable[Key]) -> None:
-        """Wait until nobody else changes these chunks, which one command is about to change; take back what the dead
-        changed. Conflict."""
+    def wait_until_free(self, keys: Iterable[Key] = ()) -> int | None:
+        """Wait until nobody else changes these chunks, which one command is about to change, or makes a new object of
+        all; take back what the dead changed. Without keys behind a change: what was stored while a new object was being
+        made may be in neither. Return the version of the object's document, which counts the changes that others
+        begin, end and take back; None where there were none. Conflict, NotFound."""
         keys, own = list(keys), self.open_entries or {}
+        version: int | None = None
         for attempt in attempts(self.patience):
             with attempt:
-                entries = _read_entries(self.meta, self.meta_id)
+                extension = load_extension(self.meta, self.meta_id, self.url, self.owner)
+                version, entries = extension.get("version"), undo_entries(extension)
                 for key in keys:
                     if key in entries and entries[key] != own.get(key):
                         self._roll_back_or_raise(entries[key])
+        return version
 
     def _roll_back_or_raise(self, entry: UndoEntry) -> None:
         if not roll_back(self.meta, self.chunks, self.meta_id, entry):
@@ -262,10 +261,10 @@ class ChunkUndo:
         name, chunk = entry.key
         where = {"name": {"$literal": name}, "chunk": {"$literal": None if chunk is None else list(chunk)}}
         value = {"id": entry.id, **where, "owner": {"$literal": self.owner}, "until": _deadline(0)}
-        wait_until_free: MutableDocument = {"_id": self.meta_id, entry.path: {"$exists": False}}
+        free: MutableDocument = {"_id": self.meta_id, entry.path: {"$exists": False}}
         if self.owner is not None:
-            wait_until_free[f"{LEASE}.owner"] = self.owner
-        if self.meta.update_one(wait_until_free, [{"$set": {entry.path: value, **_NEXT_VERSION}}]).matched_count:
+            free[f"{LEASE}.owner"] = self.owner
+        if self.meta.update_one(free, [{"$set": {entry.path: value, **_NEXT_VERSION}}]).matched_count:
             return
         other = _read_entries(self.meta, self.meta_id).get(entry.key)
         if other is not None:
@@ -411,6 +410,8 @@ def swap_chunks(
                 raise beaten(url, format_key(each.key))
             mark.changed = True
             replace_chunk(collection, meta_id, each.key, each.docs)
+        if undo is not None:
+            undo.wait_until_free()
     steps = [[*_steps(each, meta_id)] for each in swaps]
     if undo is not None and (undo.open_entries is not None or not _has_transactions(collection.database.client)):
         for each, own in zip(swaps, steps, strict=True):
@@ -422,19 +423,20 @@ def swap_chunks(
         for step in (step for own in steps for step in own):
             if not step.run(collection, session):
                 raise beaten(url, format_key(step.key))
+    if undo is not None:
+        undo.wait_until_free()
 
 
 def _swap_one(collection: DocumentCollection, each: ChunkSwap, steps: Sequence[_Step], undo: ChunkUndo) -> None:
     several = len(steps) > 1 or (undo.open_entries is not None and undo.is_visible(each.key) and bool(steps))
-    if not several:
-        version = undo.version()
-        undo.wait_until_free([each.key])
+    version = undo.wait_until_free(() if several else [each.key])
     with undo.undoable_change(each.key) if several else nullcontext(ChangeMark()) as mark:
         for step in steps:
             if not step.run(collection, None):
                 raise beaten(undo.url, format_key(step.key))
             mark.changed = True
-    if steps and not several and undo.version() != version:  # who began between may take back what is older than this
+    # Who began between may take back what is older than this.
+    if steps and undo.wait_until_free() != version and not several:
         raise beaten(undo.url, format_key(each.key))
 
 

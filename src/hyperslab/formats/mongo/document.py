@@ -14,8 +14,9 @@ from typing import Any, Literal
 
 import numpy as np
 from bson import ObjectId
+from pymongo import ReadPreference
 
-from hyperslab.errors import HyperslabError, MissingChunks
+from hyperslab.errors import HyperslabError, MissingChunks, NotFound
 from hyperslab.formats.mongo.bson_values import (
     Document,
     DocumentCollection,
@@ -40,6 +41,7 @@ from hyperslab.formats.mongo.chunk_documents import (
 )
 from hyperslab.formats.mongo.errors import CorruptDocument, DocumentNotFoundError
 from hyperslab.model.coo import Coo, Numbers
+from hyperslab.stores.attempts import kept_waiting
 
 ARRAY = "__DataArray__"
 """The name of the one variable of a DataArray."""
@@ -70,7 +72,8 @@ CLAIMS = f"{EXTENSION}.claims"
 REPLACES = f"{EXTENSION}.replaces"
 """The object whose place this one has taken, or is to take; that one is still to be removed."""
 LEASE = f"{EXTENSION}.lease"
-"""Who changes the object (``owner``), and ``until`` when nobody else may."""
+"""Who changes the object (``owner``), and ``until`` when nobody else may; ``moves`` (True) while the holder makes a new
+object of it, which will lack what others change meanwhile."""
 UNDO = f"{EXTENSION}.undo"
 """The chunks that are being changed, and where copies of their old documents lie."""
 DERIVED: Literal["derived"] = "derived"
@@ -342,3 +345,31 @@ def raise_problems(meta: Meta) -> Meta:
 def object_exists(meta: DocumentCollection, id: ObjectId) -> bool:
     """Return True if the collection has the document of an object; its chunks go after it."""
     return meta.find_one({"_id": {"$eq": id}}, {"_id": 1}) is not None
+
+
+def load_extension(meta: DocumentCollection, id: ObjectId, url: str, owner: str | None) -> Document:
+    """Return what the field ``hyperslab`` of an object says of changes, before one is made to it by whoever holds it as
+    ``owner`` (None: does not), and behind it: the errors of :func:`raise_if_moved`."""
+    # A secondary may not know yet that the object was removed, or is held.
+    newest = meta.with_options(read_preference=ReadPreference.PRIMARY)
+    doc = newest.find_one({"_id": {"$eq": id}}, dict.fromkeys((UNDO, VERSION, STATUS, LEASE), 1))
+    if doc is None:
+        raise NotFound("the object is gone", url=url, key=str(id), remedy="open it again")
+    extension = subdocument(doc, EXTENSION)
+    raise_if_moved(meta, id, extension, url, owner)
+    return extension
+
+
+def raise_if_moved(meta: DocumentCollection, id: ObjectId, extension: Document, url: str, owner: str | None) -> None:
+    """Raise NotFound for an older version, which nobody changes, and Conflict while another holder than ``owner`` makes
+    a new object of this one."""
+    if extension.get("status") == RETIRED:
+        message = "another object has taken the place of this one, which is an older version"
+        raise NotFound(message, url=url, key=str(id), remedy="open it by its name, and write again")
+    lease = subdocument(extension, "lease")
+    if not lease.get("moves") or lease.get("owner") == owner:
+        return
+    # A lease whose time has passed is taken away, not passed over: a holder that came to a halt must find it gone.
+    expired = {f"{LEASE}.owner": {"$eq": lease.get("owner")}, "$expr": {"$lt": [f"${LEASE}.until", "$$NOW"]}}
+    if not meta.update_one({"_id": id, **expired}, {"$unset": {LEASE: ""}}).matched_count:
+        raise kept_waiting(url, str(id))

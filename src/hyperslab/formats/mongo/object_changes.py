@@ -42,6 +42,7 @@ from hyperslab.formats.mongo.document import (
     Meta,
     load_meta,
     object_exists,
+    raise_if_moved,
     render_object,
 )
 from hyperslab.stores.attempts import attempts, beaten, kept_waiting
@@ -54,18 +55,22 @@ _LEASE_SECONDS = 30
 
 
 @contextmanager
-def hold_lease(collection: DocumentCollection, id: ObjectId, url: str, timeout: float | None) -> Iterator[str]:
+def hold_lease(
+    collection: DocumentCollection, id: ObjectId, url: str, timeout: float | None, *, moves: bool = False
+) -> Iterator[str]:
     """Hold the object for the block; gives the name under which it is held. Conflict after ``timeout`` seconds.
 
-    What the driver raises passes as it is.
+    ``moves``: a new object is made of it in the block, so that nobody else may change it at all (:data:`LEASE`). What
+    the driver raises passes as it is.
     """
     owner = secrets.token_hex(8)
+    change = _lease_until(owner, moves=moves)
     for attempt in attempts(timeout):
         with attempt:
-            _take_lease(collection, id, url, owner)
+            _take_lease(collection, id, url, change)
     ended = threading.Event()
     # A daemon: a process that ends without leaving the block must not be kept alive; its lease expires by itself.
-    beat = threading.Thread(target=_renew_lease, args=(collection, id, owner, ended), daemon=True)
+    beat = threading.Thread(target=_renew_lease, args=(collection, id, owner, change, ended), daemon=True)
     beat.start()
     try:
         yield owner
@@ -74,25 +79,28 @@ def hold_lease(collection: DocumentCollection, id: ObjectId, url: str, timeout: 
         collection.update_one({"_id": id, f"{LEASE}.owner": owner}, {"$unset": {LEASE: ""}})
 
 
-def _take_lease(collection: DocumentCollection, id: ObjectId, url: str, owner: str) -> None:
+def _take_lease(collection: DocumentCollection, id: ObjectId, url: str, change: list[MutableDocument]) -> None:
     free = {"$or": [{LEASE: {"$exists": False}}, {"$expr": {"$lt": [f"${LEASE}.until", "$$NOW"]}}]}
-    if collection.update_one({"_id": id, **free}, _lease_until(owner)).matched_count:
+    if collection.update_one({"_id": id, **free}, change).matched_count:
         return
     if not object_exists(collection, id):
         raise NotFound("the object is gone", url=url, key=str(id))
     raise kept_waiting(url, str(id))
 
 
-def _lease_until(owner: str) -> list[MutableDocument]:
+def _lease_until(owner: str, *, moves: bool) -> list[MutableDocument]:
     later = {"$add": ["$$NOW", _LEASE_SECONDS * 1000]}
-    return [{"$set": {LEASE: {"owner": owner, "until": later}}}]
+    # Fields of an expired lease that are not named here would stay.
+    return [{"$set": {LEASE: {"owner": owner, "until": later, "moves": True if moves else "$$REMOVE"}}}]
 
 
-def _renew_lease(collection: DocumentCollection, id: ObjectId, owner: str, ended: threading.Event) -> None:
+def _renew_lease(
+    collection: DocumentCollection, id: ObjectId, owner: str, change: list[MutableDocument], ended: threading.Event
+) -> None:
     # At a third of the time two renewals may fail before the lease is lost.
     while not ended.wait(_LEASE_SECONDS / 3):
         try:
-            if not collection.update_one({"_id": id, f"{LEASE}.owner": owner}, _lease_until(owner)).matched_count:
+            if not collection.update_one({"_id": id, f"{LEASE}.owner": owner}, change).matched_count:
                 return
         except PyMongoError:  # the next beat may get through
             continue
@@ -122,12 +130,19 @@ def lease_owner(meta: Meta) -> str | None:
 
 @contextmanager
 def hold_object(
-    collection: DocumentCollection, chunks: DocumentCollection, id: ObjectId, url: str, timeout: float | None
+    collection: DocumentCollection,
+    chunks: DocumentCollection,
+    id: ObjectId,
+    url: str,
+    timeout: float | None,
+    *,
+    moves: bool = False,
 ) -> Iterator[tuple[Meta, str]]:
     """Hold a whole object for the block: as it is once changes of the dead are taken back, and the name under which it
-    is held. NotFound; Conflict after ``timeout`` seconds, and for an object that is still being made.
+    is held. ``moves``: as of :func:`hold_lease`. NotFound; Conflict after ``timeout`` seconds, and for an object that
+    is still being made.
     """
-    with hold_lease(collection, id, url, timeout) as owner:
+    with hold_lease(collection, id, url, timeout, moves=moves) as owner:
         meta = load_meta(collection, id)
         if undo_entries(meta.extension) and roll_back_all(collection, chunks, id):
             meta = load_meta(collection, id)
@@ -172,7 +187,8 @@ def change_document(
 
     Where others have changed it, the change is made to what ``reload`` gives. ``owner``: only while the object is held
     under this name. ``undo``: changes of chunks that are done by this one. Unsupported for a document that no server
-    takes; Conflict after ``timeout`` seconds, when the lease is lost, and when somebody has taken the chunks back.
+    takes; Conflict after ``timeout`` seconds, when the lease is lost, and when somebody has taken the chunks back;
+    NotFound for an older version.
     """
     for attempt in attempts(timeout):
         extension = without_entries(meta.extension, undo or {})
@@ -183,6 +199,11 @@ def change_document(
         next_version = {"version": (version if isinstance(version, int) else 0) + 1}
         new = replace(new, extension={**new.extension, **next_version})
         with attempt:
+            try:
+                raise_if_moved(collection, meta.id, meta.extension, url, owner)
+            except Conflict:
+                meta = reload()
+                raise
             if _swap_document(collection, meta, new, url):
                 return new
             meta = reload()

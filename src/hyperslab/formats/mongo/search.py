@@ -463,8 +463,14 @@ def find_objects(
     """
     sort = _ORDERS[parse_order(order)]
     wanted = Criteria.of(attrs, dims, names, name, since, until)
+    for what, count in (("skip", skip), ("limit", 0 if limit is None else limit)):
+        if not is_whole_number(count) or count < 0:
+            raise Invalid(f"{what}={count!r}", remedy="give a whole number of at least 0")
+    first, last = int(skip), None if limit is None else int(skip + limit)
 
     def find() -> Iterator[ObjectInfo]:
+        if limit == 0:
+            return
         hidden = find_replaced(meta)
         # Sorted first, by an index; documents are made rows then, as the client takes them.
         pipeline: list[MutableDocument] = [
@@ -474,21 +480,17 @@ def find_objects(
         ]
         if rest := wanted.row_query():
             pipeline.append({"$match": rest})
-        if limit is not None and (not is_whole_number(limit) or limit < 0):
-            raise Invalid(f"limit={limit!r}", remedy="give a whole number of at least 0")
-        if limit == 0:
-            return
-        first, last = skip, None if limit is None else skip + limit
+        start, stop = first, last
         if wanted.is_exact and len(hidden) <= CHUNKS_PER_QUERY:
             pipeline[0]["$match"]["_id"] = {"$nin": list(hidden)}
-            pipeline += [{"$skip": skip}] if skip else []
-            pipeline += [{"$limit": limit}] if limit else []
-            first, last = 0, limit
-        batch = min(_ROWS, last or _ROWS)
+            start, stop = 0, None if last is None else last - first
+            pipeline += [{"$skip": first}] if first else []
+            pipeline += [{"$limit": stop}] if stop else []
+        batch = min(_ROWS, stop or _ROWS)
         with meta.aggregate(pipeline, allowDiskUse=True, collation=BINARY, batchSize=batch) as rows:
             infos = (parse_info(row) for row in rows if row["_id"] not in hidden)
             fitting = (info for info in infos if wanted.hold(info))
-            yield from islice(fitting, first, last)
+            yield from islice(fitting, start, stop)
 
     return find()
 

@@ -23,7 +23,16 @@ from hyperslab.formats.mongo.chunk_documents import Key
 from hyperslab.formats.mongo.chunk_queries import STORED_WHOLE, conditions, delete_chunks
 from hyperslab.formats.mongo.chunk_source import ChunkCollection, MongoChunks
 from hyperslab.formats.mongo.chunk_writes import ChunkUndo, UndoEntry, UndoView, roll_back_all, undo_entries
-from hyperslab.formats.mongo.document import DERIVED, EXTENSION, WRITING, Meta, Variable, choose_embedded, parse_object
+from hyperslab.formats.mongo.document import (
+    DERIVED,
+    EXTENSION,
+    RETIRED,
+    WRITING,
+    Meta,
+    Variable,
+    choose_embedded,
+    parse_object,
+)
 from hyperslab.formats.mongo.embedded import EmbeddedCells, EmbeddedChunk
 from hyperslab.formats.mongo.indexes import SEARCH_INDEXES, Index, ensure_write_indexes
 from hyperslab.formats.mongo.object_changes import Edit, Heartbeats, change_document, check_object, hold_lease
@@ -215,7 +224,7 @@ class ObjectWriter(ObjectReader, _ArrayMaker):
 
     def _chunk_collection(self, ahead: bool = False) -> ChunkCollection:
         target = replace(super()._chunk_collection(), before_erase=self._allow_missing)
-        if "status" in self._meta.extension:
+        if self._meta.extension.get("status", RETIRED) != RETIRED:
             return replace(target, after_write=self._touch)
         undo_view = UndoView(self._pair.meta, self.id, undo_entries(self._meta.extension), self._undo_entries)
         return replace(target, undo_view=undo_view, undo=self._undo(ahead))
