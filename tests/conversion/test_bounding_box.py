@@ -250,4 +250,20 @@ def test_cells_of_several_grids_along_the_same_dimensions() -> None:
         about = {"coordinates": f"lat_{name} lon_{name}"}
         root.create_array(f"v_{name}", data=lon, dims=("y", "x"), attrs=about)
     found = find_box_cells([root["v_t"], root["v_u"]], BoundingBox(15, 0, 30, 10), AxisSearch())
-    assert found["x", 6].positions.tolist() == [1, 2, 3]
+    assert found["x", 6][""].positions.tolist() == [1, 2, 3]
+
+
+def test_groups_with_straight_grids_of_the_same_lengths() -> None:
+    root = hs.create(MemoryStore())
+    for name, first in (("a", 0.0), ("b", 100.0), ("c/near", 0.0)):
+        group = root.create_group(name)
+        lon, lat = first + np.arange(0.0, 50, 10), np.arange(0.0, 30, 10)
+        coordinates = root if name.startswith("c") else group  # of the last in the group around it
+        coordinates.create_array("lon", data=lon, dims=("lon",), attrs=EAST)
+        coordinates.create_array("lat", data=lat, dims=("lat",), attrs=NORTH)
+        group.create_array("v", data=np.add.outer(lat / 100, lon), dims=("lat", "lon"))
+    root.create_array("besides", data=np.arange(5), dims=("lon",))
+    arrays = [root[path] for path in ("a/v", "a/lon", "b/v", "b/lon", "c/near/v", "besides")]
+    selector = Selector(arrays, Select({}, {}, box=BoundingBox(20, 0, 120, 10)))
+    found = [array.oindex[selector.key(array)].ravel()[:3].tolist() for array in arrays]
+    assert found == [[20, 30, 40], [20, 30, 40], [100, 110, 120], [100, 110, 120], [20, 30, 40], [2, 3, 4]]

@@ -73,6 +73,27 @@ def test_attributes(tmp_path: Path, name: str) -> None:
     assert "_FillValue" not in state(place)["t"][1]
 
 
+def test_patterns_that_overlap(tmp_path: Path) -> None:
+    place = make(tmp_path, "zarr3")
+    assert len(edit(place, delete=["t:units", "*:units"]).changes) == 2
+    assert "units" not in {**state(place)["t"][1], **state(place)["lat"][1]}
+    edit(place, set={"*:units": "1"})
+    edit(place, rename_attributes={"t:units": "unit"}, delete=["*:units"])
+    assert state(place)["t"][1]["unit"] == "1" and "units" not in state(place)["lat"][1]
+    with pytest.raises(NotFound, match="no attribute 't:units'"):
+        edit(place, delete=["t:units"])
+
+
+@pytest.mark.parametrize("value", [1e300, -1e300])
+def test_numbers_that_the_cells_cannot_have(tmp_path: Path, value: float) -> None:
+    place = make(tmp_path, "zarr3")
+    with pytest.raises(Invalid, match="is no float32"):
+        edit(place, set={"t:_FillValue": value})
+    edit(place, set={"t:_FillValue": float("inf"), "t:level": np.array([1.0], "f4")})
+    with pytest.raises(Invalid, match="does not fit"):
+        edit(place, append={"t:level": value})
+
+
 @pytest.mark.parametrize("name", LOCAL)
 def test_names(tmp_path: Path, name: str) -> None:
     place = make(tmp_path, name)

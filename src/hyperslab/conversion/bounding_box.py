@@ -82,13 +82,18 @@ def as_degrees(coordinate: Array, cells: Values) -> Values:
     return np.asarray(np.degrees(degrees) if units in RADIANS else degrees)
 
 
-def find_box_cells(arrays: Sequence[Array], box: BoundingBox, search: AxisSearch) -> dict[tuple[str, int], BoxCells]:
-    """Return the cells in a box along the dimensions of arrays of one dataset, by name and length of the dimension.
+def find_box_cells(
+    arrays: Sequence[Array], box: BoundingBox, search: AxisSearch
+) -> dict[tuple[str, int], dict[str, BoxCells]]:
+    """Return the cells in a box along the dimensions of arrays of one dataset, by name and length of the dimension, for
+    those in and below a group: "" for all of the dataset, others where groups have grids of their own.
 
     Of a grid of two dimensions, also one around another pole, the smallest rectangle that holds all, across the seam
     where the grid goes around; of grids along the same dimensions one that holds those of all. Invalid without any
     longitudes and latitudes, SelectionError where nothing lies in the box.
     """
+    straight: dict[tuple[str, int], dict[str, BoxCells]] = {}
+    rectangles: dict[tuple[str, str], dict[tuple[str, int], BoxCells]] = {}
     found: dict[tuple[str, int], BoxCells] = {}
     grids: dict[tuple[tuple[str, int], ...], list[Values]] = {}
     goes_around: dict[tuple[str, int], bool] = {}
@@ -99,16 +104,23 @@ def find_box_cells(arrays: Sequence[Array], box: BoundingBox, search: AxisSearch
             pair = _find_pair(array, search)
             rotated = search.find_rotated_grid(array) if pair is None else None
             longitude, latitude = pair or (None, None) if rotated is None else (rotated.longitude, rotated.latitude)
-            if longitude is None or latitude is None or (longitude.path, latitude.path) in seen:
+            if longitude is None or latitude is None:
                 continue
-            seen.add((longitude.path, latitude.path))
+            paths = longitude.path, latitude.path
             if rotated is None and longitude.dims != latitude.dims and longitude.ndim == latitude.ndim == 1:
-                found |= _rectangle(longitude, latitude, box, extents)
+                if paths not in rectangles:
+                    rectangles[paths] = _rectangle(longitude, latitude, box, extents)
+                for (axis, cells), path in zip(rectangles[paths].items(), paths, strict=True):
+                    for group in (split(array.path)[0], split(path)[0]):
+                        straight.setdefault(axis, {}).setdefault(group, cells)
                 continue
+            if paths in seen:
+                continue
+            seen.add(paths)
             if rotated is None:
                 names = [(str(dim), size) for dim, size in zip(longitude.dims, longitude.shape, strict=True)]
                 masks = _masks_in(longitude.shape, _reader_of(longitude, latitude), box, extents)
-                around = [longitude.ndim == 2 and _goes_around(longitude, axis) for axis in range(longitude.ndim)]
+                around = [longitude.ndim == 2 and _goes_around(longitude, number) for number in range(longitude.ndim)]
             else:
                 sizes = {str(longitude.dims[0]): longitude.size, str(latitude.dims[0]): latitude.size}
                 names = [(dim, sizes[dim]) for dim in rotated.dims]
@@ -119,7 +131,7 @@ def find_box_cells(arrays: Sequence[Array], box: BoundingBox, search: AxisSearch
             goes_around |= {
                 name: whole and goes_around.get(name, True) for name, whole in zip(names, around, strict=True)
             }
-    if not seen:
+    if not seen and not rectangles:
         raise Invalid("no array has longitudes and latitudes", remedy="select by dimensions, with -s")
     for along, inside in grids.items():
         if len(along) == 1:
@@ -127,9 +139,10 @@ def find_box_cells(arrays: Sequence[Array], box: BoundingBox, search: AxisSearch
             add_samples(found, arrays, along[0], inside[0])
         else:
             found |= {name: BoxCells(_arc(mask, goes_around[name])) for name, mask in zip(along, inside, strict=True)}
-    if any(not cells.positions.size for cells in found.values()) or not found:
+    result = straight | {axis: {"": cells} for axis, cells in found.items()}
+    if any(not cells.positions.size for groups in result.values() for cells in groups.values()) or not result:
         raise _empty(box, extents)
-    return found
+    return result
 
 
 def _find_pair(array: Array, search: AxisSearch) -> tuple[Array, Array] | None:

@@ -18,6 +18,8 @@ from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, NotFound
 from hyperslab.group.cf_variables import names_in_attribute
 from hyperslab.group.choice import is_match
 from hyperslab.model.attrs import FILL_VALUE, Attrs, equal
+from hyperslab.model.cells import Values
+from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.guessing import meant
 from hyperslab.model.paths import check_name, child, is_within, outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec, Node
@@ -132,10 +134,18 @@ def fit_value(spec: Spec, name: str, value: object) -> object:
     if not is_untyped or not spec.is_array or name not in _OF_CELLS or spec.numpy_dtype.kind not in "iuf":
         return value
     cells = np.asarray(value)
-    fitted = cells.astype(spec.numpy_dtype) if cells.dtype.kind in "iuf" else cells
-    if fitted.dtype.kind in "iu" and not np.array_equal(fitted, cells):
+    fitted = _cast(cells, spec.numpy_dtype) if cells.dtype.kind in "iuf" else cells
+    if fitted is None:
         raise Invalid(f"{name} of {value} is no {spec.numpy_dtype}", remedy="give a value of the type of the cells")
     return fitted if fitted.ndim else fitted[()]
+
+
+def _cast(numbers: Values, dtype: NumpyDType) -> Values | None:
+    """Return numbers as another type; None for what it does not hold: fractions in whole numbers, overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = numbers.astype(dtype)
+    is_exact = dtype.kind not in "iu" or np.array_equal(found, numbers)
+    return found if is_exact and np.array_equal(np.isfinite(found), np.isfinite(numbers)) else None
 
 
 def _appended(spec: Spec, name: str, old: object, value: object) -> object:
@@ -150,18 +160,19 @@ def _appended(spec: Spec, name: str, old: object, value: object) -> object:
     after = np.atleast_1d(np.asarray(value))
     if before.dtype.kind not in "iufc" or after.dtype.kind not in "iufc":
         raise Invalid(f"{name}: nothing is appended to such a value", remedy="set the whole attribute")
-    cast = after.astype(before.dtype)
-    if before.dtype.kind in "iu" and not np.array_equal(cast, after):
+    cast = _cast(after, before.dtype)
+    if cast is None:
         raise Invalid(f"{name} holds {before.dtype}, {value} does not fit", remedy="set the whole attribute")
     return np.concatenate([before, cast])
 
 
 def _attributes_at(plan: EditPlan, specs: Mapping[str, Spec], place: str) -> list[tuple[str, str]]:
-    """Return path and name of each attribute that is there; NotFound without any. The name may be a pattern."""
+    """Return path and name of each attribute that is there by now; NotFound without any. The name may be a pattern."""
     paths, pattern = _split_place(plan, specs, place)
-    found = [(path, name) for path in paths for name in specs[path].attrs if fnmatchcase(name, pattern)]
+    names = {path: list(_attrs_of(plan, specs, path)) for path in paths}
+    found = [(path, name) for path in paths for name in names[path] if fnmatchcase(name, pattern)]
     if not found:
-        known = dict.fromkeys(name for path in paths for name in specs[path].attrs)
+        known = dict.fromkeys(name for path in paths for name in names[path])
         raise NotFound(f"no attribute {place!r}", node=paths[0], remedy=meant(pattern, known))
     return found
 

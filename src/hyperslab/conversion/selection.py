@@ -222,7 +222,8 @@ class Selector:
         if own is not None:
             return own
         others = self._shared.get((dim, size), {})
-        return next((others[group] for group in outward(split(array.path)[0]) if group in others), None)
+        groups = (*outward(split(array.path)[0]), *others)  # where none on the way has them, those of any
+        return next((others[group] for group in groups if group in others), None)
 
     def _look_up(self, array: Array) -> set[str]:
         """Find what each word means for an array; return those that it knows."""
@@ -282,16 +283,18 @@ class Selector:
 
     def _look_up_box(self, box: BoundingBox) -> None:
         """Find the cells in a box along all dimensions."""
-        for (dim, size), cells in find_box_cells(self._arrays, box, self._search).items():
+        for (dim, size), groups in find_box_cells(self._arrays, box, self._search).items():
             for array in self._arrays:
                 if dim in self._own.get(array.path, {}) and (dim, size) in zip(array.dims, array.shape, strict=True):
                     raise Invalid(f"{dim!r} is selected twice, by a box too", node=array.path, remedy="leave one out")
-            item = _as_slice(cells.positions)
-            self._shared[dim, size] = {"": DimensionCells(item, cells.shifted)}
-            if cells.longitude is not None and cells.shifted is not None:
-                self._shift(cells.longitude, cells.shifted)
-                stored = np.asarray(cells.longitude[...])[cells.positions]
-                self._note_turns("the box", cells.longitude, cells.positions, stored, cells.shifted)
+            self._shared[dim, size] = {
+                group: DimensionCells(_as_slice(cells.positions), cells.shifted) for group, cells in groups.items()
+            }
+            for cells in groups.values():
+                if cells.longitude is not None and cells.shifted is not None:
+                    self._shift(cells.longitude, cells.shifted)
+                    stored = np.asarray(cells.longitude[...])[cells.positions]
+                    self._note_turns("the box", cells.longitude, cells.positions, stored, cells.shifted)
 
     def _shift(self, coordinate: Array, shifts: Values) -> None:
         for path in (coordinate.path, *_bounds_of(coordinate)):
@@ -330,8 +333,10 @@ class Selector:
     def _find_labels(self, array: Array, dim: str, word: str, item: Any, axis: NamedAxis | None) -> DimensionCells:
         """Return the cells of labels along a dimension; of a range across the seam, note it and its shifts."""
         coordinate = _coordinate_of(array, dim) if axis is None else axis.coordinate
-        is_auxiliary = coordinate is not None and coordinate.dims == (dim,) and split(coordinate.path)[1] != dim
-        index = _index_of(coordinate) if is_auxiliary and coordinate is not None else array._index_of(dim)
+        if coordinate is not None and coordinate.dims == (dim,) and split(coordinate.path)[1] != dim:  # auxiliary
+            index: Index | None = read_index(coordinate._session, coordinate.path, coordinate.spec)
+        else:
+            index = array._index_of(dim)
         circle = circle_of(dim, {}, index) if coordinate is None else circle_of(*_named(coordinate), index)
         shifts: Values | None = None
         if circle is not None:
@@ -404,10 +409,6 @@ def _coordinate_of(array: Array, dim: str) -> Array | None:
 def _named(coordinate: Array) -> tuple[str, Attrs]:
     """Return the name and the attributes of a coordinate."""
     return split(coordinate.path)[1], coordinate.spec.attrs
-
-
-def _index_of(coordinate: Array) -> Index:
-    return read_index(coordinate._session, coordinate.path, coordinate.spec)
 
 
 def _bounds_of(coordinate: Array) -> list[str]:
@@ -580,8 +581,6 @@ def _select_from_index(index: Index, axis: Axis) -> Index:
             return ScaleIndex(scale_value(start, step, axis.start), step * axis.step, axis.count)
         case Range(), TimeScale(start=first, step=pace):
             return TimeScale(first + axis.start * pace, pace * axis.step, axis.count)
-    if isinstance(axis, Range):
-        return _labels_at(index, axis.start + np.arange(axis.count) * axis.step)
     return _labels_at(index, np.asarray(axis.positions))
 
 
