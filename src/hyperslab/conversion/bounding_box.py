@@ -117,15 +117,7 @@ def find_box_cells(
             if paths in seen:
                 continue
             seen.add(paths)
-            if rotated is None:
-                names = [(str(dim), size) for dim, size in zip(longitude.dims, longitude.shape, strict=True)]
-                masks = _masks_in(longitude.shape, _reader_of(longitude, latitude), box, extents)
-                around = [longitude.ndim == 2 and _goes_around(longitude, number) for number in range(longitude.ndim)]
-            else:
-                sizes = {str(longitude.dims[0]): longitude.size, str(latitude.dims[0]): latitude.size}
-                names = [(dim, sizes[dim]) for dim in rotated.dims]
-                masks = _masks_in(tuple(size for _, size in names), _reader_of_rotated(rotated), box, extents)
-                around = [False, False]
+            names, masks, around = _find_on_grid(longitude, latitude, rotated, box, extents)
             before = grids.setdefault(tuple(names), [np.zeros(mask.size, bool) for mask in masks])
             grids[tuple(names)] = [old | new for old, new in zip(before, masks, strict=True)]
             goes_around |= {
@@ -212,6 +204,25 @@ def _reader_of_rotated(grid: RotatedGrid) -> _PlaceReader:
     if grid.dims[0] == grid.longitude.dims[0]:
         return lambda rows: grid.to_earth(east[rows], north)
     return lambda rows: grid.to_earth(east, north[rows])
+
+
+def _find_on_grid(
+    longitude: Array,
+    latitude: Array,
+    rotated: RotatedGrid | None,
+    box: BoundingBox,
+    extents: list[tuple[Values, Values]],
+) -> tuple[list[tuple[str, int]], list[Values], list[bool]]:
+    """Return names and lengths of the dimensions of coordinates that lie along the same ones, or of a grid around
+    another pole; where along each some cell lies in the box; and which of them go around the earth."""
+    if rotated is not None:
+        sizes = {str(longitude.dims[0]): longitude.size, str(latitude.dims[0]): latitude.size}
+        names = [(dim, sizes[dim]) for dim in rotated.dims]
+        masks = _masks_in(tuple(size for _, size in names), _reader_of_rotated(rotated), box, extents)
+        return names, masks, [False, False]
+    names = [(str(dim), size) for dim, size in zip(longitude.dims, longitude.shape, strict=True)]
+    masks = _masks_in(longitude.shape, _reader_of(longitude, latitude), box, extents)
+    return names, masks, [longitude.ndim == 2 and _goes_around(longitude, axis) for axis in range(longitude.ndim)]
 
 
 def _masks_in(
