@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,25 @@ def test_rows_whose_labels_are_there(tmp_path: Path) -> None:
     with hs.open_group(tmp_path / "overwrite.zarr") as root:
         assert root["time"][...].tolist() == [0, 1, 2, 3, 4]
         np.testing.assert_array_equal(root["air"][:2], AIR[:2])
+
+
+def test_rows_are_written_over_in_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(append, "_SLAB", 1 << 20)
+    cells = np.random.default_rng(1).normal(size=(128, 1 << 14))  # 16 MiB
+    for name, rows in (("a.zarr", slice(0, 128)), ("b.zarr", slice(5, 128))):
+        with hs.create(tmp_path / name) as root:
+            root.create_array("air", data=-cells[rows], dims=("time", "x"), chunks=(4, 1 << 14), codec="none")
+            root.create_array("time", data=np.arange(128)[rows], dims=("time",))
+    with hs.open_group(tmp_path / "b.zarr", mode="r+") as root:
+        root["air"][...] = cells[5:]
+    tracemalloc.start()
+    append_dataset(tmp_path / "a.zarr", tmp_path / "b.zarr", dim="time", repeated="overwrite")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 << 20, peak
+    with hs.open_group(tmp_path / "a.zarr") as root:
+        np.testing.assert_array_equal(root["air"][5:], cells[5:])
+        np.testing.assert_array_equal(root["air"][:5], -cells[:5])
 
 
 def test_what_cannot_grow_or_has_other_rows_than_its_labels_is_told_the_way_out(tmp_path: Path) -> None:

@@ -134,8 +134,7 @@ def append_dataset(
         runs, pairs = _place_rows(session, pairs, repeated)
         _check_all(session, pairs, is_ordered=repeated != "allow")
         for pair in pairs:
-            for mine, theirs in runs:
-                pair.array[pair.key(theirs)] = np.asarray(pair.rows[pair.key(mine)])
+            _write_over(pair, runs)
         _append_all(session, pairs)
         return AppendReport(name, pairs[0].count + pairs[0].first, tuple(places))
 
@@ -159,6 +158,14 @@ def _place_rows(
                 raise Invalid("rows that are there already come behind new ones", remedy=remedy)
         return list(repeated_runs(places)), [replace(each, first=first) for each in pairs]
     return [], pairs
+
+
+def _write_over(pair: _Growth, runs: Sequence[tuple[slice, slice]]) -> None:
+    """Write rows of runs in the places of those that have their labels."""
+    for mine, theirs in runs:
+        ahead = theirs.start - mine.start
+        for rows in _row_slabs(pair, mine.start, mine.stop):
+            pair.array[pair.key(slice(rows.start + ahead, rows.stop + ahead))] = np.asarray(pair.rows[pair.key(rows)])
 
 
 def _below(place: str, path: str) -> str:
@@ -274,9 +281,9 @@ def _append_all(session: OpenDataset, pairs: list[_Growth]) -> None:
     with writer.one_commit(), writer.batch() if session.reader.is_single_array else nullcontext():
         try:
             for number, pair in enumerate(pairs):
-                for slab in _row_slabs(pair):
-                    pair.array.append(slab, pair.axis)
-                    rows[number] += slab.shape[pair.axis]
+                for slab in _row_slabs(pair, pair.first, pair.first + pair.count):
+                    pair.array.append(np.asarray(pair.rows[pair.key(slab)]), pair.axis)
+                    rows[number] += slab.stop - slab.start
         except BaseException:
             # Cut off what has been appended: readers find all arrays of one length again. Rows that another writer has
             # put behind them meanwhile stay, and these with them.
@@ -338,8 +345,8 @@ def _check_order(session: OpenDataset, pair: _Growth) -> None:
             raise Invalid(message, url=session.url, node=pair.array.path, remedy=remedy)
 
 
-def _row_slabs(pair: _Growth) -> Iterator[Values]:
-    """Yield the rows in bounded memory, in whole chunks of the source where it has such."""
+def _row_slabs(pair: _Growth, first: int, stop: int) -> Iterator[slice]:
+    """Yield which rows go together within bounded memory, in whole chunks of the source where it has such."""
     rows, axis = pair.rows, pair.axis
     row = prod(rows.shape[:axis] + rows.shape[axis + 1 :]) * max(rows.dtype.itemsize, 1)
     most = max(1, _SLAB // max(row, 1))
@@ -348,8 +355,7 @@ def _row_slabs(pair: _Growth) -> Iterator[Values]:
         cut = rows.grid.axes[axis]
         size = cut.size_of(0) if cut.count else 1
         most = max(size, most // size * size)
-    for start in range(pair.first, pair.first + pair.count, most):
-        yield np.asarray(rows[pair.key(slice(start, start + most))])
+    yield from (slice(start, min(start + most, stop)) for start in range(first, stop, most))
 
 
 __all__ = ["AppendReport", "append_cells", "append_dataset"]
