@@ -195,6 +195,25 @@ def test_what_makes_no_sense_is_refused(cells, tmp_path, options, words):
     assert words in result.stderr
 
 
+@pytest.mark.parametrize("how", ["mean", "sum", "min", "count"])
+@pytest.mark.parametrize("over", [["--over", "time"], ["--every", "month"], ["--by", "month"]])
+def test_a_range_without_cells_is_refused(cells, tmp_path, how, over):
+    result = run(tmp_path / "field.nc", tmp_path / "out.nc", "--how", how, *over, "-s", "time=2010-01..2011-01")
+    assert result.exit_code == 2
+    assert "no cell of time is chosen" in result.output
+
+
+def test_times_that_no_calendar_has_are_named(cells, tmp_path):
+    with hs.open(tmp_path / "field.nc", "r+") as root:
+        attrs = {"units": "days since 2000-01-01"}
+        root.create_array("issued", data=np.array([1e300, 0.0, 0.0]), dims=("lat",), attrs=attrs)
+    result = run(tmp_path / "field.nc", tmp_path / "out.nc", "--how", "mean", "--over", "lat")
+    assert result.exit_code == 8
+    assert "node=/issued" in result.output and "-x issued" in result.output
+    assert "t" in aggregated(tmp_path, "--how", "mean", "--over", "lat", "-x", "issued")
+    assert "t" in aggregated(tmp_path, "--how", "mean", "--over", "lat", "-v", "t", name="other.nc")
+
+
 def test_words_of_cf_mean_dimensions(cells, tmp_path):
     found = aggregated(tmp_path, "--how", "mean", "--over", "T,longitude", "-s", "Y=0.0..60.0", "-s", "X=-90.0..0.0")
     expected = np.nanmean(cells[:, 1:][:, :, [3, 0]].astype("f8"), axis=(0, 2))

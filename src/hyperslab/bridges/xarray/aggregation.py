@@ -75,6 +75,10 @@ class Aggregation:
                 raise Invalid(f"one position of {dim} is chosen, which leaves nothing to aggregate over", remedy=remedy)
             if dim not in dataset.dims:
                 raise Invalid(f"no dimension {dim!r}", remedy=meant(dim, map(str, dataset.dims)))
+        for dim in map(str, dataset.dims):  # no labels of other calendars are no times
+            is_meant = dim in self.over or (self.is_grouped and dim in dataset.coords)
+            if is_meant and not dataset.sizes[dim]:
+                raise Invalid(f"no cell of {dim} is chosen", remedy="choose a range in which some lie")
         over = self.over
         if self.is_grouped and not any(_has_times(dataset, dim) for dim in over):
             times = [str(dim) for dim in dataset.dims if _has_times(dataset, dim)]

@@ -44,7 +44,7 @@ from hyperslab.cli.start import importing
 from hyperslab.conversion.memory_objects import save
 from hyperslab.conversion.packing import Units, recode_arrays
 from hyperslab.conversion.selection import ShiftedSelection
-from hyperslab.errors import AlreadyExists, Invalid, Unsupported
+from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, Unsupported
 from hyperslab.formats import format_for_new
 from hyperslab.formats.codec_kinds import is_compressed
 from hyperslab.formats.opening import is_occupied
@@ -228,14 +228,29 @@ def _open(group: Group, choice: Choice, selection: TypedSelection, manner: Selec
     from hyperslab.bridges.xarray import open_lazy
     from hyperslab.bridges.xarray.aggregation import name_dimensions
 
-    dataset = open_lazy(group, decode_timedelta=False, cache=False)
-    dataset = name_dimensions(dataset, {name: (array.dims, array.shape) for name, array in group.arrays()})
+    arrays = dict(group.arrays())
     if choice:
         chosen = [array for _, array in choose_of(group, list(arrays_of(group)), choice)]
         kept = {array.name for array in (*chosen, *companions_of(chosen, {}))}
-        dataset = dataset.drop_vars([name for name in dataset.data_vars if name not in kept])
+        arrays = {name: array for name, array in arrays.items() if name in kept}
+    options: dict[str, Any] = {"decode_timedelta": False, "cache": False}
+    try:
+        dataset = open_lazy(group, **options, drop_variables=[name for name, _ in group.arrays() if name not in arrays])
+    except HyperslabError:
+        raise
+    except ValueError as error:  # of xarray, which does not say where: times beyond all dates, unknown calendars
+        for name, array in arrays.items():
+            try:
+                open_lazy(array, **options)
+            except ValueError:
+                remedy = f"leave it out: -x {name}"
+                raise Unsupported(
+                    str(error.__cause__ or error), url=array.url, node=array.path, remedy=remedy
+                ) from error
+        raise
+    dataset = name_dimensions(dataset, {name: (array.dims, array.shape) for name, array in arrays.items()})
     blocks: dict[str, Any] = {}
-    for name, array in group.arrays():
+    for name, array in arrays.items():
         variable = dataset.variables.get(name)
         if variable is not None and name not in dataset.xindexes and 0 < array.ndim == variable.ndim:
             # each array in blocks of its own: those of a field of one level would be small where another has many
