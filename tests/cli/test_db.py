@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -199,7 +200,8 @@ def test_delete(db: Database[Any], url: str) -> None:
     unanswered = run("delete", f"{url}#air")
     assert (unanswered.exit_code, "--yes" in unanswered.stderr) == (2, True)
     assert names(url) == ["temperature", "air"]
-    assert run("delete", f"{url}#air", answer="y\n").exit_code == 0
+    removed = run("delete", f"{url}#air", answer="y\n")
+    assert removed.exit_code == 0 and re.search(r"the Dataset air \(\w{24}\) was removed: \d+ document", removed.stderr)
     assert db["xarray.chunks"].count_documents({}) == 0
     assert document("delete", f"{url}#temperature", "--yes")["documents"] == 1
     assert names(url) == []

@@ -400,6 +400,12 @@ def test_arrays_and_collections_are_deleted(root: Path) -> None:
     assert [each["name"] for each in document("list", root)["collections"]] == ["tiles"]
 
 
+def test_doctor_of_a_database_without_collections(tmp_path: Path) -> None:
+    Client(str(tmp_path / "none.db")).close()
+    told = run("doctor", str(tmp_path / "none.db"))
+    assert (told.exit_code, told.stdout, told.stderr.strip()) == (0, "", "no collections")
+
+
 @pytest.mark.parametrize("place", ["disk", "bucket"])
 def test_the_index_is_told_and_made_anew(place: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     url, storage = str(tmp_path / "own.db"), dict[str, Any]()
@@ -424,7 +430,8 @@ def test_the_index_is_told_and_made_anew(place: str, tmp_path: Path, request: py
     for part in store.list_dir("collections/stored/generations")[0][:3]:
         store.touch(f"collections/stored/generations/{part}")
     assert states()["stored"]["stale"] == 3
-    assert "3 of " in run("doctor", url, *options).stdout
+    told = run("doctor", url, *options)
+    assert "3 of " in told.stdout and f"hyperslab db index {url} COLLECTION" in told.stderr
     (state,) = document("index", url, "stored", *options)["indexes"]
     assert (state["collection"], state["stale"]) == ("stored", 0) and states()["stored"] == state
     for refused in (["memory"], [], ["stored", "--attr", "k"], ["nothing"]):

@@ -38,6 +38,8 @@ OF_ARRAYS: dict[str, Callable[[Any], Any]] = {
     "a primary attribute": lambda array: array.update_custom_attributes({"k": 3}),
     "a custom attribute of another type": lambda array: array.update_custom_attributes({"tag": 3}),
     "no attribute": lambda array: array.update_custom_attributes({}),
+    "an unknown dimension": lambda array: array.append([1], "y"),
+    "a dimension that does not grow": lambda array: array.append([1], "x"),
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hyperslab.array.plain_values import to_json_value
-from hyperslab.cli.output import format_columns, print_json
+from hyperslab.cli.output import format_columns, print_json, print_remark
 from hyperslab.database import Array, AttributeSchema, Collection
 from hyperslab.database.dimensions import labels_text
 from hyperslab.database.index import AttributeIndexState
@@ -17,6 +17,7 @@ from hyperslab.errors import Problem
 from hyperslab.integrity.report import as_line
 from hyperslab.model.amounts import size_text
 from hyperslab.model.schemas.attributes import type_name, value_to_json
+from hyperslab.stores.credentials import redact
 
 # Variables of an object that its row names.
 _SHOWN = 6
@@ -51,9 +52,12 @@ def index_rows(states: Iterable[Any]) -> list[tuple[str, ...]]:
 
 
 def print_index_states(command: str, url: str, states: Sequence[AttributeIndexState], *, as_json: bool) -> None:
-    """Print the indexes of collections, one a line."""
+    """Print the indexes of collections, one a line, and what helps where one is out of date."""
     if as_json:
         print_json(command, url=url, indexes=[asdict(state) for state in states])
+        return
+    if not states:
+        print_remark("no collections")
         return
     rows = [("collection", "index", "bytes", "state")]
     for one in states:
@@ -64,6 +68,8 @@ def print_index_states(command: str, url: str, states: Sequence[AttributeIndexSt
         )
         rows.append((one.collection, one.place or "in memory", size_text(one.nbytes), state if one.place else ""))
     click.echo(format_columns(rows))
+    if any(one.stale and one.place for one in states):
+        print_remark(f"hyperslab db index {redact(url)} COLLECTION brings one up to date")
 
 
 def print_problems(url: str, problems: Iterable[Problem], *, deep: bool, as_json: bool) -> int:

@@ -49,7 +49,8 @@ def save(
         return save_xarray(url, obj, **how, shards=shards, progress=progress, **options)
     # What the caller has, of whatever library, is known by what it can do; nothing of ours is asked so.
     if not hasattr(obj, "__array__") or not hasattr(obj, "shape"):
-        raise Invalid(f"{type(obj).__name__} cannot be saved", remedy="give an xarray object or an array")
+        remedy = "give the place, then an xarray object or an array: save(url, obj)"
+        raise Invalid(f"{type(obj).__name__} cannot be saved", remedy=remedy)
     if hasattr(obj, "mask"):
         raise Invalid("a masked array has no place for its mask", remedy="fill it, or use xarray with _FillValue")
     if mode not in (None, "x", "w"):

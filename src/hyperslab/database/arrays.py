@@ -33,6 +33,7 @@ from hyperslab.errors import (
 from hyperslab.formats.collections.base import CollectionDocument, bare_spec
 from hyperslab.formats.metadata_json.records import record_to_json
 from hyperslab.model.cells import Values
+from hyperslab.model.guessing import meant
 from hyperslab.model.schemas import (
     ArraySchema,
     AttributeSchema,
@@ -199,8 +200,10 @@ class Array:
         names = [each.name for each in self.schema.dimensions]
         name = names[dim] if isinstance(dim, int) and -len(names) <= dim < len(names) else dim
         if name not in self.schema.unlimited:
-            message = f"dimension {name!r} does not grow"
-            raise SchemaError(message, url=self._collection.url, node=self._path, remedy="declare it with size=None")
+            message = f"dimension {name!r} does not grow" if name in names else f"no dimension {name!r}"
+            remedy = "declare it with size=None" if name in names else meant(name, names)
+            url = self._collection.connection.url
+            raise SchemaError(message, url=url, node=self._path, remedy=remedy)
         self._exists()
         self.array.append(self.cast_cells(data, None), str(name))
 
@@ -232,7 +235,7 @@ class Array:
     def _exists(self) -> None:
         if self._collection.store.stamp(self.id) is None:
             message, remedy = f"{self} is not there any more", "it was deleted: create a new one"
-            raise NodeNotFound(message, url=self._collection.url, node=self._path, remedy=remedy)
+            raise NodeNotFound(message, url=self._collection.connection.url, node=self._path, remedy=remedy)
 
     @property
     def _path(self) -> str:

@@ -101,7 +101,7 @@ class Collection:
         """Its VArrays; Invalid where it has Arrays."""
         if self.varray_schema is None:
             message = f"the collection {self.name!r} has no VArrays"
-            raise Invalid(message, url=self.url, node=self.name, remedy="use .arrays")
+            raise Invalid(message, url=self._collection.connection.url, node=self.name, remedy="use .arrays")
         return Manager(self)
 
     # -- making -----------------------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ class Collection:
             self._collection.connection.require_writable()
             if self._collection.required_store().index_database is None:
                 remedy = 'make the collection with index="stored", on a disk of this machine or in a bucket'
-                raise Unsupported(f"the index of {self.name!r} is in memory", url=self.url, remedy=remedy)
+                raise Unsupported(f"the index of {self.name!r} is in memory", remedy=remedy)
             return self._collection.index.make()
 
     # -- removing ---------------------------------------------------------------------------------------------------

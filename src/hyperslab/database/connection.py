@@ -275,7 +275,7 @@ class OpenCollection:
         """Return the error of a collection that was deleted."""
         message = f"the collection {self.name!r} is not there any more"
         remedy = "get_collection() it by the name that it has now, or create it anew"
-        return CollectionNotFound(message, url=self.url, node=self.name, remedy=remedy)
+        return CollectionNotFound(message, url=self.connection.url, node=self.name, remedy=remedy)
 
 
 # -- places: a URI, a URL of a store or a path ------------------------------------------------------------------------

@@ -58,11 +58,12 @@ def parse_size(size: int | str, option: str) -> int:
     return int(nbytes)
 
 
-def parse_retention(wanted: bool | float | timedelta | None) -> float | None:
-    """Return for how many seconds older versions are kept: -1 for ever (True), None not at all (False). Invalid."""
+def parse_retention(wanted: bool | float | timedelta | None, option: str = "keep_versions") -> float | None:
+    """Return for how many seconds older versions are kept: -1 for ever (True), None not at all (False). Invalid names
+    the ``option``."""
     if isinstance(wanted, bool) or wanted is None:
         return -1 if wanted else None
     seconds = wanted.total_seconds() if isinstance(wanted, timedelta) else wanted
     if not isinstance(seconds, int | float) or not 0 <= seconds < 1e10:
-        raise Invalid(f"keep_versions={wanted!r}", remedy="give True, seconds of at least 0, or a timedelta")
+        raise Invalid(f"{option}={wanted!r}", remedy="give True, seconds of at least 0, or a timedelta")
     return seconds

@@ -121,7 +121,7 @@ def test_writing_is_refused_and_leaves_all_as_it_was(admin: Database[Any], reade
             lambda: xdb.update(key, eager, {}),
             lambda: xdb.append(key, eager, "y"),
             lambda: xdb.replace("one", eager),
-            lambda: xdb.copy(key),
+            lambda: xdb.copy(key, name="three"),
         ):
             with pytest.raises(OperationFailure, match="not authorized"):
                 change()

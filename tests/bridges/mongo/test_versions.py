@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,9 @@ import sparse
 import xarray as xr
 from bson import ObjectId
 from click.testing import CliRunner
+from pymongo import MongoClient
 from pymongo.database import Database
+from pymongo.monitoring import CommandListener
 from xarray.testing import assert_identical
 
 import hyperslab as hs
@@ -314,6 +317,74 @@ def test_a_compaction_that_came_to_a_halt_loses_no_append(
         keeping.compact("a")
     assert_identical(keeping.get("a", load=True), days(0, 21))
     assert (len(keeping.list()), keeping.collect_garbage(age=0, dry_run=True).orphans) == (1, ())
+
+
+class BeforeLease(CommandListener):
+    """Does ``act`` once, right before a lease is taken."""
+
+    def __init__(self, act: Callable[[], Any]) -> None:
+        self.act: Callable[[], Any] | None = act
+
+    def started(self, event: Any) -> None:
+        if self.act is not None and event.command_name == "update" and "lease" in str(event.command):
+            act, self.act = self.act, None
+            act()
+
+    def succeeded(self, event: Any) -> None:
+        """Nothing is done."""
+
+    def failed(self, event: Any) -> None:
+        """Nothing is done."""
+
+
+CHANGES_BY_NAME: dict[str, Callable[[XarrayMongoDB], Any]] = {
+    "append": lambda xdb: xdb.append("a", days(20, 1), "time"),
+    "update": lambda xdb: xdb.update("a", days(3, 1), {"time": slice(3, 4)}),
+    "compact": lambda xdb: xdb.compact("a"),
+}
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("change", CHANGES_BY_NAME)
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_change_by_name_goes_on_with_the_object_that_took_the_name(
+    mongo: Mongo, database: Database[Any], change: str, keep: bool
+) -> None:
+    other = XarrayMongoDB(database, embed_threshold_bytes=40, keep_versions=keep)
+    old = put(other, days(0, 20).chunk({"time": 1}), "a")
+    before = BeforeLease(lambda: other.compact("a") if keep else put_again(other))
+    with MongoClient[Any](mongo.url, event_listeners=[before]) as client:
+        CHANGES_BY_NAME[change](XarrayMongoDB(client[database.name], embed_threshold_bytes=40))
+    assert before.act is None
+    assert old not in [each.id for each in other.list()]
+    assert_identical(other.get("a", load=True), days(0, 21 if change == "append" else 20))
+    with pytest.raises((Conflict, NotFound)):
+        other.append(old, days(21, 1), "time")  # an id means one object for ever
+
+
+def put_again(xdb: XarrayMongoDB) -> None:
+    xdb.replace("a", days(0, 20).chunk({"time": 1}))[1].compute()
+
+
+def test_errors_name_the_database(keeping: XarrayMongoDB) -> None:
+    put(keeping, days(0, 2), "a")
+    wrong: dict[str, Callable[[], Any]] = {
+        "did you mean 'a'": lambda: keeping.delete("aa"),
+        "there are time, x": lambda: keeping.append("a", days(2, 1), "hour"),
+        "there are time": lambda: keeping.update("a", days(0, 1), {"hour": slice(0, 1)}),
+        "write 2024-01-31": lambda: keeping.get("a", at="soon"),
+        "give seconds": lambda: keeping.expire(older_than="90d"),  # type: ignore[arg-type]
+        "give the copy another one": lambda: keeping.copy("a"),
+        "not an empty one": lambda: keeping.put(days(0, 1), name=""),
+    }
+    for remedy, act in wrong.items():
+        with pytest.raises(hs.HyperslabError) as caught:
+            act()
+        assert (caught.value.url or "").endswith(f"/{keeping.meta.database.name}"), caught.value
+        assert remedy in (caught.value.remedy or ""), caught.value
+    with pytest.raises(Invalid, match=r"keep_old='1h'"):
+        keeping.compact("a", keep_old="1h")  # type: ignore[arg-type]
+    assert [each.name for each in keeping.list()] == ["a"]
 
 
 # -- the command line --------------------------------------------------------------------------------------------------

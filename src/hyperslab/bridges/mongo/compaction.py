@@ -15,14 +15,13 @@ from hyperslab.bridges.mongo.origin import ObjectOrigin
 from hyperslab.bridges.mongo.put_plan import PutOptions, PutPlan, options_for
 from hyperslab.bridges.mongo.put_tasks import put_in_place
 from hyperslab.bridges.mongo.reads import lazy_variables
-from hyperslab.bridges.mongo.updates import PATIENCE
+from hyperslab.bridges.mongo.updates import hold_named_object
 from hyperslab.errors import Invalid
 from hyperslab.formats.mongo.bson_values import Collections
 from hyperslab.formats.mongo.chunk_documents import DerivedIds, SaltedIds
 from hyperslab.formats.mongo.document import Meta, Variable
 from hyperslab.formats.mongo.edit_document import with_variables
-from hyperslab.formats.mongo.object_changes import hold_object
-from hyperslab.formats.mongo.objects import OF_ONE_OBJECT, remove_failed_object, resolve_id
+from hyperslab.formats.mongo.objects import OF_ONE_OBJECT, remove_failed_object
 from hyperslab.formats.mongo.variables import load_object, raise_if_incomplete, read_variables
 from hyperslab.model.amounts import is_whole_number
 
@@ -39,10 +38,9 @@ def compact_object(
     Conflict for an object that somebody changes all the time; NotFound, Invalid."""
     if not is_whole_number(chunk_bytes) or chunk_bytes < 1:
         raise Invalid(f"chunk_bytes={chunk_bytes!r}", remedy="give a whole number of at least 1")
-    here = origin.open()
-    id = resolve_id(here.meta, name_or_id)
     # Nobody changes it meanwhile: what comes after it was read would be lost.
-    with hold_object(*here, id, origin.uri, PATIENCE, moves=True) as (_, owner):
+    with hold_named_object(origin, name_or_id, moves=True) as (here, known, owner):
+        id: ObjectId = known.id
         meta = load_object(here, id)
         raise_if_incomplete(meta, here.chunks)
         joined = {name: join_chunks(variable, chunk_bytes) for name, variable in meta.variables.items()}

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Literal, TypeVar
+from functools import wraps
+from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 import xarray as xr
 from bson import ObjectId
@@ -41,8 +42,23 @@ from hyperslab.formats.mongo.variables import load_object, raise_if_incomplete, 
 from hyperslab.model.amounts import parse_retention
 
 Answer = TypeVar("Answer")
+Parameters = ParamSpec("Parameters")
 Id = ObjectId | str
 """An object's ``_id``, or its name where it is the only one of that name."""
+
+
+def _locate_errors(method: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
+    """Return a method of :class:`XarrayMongoDB` whose errors tell the database, where they tell no place."""
+
+    @wraps(method)
+    def located(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Answer:
+        try:
+            return method(*args, **kwargs)
+        except HyperslabError as error:
+            origin = cast(XarrayMongoDB, args[0])._origin()
+            raise error.locate(url=origin.url, node="") from error.__cause__
+
+    return located
 
 
 class XarrayMongoDB:
@@ -147,6 +163,7 @@ class XarrayMongoDB:
 
     # -- the two of xarray_mongodb --------------------------------------------------------------------------------
 
+    @_locate_errors
     def put(
         self,
         x: xr.Dataset | xr.DataArray,
@@ -177,6 +194,7 @@ class XarrayMongoDB:
             self._origin(), plan, options, is_new=_id is None, has_unique_name=name is not None
         )
 
+    @_locate_errors
     def get(self, _id: Any, load: Load = None, *, at: Any = None) -> Any:
         """Return the object of this ``_id``, or of this name where it is the only one, a Dataset or DataArray.
 
@@ -225,19 +243,17 @@ class XarrayMongoDB:
 
     # -- what lies there ------------------------------------------------------------------------------------------
 
+    @_locate_errors
     def find(self, attrs: Document | Sequence[Document] | None = None, **criteria: Any) -> Iterator[search.ObjectInfo]:
         """Yield the objects with these attributes, or with those of one of several mappings; by ``dims``, ``names`` of
         variables, ``name``, ``since`` and ``until`` too: see :func:`hyperslab.formats.mongo.search.find_objects`."""
-        origin = self._origin()
-        try:
-            return search.find_objects(origin.open().meta, attrs, **criteria)
-        except HyperslabError as error:
-            raise error.locate(url=origin.url, node="") from error.__cause__
+        return search.find_objects(self._origin().open().meta, attrs, **criteria)
 
     def list(self) -> list[search.ObjectInfo]:
         """Return all objects, the oldest first."""
         return [*self.find()]
 
+    @_locate_errors
     def versions(self, _id: Id) -> Sequence[search.ObjectInfo]:
         """Return the older versions of an object that are kept, the oldest first, and the object itself, which is the
         last.
@@ -247,6 +263,7 @@ class XarrayMongoDB:
         here = self._origin().open()
         return search.find_versions(here.meta, objects.resolve_id(here.meta, _id))
 
+    @_locate_errors
     def compact(
         self,
         _id: Id,
@@ -260,16 +277,18 @@ class XarrayMongoDB:
         :meth:`replace`; its id is returned. The old one is a version for ``keep_old`` (seconds, a ``timedelta``, or
         True), so that its readers read on; :meth:`collect_garbage` removes it afterwards. NotFound, Conflict, Invalid.
         """
-        keeps = parse_retention(keep_old)
+        keeps = parse_retention(keep_old, "keep_old")
         return compaction.compact_object(
             self._origin(), self._current_options(), _id, chunk_bytes, 0 if keeps is None else keeps
         )
 
+    @_locate_errors
     def delete(self, _id: Id) -> None:
         """Remove an object with its chunks and its older versions, or one of the versions alone. NotFound."""
         here = self._origin().open()
         objects.delete_object(here.meta, here.chunks, objects.resolve_id(here.meta, _id))
 
+    @_locate_errors
     def expire(
         self,
         attrs: Document | None = None,
@@ -297,23 +316,32 @@ class XarrayMongoDB:
         )
         return [*found]
 
+    @_locate_errors
     def rename(self, _id: Id, name: str | None, *, replace: bool = False) -> None:
         """Give an object another name, or none; ``replace`` removes the object that has it. NotFound, AlreadyExists."""
         here = self._origin().open()
         objects.rename_object(here.meta, here.chunks, objects.resolve_id(here.meta, _id), name, replace=replace)
 
+    @_locate_errors
     def copy(self, _id: Id, target: XarrayMongoDB | None = None, *, name: str | None = None) -> ObjectId:
-        """Copy an object, also to other collections or another server; the new ``_id``. NotFound, AlreadyExists."""
+        """Copy an object, also to other collections or another server; the new ``_id``. NotFound, AlreadyExists.
+
+        Without ``name`` it keeps its name, whoever has it there; within the same collection that is refused.
+        """
         if target is not None and not isinstance(target, XarrayMongoDB):
             remedy = "give an XarrayMongoDB, or name= for the name of the copy"
             raise WrongType(f"the target is a {type(target).__name__}", remedy=remedy)
         target = target or self
         here, there = self._origin().open(), target._origin().open()
+        id = objects.resolve_id(here.meta, _id)
+        if name is None and here.meta == there.meta:
+            objects.raise_if_named_alike(here.meta, id)
         ensure_write_indexes(there, target._options.search_index)
-        return objects.copy_object(*here, *there, objects.resolve_id(here.meta, _id), name=name)
+        return objects.copy_object(*here, *there, id, name=name)
 
     # -- what changes it ------------------------------------------------------------------------------------------
 
+    @_locate_errors
     def replace(self, _id: Id, x: xr.Dataset | xr.DataArray) -> tuple[ObjectId, Any]:
         """Store ``x`` in the place of an object: whoever looks by name finds the one or the other, whole.
 
@@ -322,6 +350,7 @@ class XarrayMongoDB:
         """
         return put_tasks.replace_object(self._origin(), self._current_options(), _id, x)
 
+    @_locate_errors
     def append(
         self, _id: Id, x: xr.Dataset | xr.DataArray, dim: str, *, repeated: Literal["error", "allow"] = "error"
     ) -> None:
@@ -331,21 +360,25 @@ class XarrayMongoDB:
         """
         updates.append_object(self._origin(), self._current_options(), _id, x, dim, repeated)
 
+    @_locate_errors
     def update(self, _id: Id, x: xr.Dataset | xr.DataArray, region: Mapping[Any, slice]) -> None:
         """Put the cells of ``x`` over those in a region of an object (positions by dimension). Invalid."""
         updates.update_region(self._origin(), self._current_options(), _id, x, region)
 
+    @_locate_errors
     def resume(self, _id: Id, x: xr.Dataset | xr.DataArray) -> Any:
         """Store the chunks of ``x`` that a put of it did not come to; a Delayed or None, as :meth:`put`. Invalid."""
         return put_tasks.resume_put(self._origin(), self._current_options(), _id, x)
 
     # -- whether it is whole --------------------------------------------------------------------------------------
 
+    @_locate_errors
     def is_complete(self, _id: Id) -> bool:
         """Return True if all chunks of an object are stored; no cells are moved. NotFound."""
         here = self._origin().open()
         return completeness.is_complete(here.meta, here.chunks, objects.resolve_id(here.meta, _id))
 
+    @_locate_errors
     def check(self, _id: Id | None = None, *, deep: bool = False) -> Sequence[Problem]:
         """Return every problem of one object, or of all and of what belongs to none; ``deep`` decodes sparse chunks
         too."""
@@ -353,6 +386,7 @@ class XarrayMongoDB:
         id = None if _id is None else objects.resolve_id(here.meta, _id)
         return [*rules.find_problems(here.meta, here.chunks, id, deep=deep)]
 
+    @_locate_errors
     def collect_garbage(
         self, *, age: float | timedelta = rules.GARBAGE_AGE, dry_run: bool = False
     ) -> rules.GarbageReport:

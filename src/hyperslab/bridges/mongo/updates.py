@@ -6,7 +6,7 @@ One changes an object at a time, under its lease. Cells of chunks are stored fir
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -34,7 +34,7 @@ from hyperslab.bridges.mongo.put_tasks import (
     slice_cells,
     store_block,
 )
-from hyperslab.errors import Conflict, Invalid
+from hyperslab.errors import Conflict, Invalid, NotFound
 from hyperslab.formats.mongo.bson_values import Collections, MutableDocument, Sizes
 from hyperslab.formats.mongo.chunk_queries import STORED_WHOLE, delete_chunks
 from hyperslab.formats.mongo.chunk_writes import ChunkUndo
@@ -60,6 +60,7 @@ from hyperslab.formats.mongo.variables import (
     update_embedded,
 )
 from hyperslab.model.coo import Coo, Numbers
+from hyperslab.model.guessing import meant
 
 # -- what append and update have in common ----------------------------------------------------------------------------
 
@@ -70,15 +71,41 @@ PATIENCE = 60
 
 
 @contextmanager
+def hold_named_object(
+    origin: ObjectOrigin, name_or_id: Any, *, moves: bool = False
+) -> Iterator[tuple[Collections, Meta, str]]:
+    """Hold the object of an id, or the one that has a name once it is held; yield the collections, the object, and the
+    name under which it is held. ``moves``: as :func:`.hold_lease` says. NotFound, Conflict, Invalid.
+    """
+    here = origin.open()
+    id = resolve_id(here.meta, name_or_id)
+    with ExitStack() as held:
+        while True:
+            try:
+                meta, owner = held.enter_context(hold_object(*here, id, origin.uri, PATIENCE, moves=moves))
+                break
+            except (Conflict, NotFound):
+                # While it was waited for, another object may have taken the name, as compact() has one do.
+                before, id = id, resolve_id(here.meta, name_or_id)
+                if id == before:
+                    raise
+        yield here, meta, owner
+
+
+@contextmanager
 def _hold_readable_object(origin: ObjectOrigin, name_or_id: Any) -> Iterator[tuple[Collections, Meta, str]]:
     """Hold an object, which nobody else changes during the block; yield the collections, the object, and the name under
     which it is held. NotFound, Conflict.
     """
-    here = origin.open()
-    id = resolve_id(here.meta, name_or_id)
-    with hold_object(*here, id, origin.uri, PATIENCE) as (meta, owner):
+    with hold_named_object(origin, name_or_id) as (here, meta, owner):
         raise_problems(meta)
         yield here, meta, owner
+
+
+def _no_dimension(meta: Meta, dim: object) -> Invalid:
+    """Return the error for a dimension that an object does not have."""
+    dims = list(dict.fromkeys(name for variable in meta.variables.values() for name in variable.dims))
+    return Invalid(f"the object has no dimension {dim!r}", key=str(meta.id), remedy=meant(str(dim), dims))
 
 
 def _plan_change(meta: Meta, options: PutOptions, x: object) -> PutPlan:
@@ -181,7 +208,7 @@ def append_object(
         names = [name for name, variable in meta.variables.items() if dim in variable.dims]
         grown = {name: _plan_growth(here, options, meta, name, plan, dim) for name in names}
         if not grown:
-            raise Invalid(f"the object has no dimension {dim!r}", key=str(meta.id))
+            raise _no_dimension(meta, dim)
         if repeated == "overwrite":
             raise Invalid("repeated='overwrite' of an object", remedy="update() writes over cells that are there")
         if dim in grown and meta.variables[dim].dims == (dim,) and not meta.variables[dim].sparse:
@@ -314,7 +341,7 @@ def _is_updated(meta: Meta, plan: PutPlan, name: str, region: Mapping[Any, slice
     that, and for what is not there."""
     unknown = [dim for dim in region if all(dim not in variable.dims for variable in meta.variables.values())]
     if unknown:
-        raise Invalid(f"the object has no dimension {unknown[0]!r}", key=str(meta.id))
+        raise _no_dimension(meta, unknown[0])
     touched = any(dim in region for dim in plan.meta.variables[name].dims)
     if name in plan.meta.coords:
         return touched and name in meta.variables

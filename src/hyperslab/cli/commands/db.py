@@ -191,10 +191,11 @@ def get(
         return
     if wanted or selections or manner != SelectionOptions() or at:
         raise Invalid("db get writes objects of a server whole", remedy="hyperslab get URL PATH -s ... takes a part")
-    if output is None:
-        raise Invalid("where the object goes is not said", remedy="give -o")
     with _objects(url, storage_option) as objects:
         objects.needed("get")
+    if output is None:
+        message, remedy = "where the object goes is not said", "give -o NAME.zarr or another ending"
+        raise Invalid(message, url=objects.url, remedy=remedy)
     if output.endswith(".npy"):
         root = open_dataset(url, storage_option)
         cells = find_array(root, "")
@@ -257,7 +258,8 @@ def delete(url: str, wanted: tuple[str, ...], yes: bool, storage_option: dict[st
     if as_json:
         print_json("db-delete", url=objects.url, id=about.id, documents=documents)
     else:
-        print_remark(f"{documents} documents were removed")
+        plural = "" if documents == 1 else "s"
+        print_remark(f"the {about.kind} {name}({about.id}) was removed: {documents} document{plural}")
 
 
 @verb("rename", "weather.db temperature t2m")

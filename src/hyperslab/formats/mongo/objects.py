@@ -250,8 +250,8 @@ def _delete_documents(meta: DocumentCollection, chunks: DocumentCollection, want
 
 def check_object_name(name: object) -> str:
     """Return the name, if an object can have it. Invalid."""
-    if not isinstance(name, str) or "\0" in name:
-        raise Invalid(f"an object cannot have the name {name!r}", remedy="give it a text without NUL")
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise Invalid(f"an object cannot have the name {name!r}", remedy="give it a text without NUL, not an empty one")
     return name
 
 
@@ -259,6 +259,14 @@ def raise_if_named(meta: DocumentCollection, name: object) -> None:
     """Raise AlreadyExists where an object is found under a name; None is no name."""
     if name is not None and (others := find_holders(meta, name)):
         raise _name_taken(name, others)
+
+
+def raise_if_named_alike(meta: DocumentCollection, id: ObjectId) -> None:
+    """Raise AlreadyExists where a copy of an object, which has the same name, would make that name mean two objects."""
+    found = meta.find_one({"_id": id}, {"name": 1})
+    if found is not None and (name := found.get("name")) is not None:
+        message = f"the copy would have the name {name!r} of what it is a copy of"
+        raise AlreadyExists(message, key=str(id), remedy="give the copy another one: name=")
 
 
 def _name_taken(name: object, others: list[ObjectId]) -> AlreadyExists:
