@@ -25,6 +25,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+from benchmarks.buckets import KEYS
 from benchmarks.children import Child
 from hyperslab.testing.mongod import running
 
@@ -42,7 +43,6 @@ AGAIN = 1.0
 # Processes that ask a question, if the first does not take longer than AGAIN: others use the machine, too.
 PROCESSES = 3
 _MODULE = "benchmarks.growing_databases_child"
-_KEYS = {"access_key_id": "bench", "secret_access_key": "bench", "region": "us-east-1"}
 
 
 @dataclass
@@ -159,9 +159,9 @@ def on_s3() -> Iterator[tuple[list[Library], subprocess.Popen[str]]]:
             port = int(server.stdout.readline())
             endpoint = f"http://127.0.0.1:{port}"
             urllib.request.urlopen(urllib.request.Request(f"{endpoint}/bench", method="PUT")).close()
-            secrets = f"access={_KEYS['access_key_id']}&secret={_KEYS['secret_access_key']}"
-            arctic = f"s3://127.0.0.1:bench?port={port}&{secrets}&region={_KEYS['region']}&path_prefix=arctic"
-            ours = Library(OURS, "s3://bench/ours", {"endpoint": endpoint, **_KEYS})
+            secrets = f"access={KEYS['access_key_id']}&secret={KEYS['secret_access_key']}"
+            arctic = f"s3://127.0.0.1:bench?port={port}&{secrets}&region={KEYS['region']}&path_prefix=arctic"
+            ours = Library(OURS, "s3://bench/ours", {"endpoint": endpoint, **KEYS})
             yield [ours, Library(ARCTIC, arctic, {})], server
         finally:
             server.kill()
@@ -176,12 +176,12 @@ def on_rclone() -> Iterator[tuple[list[Library], None]]:
     folder = Path(mkdtemp(prefix="growing-"))
     (folder / "bench").mkdir()
     rclone = Path(sys.executable).with_name("rclone")
-    login = ["--auth-key", f"{_KEYS['access_key_id']},{_KEYS['secret_access_key']}"]
+    login = ["--auth-key", f"{KEYS['access_key_id']},{KEYS['secret_access_key']}"]
     with subprocess.Popen(
         [rclone, "serve", "s3", *login, "--addr", address, folder], stderr=subprocess.DEVNULL
     ) as server:
         try:
-            yield [Library(OURS, "s3://bench/ours", {"endpoint": f"http://{address}", **_KEYS})], None
+            yield [Library(OURS, "s3://bench/ours", {"endpoint": f"http://{address}", **KEYS})], None
         finally:
             server.kill()
             shutil.rmtree(folder, ignore_errors=True)

@@ -229,8 +229,8 @@ class Objects:
         return [each["attrs"]["run"] for each in found]
 
 
-class Asked:
-    """What is asked for, by name."""
+class Requests:
+    """Answer the requests of the benchmark, by their names."""
 
     def __init__(self, library: str) -> None:
         self._library: Any
@@ -280,4 +280,4 @@ class Asked:
 
 
 if __name__ == "__main__":
-    answer(Asked(sys.argv[1]))
+    answer(Requests(sys.argv[1]))

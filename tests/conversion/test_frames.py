@@ -166,6 +166,12 @@ def test_parts_leave_other_chunks_unread(tmp_path: Path) -> None:
         found = hs.read_frame(tmp_path / "a.zarr", ["b"], iloc=slice(5_000, 15_000))
     assert_same(found, frame[["b"]].iloc[5_000:15_000])
     assert read.chunks == 2
+    frame.index = pd.date_range("2024-01-01", periods=100_000, freq="s", name="row")
+    hs.write_frame(tmp_path / "b.zarr", frame, chunks={"row": 10_000})
+    with hs.trace() as read:
+        found = hs.read_frame(tmp_path / "b.zarr", ["b"], iloc=slice(5_000, 15_000))
+    assert_same(found, frame[["b"]].iloc[5_000:15_000])
+    assert read.chunks == 4
 
 
 @pytest.mark.parametrize(

@@ -254,6 +254,14 @@ def test_versions_whose_time_is_over_are_removed(tmp_path: Path, monkeypatch: py
         assert not list((tmp_path / "collections" / "air").rglob("versions/*/*"))
 
 
+@pytest.mark.parametrize("age", ["0", "1d"])
+def test_how_long_versions_stay_is_not_said_to_the_command(tmp_path: Path, age: str) -> None:
+    with Client(tmp_path) as client:
+        client.create_collection("air", WHOLE, keep_versions=True)
+    result = CliRunner().invoke(main, ["db", "expire", str(tmp_path), "air", "--older-than", age])
+    assert result.exit_code and "take no options" in result.output
+
+
 def test_a_client_keeps_no_state_that_nobody_uses(tmp_path: Path) -> None:
     """A service that is asked for one moment after the other stays as small as it is; what is in use ends with it."""
     with Client(tmp_path) as client:
@@ -289,6 +297,22 @@ def test_an_array_that_was_made_anew_is_the_one_of_the_moment(tmp_path: Path) ->
         assert past(client, moment).get(day=1).id == first.id
         assert past(client, gone).get(day=1) is None
         assert past(client, now()).get(day=1).id == second.id != first.id
+
+
+def test_an_id_that_is_used_again_hides_no_version_of_a_clock_that_was_ahead(tmp_path: Path) -> None:
+    with Client(tmp_path) as client:
+        collection = client.create_collection("air", WHOLE, keep_versions=True)
+        array = collection.create({"day": 1})
+        array[:].update(5)
+        moment = now()
+        array.delete()
+        ((removed,),) = [
+            [name for name in folder.iterdir() if not name.name.endswith("-")]
+            for folder in tmp_path.glob(f"collections/air/versions/*/{array.id}/zarr.json")
+        ]
+        removed.rename(removed.with_name(f"{datetime.now(UTC) + timedelta(seconds=2):%Y%m%dT%H%M%S%f}"))
+        collection.create({"day": 2}, id_=array.id)
+        assert past(client, moment)[array.id].primary_attributes == {"day": 1}
 
 
 def test_versions_are_second_names_of_files(tmp_path: Path) -> None:

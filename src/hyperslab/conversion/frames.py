@@ -68,8 +68,9 @@ def read_frame(
     """Return a data frame that :func:`write_frame` stored.
 
     ``columns``: names of those to read, in this order; all by default. ``loc``: a slice of labels of a sorted index,
-    both ends included, as ``frame.loc[...]``; ``iloc``: a slice of positions. Cells of other rows and columns are not
-    read. ``options``: those of :func:`.open`. Invalid for what is no stored frame, and for columns that are not in it.
+    both ends included, as ``frame.loc[...]``, for which the whole index is read; ``iloc``: a slice of positions. Cells
+    of other rows and columns are not read. ``options``: those of :func:`.open`. Invalid for what is no stored frame,
+    and for columns that are not in it.
     """
     pandas = library("pandas")
     with open_group(url, **options) as root:
@@ -432,15 +433,17 @@ class _Decoder:
         everything = np.arange(len(names))
         return [int(place) for name in columns for place in np.atleast_1d(everything[names.get_loc(name)])]
 
-    def _decode_index(self, description: Part) -> pd.Index:
+    def _decode_index(self, description: Part, rows: slice = slice(None)) -> pd.Index:
+        """Return an index, or these rows of it."""
         pandas, names = self._pandas, [_name_of_json(name) for name in description["names"]]
         if "start" in description:
-            return pandas.RangeIndex(description["start"], description["stop"], description["step"], name=names[0])
+            whole = pandas.RangeIndex(description["start"], description["stop"], description["step"], name=names[0])
+            return whole[rows]
         if "words" in description:
             cells = np.empty(len(description["words"]), object)
             cells[:] = description["words"]
             return pandas.Index(cells, dtype=self._text_dtype(description["dtype"]), name=names[0])
-        levels = [self._level(part) for part in description["levels"]]
+        levels = [self._level(part, rows) for part in description["levels"]]
         if len(levels) > 1:
             return pandas.MultiIndex.from_arrays(levels, names=names)
         index = levels[0].rename(names[0])
@@ -463,23 +466,24 @@ class _Decoder:
         for name, part in (("loc", loc), ("iloc", iloc)):
             if part is not None and (not isinstance(part, slice) or part.step not in (None, 1)):
                 raise Invalid(f"{name}={part!r}", remedy="give a slice without a step")
-        index = self._decode_index(self._description["index"])
-        if loc is not None:
-            if not index.is_monotonic_increasing:
-                raise Invalid("loc of an index that is not sorted", remedy="give positions: iloc=slice(...)")
-            try:
-                positions = index.slice_indexer(loc.start, loc.stop)
-            except (KeyError, TypeError, ValueError) as error:
-                raise Invalid(f"{loc} is no range of this index: {error}", remedy="give labels of its type") from error
-        else:
-            positions = slice(0, len(index)) if iloc is None else iloc
-        start, stop, _ = positions.indices(len(index))
+        description = self._description["index"]
+        if loc is None:
+            start, stop, _ = (slice(None) if iloc is None else iloc).indices(self._description["rows"])
+            rows = slice(start, max(start, stop))
+            return self._decode_index(description, rows), rows
+        index = self._decode_index(description)
+        if not index.is_monotonic_increasing:
+            raise Invalid("loc of an index that is not sorted", remedy="give positions: iloc=slice(...)")
+        try:
+            start, stop, _ = index.slice_indexer(loc.start, loc.stop).indices(len(index))
+        except (KeyError, TypeError, ValueError) as error:
+            raise Invalid(f"{loc} is no range of this index: {error}", remedy="give labels of its type") from error
         rows = slice(start, max(start, stop))
         return index[rows], rows
 
-    def _level(self, part: Part) -> pd.Index:
-        """Return the values of a level of an index, or of categories."""
-        cells = self._column(part, slice(None))
+    def _level(self, part: Part, rows: slice = slice(None)) -> pd.Index:
+        """Return the values of a level of an index, or these rows of it, or of categories."""
+        cells = self._column(part, rows)
         dtype = None if isinstance(cells, np.ndarray) and cells.dtype.kind != "O" else cells.dtype
         return self._pandas.Index(cells, dtype=dtype, tupleize_cols=False)
 

@@ -311,7 +311,7 @@ def expire(
     removes the older versions of arrays that were kept for as long as the collection keeps them.
     """
     if not is_server(url):
-        if collection is None or dry_run or any(wanted.values()):
+        if collection is None or dry_run or any(value or value == 0 for value in wanted.values()):
             remedy = "write db expire URL COLLECTION; how long versions are kept was said when it was made"
             what = "which collection is not said" if collection is None else "a collection's versions take no options"
             raise Invalid(what, url=url, remedy=remedy)

@@ -285,7 +285,7 @@ class ManifestIndex(IndexDatabase):
     def _apply(self, connection: sqlite3.Connection, delta: RowChanges) -> None:
         self._delete(connection, "main", delta.gone)
         self._put(connection, "main", list(delta.rows.values()), delta.pending)
-        connection.executemany("DELETE FROM main.pending WHERE id = ?", [(id,) for id in delta.settled])
+        connection.executemany("DELETE FROM main.pending WHERE id = ?", [(id,) for id in delta.committed])
 
     def _put_stamps(self, connection: sqlite3.Connection, head: Head) -> None:
         connection.execute("DELETE FROM main.parts")

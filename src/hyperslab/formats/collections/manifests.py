@@ -65,30 +65,30 @@ class StoredRows(msgspec.Struct, array_like=True, frozen=True):
     columns: list[list[bytes]]
     pending: list[str]
     gone: list[str]
-    settled: list[str]
+    committed: list[str]
 
 
 @dataclass(slots=True)
 class RowChanges:
-    """Changes of rows: those that are put, of them the ``pending``; ``gone`` ones; ``settled``: pending no more."""
+    """Changes of rows: those that are put, of them the ``pending``; ``gone`` ones; ``committed``: pending no more."""
 
     rows: dict[str, Row] = field(default_factory=dict)
     pending: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
-    settled: set[str] = field(default_factory=set)
+    committed: set[str] = field(default_factory=set)
 
     def __len__(self) -> int:
-        return len(self.rows) + len(self.gone) + len(self.settled)
+        return len(self.rows) + len(self.gone) + len(self.committed)
 
     def add(self, later: RowChanges) -> None:
         """Add changes that come after these."""
         for id in later.gone:
             self.rows.pop(id, None)
         self.rows.update(later.rows)
-        self.pending -= later.rows.keys() | later.gone | later.settled
+        self.pending -= later.rows.keys() | later.gone | later.committed
         self.pending |= later.pending
         self.gone = (self.gone - later.rows.keys()) | later.gone
-        self.settled = (self.settled | later.settled) - self.rows.keys() - self.gone
+        self.committed = (self.committed | later.committed) - self.rows.keys() - self.gone
 
     def as_first(self) -> RowChanges:
         """Return the same without what only tells of earlier rows, where there are none."""
@@ -99,20 +99,20 @@ class RowChanges:
         taken = RowChanges({each: self.rows[each] for each in self.rows if each <= id})
         for each in taken.rows:
             del self.rows[each]
-        for mine, its in ((self.pending, taken.pending), (self.gone, taken.gone), (self.settled, taken.settled)):
+        for mine, its in ((self.pending, taken.pending), (self.gone, taken.gone), (self.committed, taken.committed)):
             its.update(each for each in mine if each <= id)
             mine -= its
         return taken
 
     def last_id(self) -> str:
         """Return the last id of any change, in order."""
-        return max((max(some) for some in (self.rows, self.gone, self.settled) if some), default="")
+        return max((max(some) for some in (self.rows, self.gone, self.committed) if some), default="")
 
     def columns(self, attributes: int) -> StoredRows:
         """Return the changes as they are stored."""
         rows = [self.rows[id] for id in sorted(self.rows)]
         columns = [[row[2 + place] for row in rows] for place in range(attributes)]
-        rest = map(sorted, (self.pending, self.gone, self.settled))
+        rest = map(sorted, (self.pending, self.gone, self.committed))
         return StoredRows([row[0] for row in rows], [row[1] for row in rows], columns, *rest)
 
 
@@ -123,7 +123,7 @@ def parse_rows(columns: StoredRows, defaults: Defaults) -> RowChanges:
     later = [each for each in defaults[len(columns.columns) :] if each is not None]
     if len(columns.columns) + len(later) != len(defaults) or len(lengths) > 1:
         raise FormatError("the columns of an index have different lengths")
-    rest = [set(some) for some in (columns.pending, columns.gone, columns.settled)]
+    rest = [set(some) for some in (columns.pending, columns.gone, columns.committed)]
     if not all(is_id(id) for some in (columns.ids, *rest) for id in some):
         raise FormatError("an index names what is no array")
     rows = zip(columns.ids, columns.marks, *columns.columns, strict=True)
@@ -284,7 +284,7 @@ class Draft:
             return
         if present == move.after:
             if waits:  # found by others while its arrays did not exist yet, or published with an answer that was lost
-                self.settle(move.change.ids)
+                self.commit(move.change.ids)
             return
         if present != move.before:
             if waits and move not in self.head.waiting:
@@ -304,10 +304,10 @@ class Draft:
         self.head.stamps[move.part] = move.after
         self.is_changed = True
 
-    def settle(self, ids: Collection[str]) -> None:
+    def commit(self, ids: Collection[str]) -> None:
         """Have arrays exist that were pending."""
-        later = RowChanges(settled=set(ids) - self.new.rows.keys())
-        self.is_changed |= bool(later.settled)
+        later = RowChanges(committed=set(ids) - self.new.rows.keys())
+        self.is_changed |= bool(later.committed)
         self.new.pending.difference_update(ids)
         self.new.add(later)
 
@@ -327,7 +327,7 @@ class Draft:
 
     def has_full_tail(self) -> bool:
         """Return True if the tail is to become a manifest."""
-        rows = sum(len(each.ids) + len(each.gone) + len(each.settled) for _, each in self.head.tail)
+        rows = sum(len(each.ids) + len(each.gone) + len(each.committed) for _, each in self.head.tail)
         return rows > _TAIL_ROWS or len(_encode(self.head.tail)) > _TAIL_BYTES
 
     def take_tail(self) -> tuple[RowChanges, list[Run]]:
@@ -372,7 +372,7 @@ def split_columns(delta: RowChanges, attributes: int) -> Iterator[StoredRows]:
     if len(_encode(columns)) <= _SPLIT_BYTES or len(delta) < 2:
         yield columns
         return
-    ids: Sequence[str] = sorted({*delta.rows, *delta.gone, *delta.settled})
+    ids: Sequence[str] = sorted({*delta.rows, *delta.gone, *delta.committed})
     first = delta.up_to(ids[(len(ids) - 1) // 2])
     yield from split_columns(first, attributes)
     yield from split_columns(delta, attributes)

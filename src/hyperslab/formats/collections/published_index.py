@@ -181,7 +181,7 @@ class PublishedIndex:
             draft.add(move, waits=True)
         for move in found:
             draft.add(move, waits=False)
-        draft.settle(committed)
+        draft.commit(committed)
         return draft
 
     def _fold(self, draft: Draft, made: set[str]) -> None:
@@ -201,7 +201,7 @@ class PublishedIndex:
                 made.add(name)
                 self.store.put(self.key(name), data, durable=True)
                 refs.append(ManifestRef(name, len(data)))
-                rows += len(columns.ids) + len(columns.gone) + len(columns.settled)
+                rows += len(columns.ids) + len(columns.gone) + len(columns.committed)
         draft.put_run(Run(rows, draft.head.number, refs), taken, time.time())
         if not refs:  # nothing is left, which no run tells of
             draft.head.epoch = secrets.token_hex(16)

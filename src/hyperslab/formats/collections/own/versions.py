@@ -51,6 +51,13 @@ def _moment_of(name: str) -> datetime | None:
         return None
 
 
+def _next_moment(known: Iterable[Sequence[str]]) -> str:
+    """Return the present moment, or one behind the last of those that some values have versions of, whatever the clock
+    of their writer told."""
+    latest = [moment for names in known if names and (moment := _moment_of(names[-1])) is not None]
+    return moment_text(max([datetime.now(UTC), *(moment + timedelta(microseconds=1) for moment in latest)]))
+
+
 class ArrayVersions:
     """The versions of the arrays of one collection. ``seconds``: how long they are kept, -1 for ever."""
 
@@ -81,10 +88,9 @@ class ArrayVersions:
         self.require_locks()  # also of a collection that was copied to where there are none
         names = list(names)
         known = {name: self._store.list_dir(self.folder(id, name))[0] for name in names}
-        latest = [moment for found in known.values() if found and (moment := _moment_of(found[-1])) is not None]
-        now = max([datetime.now(UTC), *(moment + timedelta(microseconds=1) for moment in latest)])
+        moment = _next_moment(known.values())
         for name in names:
-            target = f"{self.folder(id, name)}/{moment_text(now)}"
+            target = f"{self.folder(id, name)}/{moment}"
             if not self._store.copy(f"{self._keys.array(id)}/{name}", target, durable=durable):
                 self._store.put(target + _ABSENT, b"", durable=durable)
             self._remove_expired(self.folder(id, name), known[name])
@@ -103,7 +109,8 @@ class ArrayVersions:
     def keep_absent(self, id: str, *, durable: bool) -> str:
         """Keep that there was no array until now whose document is about to be stored; return the key of that."""
         self.require_locks()
-        key = f"{self.folder(id, ARRAY)}/{moment_text(datetime.now(UTC))}{_ABSENT}"
+        folder = self.folder(id, ARRAY)  # one that was removed may have had the same id
+        key = f"{folder}/{_next_moment([self._store.list_dir(folder)[0]])}{_ABSENT}"
         self._store.put(key, b"", durable=durable)
         return key
 
