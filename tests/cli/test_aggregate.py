@@ -356,3 +356,45 @@ def test_periods_that_come_back_each_year_are_those_of_xarray(tmp_path, how, per
         if period == "season":  # which xarray sorts by name
             expected = expected.sel(season=["DJF", "MAM", "JJA", "SON"])
     np.testing.assert_allclose(found, expected.values, rtol=1e-12)
+
+
+def test_a_variable_names_its_own_coordinates_alone(tmp_path):
+    with hs.create(tmp_path / "field.nc") as root:
+        root.create_array("time", data=np.arange(4.0), dims=("time",), attrs={"units": "days since 2000-01-01"})
+        root.create_array("lat", data=np.arange(3.0), dims=("lat",), attrs={"units": "degrees_north"})
+        root.create_array("lev", data=np.arange(2.0), dims=("lev",), attrs={"units": "hPa"})
+        root.create_array("height", data=np.float64(2), attrs={"units": "m"})
+        root.create_array("tas", data=np.ones((4, 3)), dims=("time", "lat"), attrs={"coordinates": "height"})
+        root.create_array("ta", data=np.ones((4, 2, 3)), dims=("time", "lev", "lat"))
+        root.create_array("weight", data=np.ones(2), dims=("lev",))
+
+    def named(root):
+        return {name: array.attrs.get("coordinates", "") for name, array in root.arrays()}
+
+    means = named(aggregated(tmp_path, "--how", "mean", "--over", "time"))
+    assert {name: text for name, text in means.items() if text} == {"tas": "height time", "ta": "time"}
+    rows = named(aggregated(tmp_path, "--how", "mean", "--over", "time", "-s", "lev=@1", name="rows.nc"))
+    assert {name: text for name, text in rows.items() if text} == {
+        "tas": "height time",
+        "ta": "lev time",
+        "weight": "lev",
+    }
+    days = aggregated(tmp_path, "--how", "max", "--every", "day", "-v", "tas", name="days.nc")
+    assert set(days) == {"time", "time_bnds", "lat", "height", "tas"}
+    assert days["tas"].attrs["coordinates"] == "height"
+
+
+def test_a_group_has_the_coordinates_of_those_around_it(tmp_path):
+    with hs.create(tmp_path / "field.nc") as root:
+        root.attrs["Conventions"] = "CF-1.8"
+        root.create_array("lat", data=[-60.0, 0, 60], dims=("lat",), attrs={"units": "degrees_north"})
+        root.create_array("lon", data=np.arange(4) * 90.0, dims=("lon",), attrs={"units": "degrees_east"})
+        inner = root.create_group("model")
+        inner.create_array("t", data=np.arange(12.0).reshape(3, 4), dims=("lat", "lon"))
+    of_model = ("--how", "mean", "--path", "model")
+    mean = aggregated(tmp_path, *of_model, "--over", "lat,lon", "--weighted")
+    assert mean["t"][()] == pytest.approx((1.5 * 0.5 + 5.5 + 9.5 * 0.5) / 2)
+    part = aggregated(tmp_path, *of_model, "--over", "lat", "-s", "lon=-90.0..0.0", name="part.nc")
+    assert part["lon"][...].tolist() == [-90, 0] and part.attrs["Conventions"] == "CF-1.8"
+    result = run(tmp_path / "field.nc", tmp_path / "none.nc", "--how", "mean", "--over", "lat", "-v", "t")
+    assert result.exit_code == 2 and "--path model" in result.output, result.output

@@ -136,6 +136,16 @@ def test_only_what_is_named_is_packed(tmp_path: Path) -> None:
     assert run("repack", tmp_path / "a.zarr", tmp_path / "e.zarr", "--type", "i2", "--bits", "3").exit_code == 2
 
 
+def test_terms_and_labels_are_unpacked_too(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.nc") as root:
+        packed = {"scale_factor": 0.5, "add_offset": 1.0}
+        root.create_array("lev", data=np.arange(3, dtype="i2"), dims=["lev"], attrs={**packed, "formula_terms": "b: b"})
+        root.create_array("b", data=np.arange(3, dtype="i2"), dims=["lev"], attrs=packed)
+    assert len(hs.convert(tmp_path / "a.nc", tmp_path / "b.nc", recode=[Unpack()]).recoded) == 2
+    with hs.open(tmp_path / "b.nc") as root:
+        assert root["b"][...].tolist() == root["lev"][...].tolist() == [1.0, 1.5, 2.0]
+
+
 # -- quantizing --------------------------------------------------------------------------------------------------------
 
 

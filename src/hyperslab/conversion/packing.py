@@ -11,7 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -49,7 +49,10 @@ _LIMITS = (*cf.LIMITS, "actual_range")
 
 
 class Recoder(ABC):
-    """What makes other numbers of cells."""
+    """What makes other numbers of cells; ``_spares_helpers``: without patterns not of coordinates, nor of what
+    variables name, such as areas."""
+
+    _spares_helpers: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -66,7 +69,7 @@ class Recoder(ABC):
         for pattern in self.patterns:
             if not any(is_match(path, pattern) for path in arrays):
                 raise NodeNotFound(f"no variable is named {pattern!r}", remedy=meant(pattern, arrays))
-        helpers = set() if self.patterns else _helpers(arrays.values())
+        helpers = _helpers(arrays.values()) if self._spares_helpers and not self.patterns else set()
         found = {}
         for path, item in arrays.items():
             spec = item.node
@@ -313,6 +316,7 @@ def _recoded(spec: ArraySpec, dtype: np.dtype[Any], attrs: Attrs, apply: Callabl
 class Unpack(Recoder):
     """Packed cells as the floats that they mean."""
 
+    _spares_helpers: ClassVar[bool] = False
     variables: tuple[str, ...] = ()
 
     @property

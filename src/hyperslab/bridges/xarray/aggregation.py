@@ -5,7 +5,7 @@ lazily by dask; attributes, cell methods and the bounds of time are kept right b
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -107,8 +107,7 @@ def aggregate(dataset: xr.Dataset, wanted: Aggregation) -> tuple[xr.Dataset, lis
     left_out = []
     for name, array in dataset.data_vars.items():
         if not set(wanted.over) & set(array.dims):
-            is_plain = not array.ndim or str(name) in auxiliary
-            variables[name] = _without_coordinates(array.variable) if is_plain else array.variable
+            variables[name] = array.variable.copy(deep=False)
         elif str(name) in auxiliary:
             continue
         elif array.dtype.kind not in "biuf":
@@ -116,6 +115,15 @@ def aggregate(dataset: xr.Dataset, wanted: Aggregation) -> tuple[xr.Dataset, lis
         else:
             variables[name] = _reduced(dataset, array, wanted, time, groups)
     coords = {name: coord.variable for name, coord in dataset.coords.items() if not set(wanted.over) & set(coord.dims)}
+    unnamed = coords.keys() - {word for array in dataset.data_vars.values() for word in coordinate_words(array)}
+    for name, variable in variables.items():
+        words = [] if str(name) in auxiliary else coordinate_words(dataset[name])
+        found = {word: None for word in words if word in coords}
+        if dataset[name].ndim and str(name) not in auxiliary:
+            found |= {str(each): None for each in unnamed if _is_coordinate_of(each, coords[each], variable)}
+        if time is not None and time in dataset[name].dims and time not in variable.dims:
+            found[time] = None
+        _name_coordinates(variable, found)
     if time is not None:
         stamps, bounds = _time_bounds(dataset, time, wanted, groups)
         coords[time] = stamps
@@ -458,8 +466,17 @@ def _cleared(variable: xr.Variable) -> xr.Variable:
     return xr.Variable(variable.dims, variable._data, variable.attrs, kept if is_date else {})
 
 
-def _without_coordinates(variable: xr.Variable) -> xr.Variable:
-    """Return a variable that names no coordinates, as a grid mapping, which has no cells."""
-    found = variable.copy(deep=False)
-    found.encoding = {**variable.encoding, "coordinates": None}
-    return found
+def coordinate_words(array: xr.DataArray) -> list[str]:
+    """Return the names of coordinates that a variable has in its attribute ``coordinates``."""
+    return str(array.encoding.get("coordinates") or array.attrs.get("coordinates") or "").split()
+
+
+def _is_coordinate_of(name: Hashable, coordinate: xr.Variable, variable: xr.Variable) -> bool:
+    """Return True for a coordinate, not of a dimension, that lies along the dimensions of a variable."""
+    return coordinate.dims != (name,) and set(coordinate.dims) <= set(variable.dims)
+
+
+def _name_coordinates(variable: xr.Variable, names: Iterable[str]) -> None:
+    """Have a variable name these coordinates and no others, which xarray would add: all along its dimensions."""
+    variable.attrs = {name: value for name, value in variable.attrs.items() if name != "coordinates"}
+    variable.encoding = {**variable.encoding, "coordinates": " ".join(names) or None}

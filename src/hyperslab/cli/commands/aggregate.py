@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import click
+import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.bridges.cluster import client_of
@@ -49,10 +50,11 @@ from hyperslab.formats import format_for_new
 from hyperslab.formats.codec_kinds import is_compressed
 from hyperslab.formats.opening import is_occupied
 from hyperslab.group import Group
-from hyperslab.group.cf_variables import companions_of
+from hyperslab.group.cf_variables import companions_of, global_attributes
 from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.walk import arrays_of
 from hyperslab.model.amounts import counted, size_text
+from hyperslab.model.paths import outward, split
 from hyperslab.stores.location import Location
 
 _HOW = ("mean", "sum", "min", "max", "std", "count")
@@ -64,6 +66,8 @@ _SHARE = 8
 _CACHE = 4
 # Bytes of a stored chunk from which it is a task of its own: dask has its own work with each.
 _LEAST = 1 << 20
+# Groups that a remark names.
+_LISTED = 10
 # Bytes of the blocks that are cut otherwise.
 _USUAL = 4 << 20
 
@@ -145,13 +149,20 @@ def aggregate_command(
     if as_json:
         print_json("aggregate", source=src, target=dst, format=format, dry_run=dry_run, **facts)
         return
-    for name in left_out:
-        print_remark(f"/{name} is left out: it has no {how}")
+    _print_left_out(left_out, group, how)
     if dry_run:
         click.echo(_as_text(facts["arrays"]))
     verb = "would become" if dry_run else "became"
     cells = f"{size_text(facts['nbytes_read'])} of cells"
     print_remark(f"{cells} {verb} {size_text(facts['nbytes'])} in {counted(len(facts['arrays']), 'array')} of {dst}")
+
+
+def _print_left_out(names: list[str], group: Group, how: str) -> None:
+    """Say which variables and groups are not aggregated."""
+    for name in names:
+        print_remark(f"/{name} is left out: it has no {how}")
+    if below := [name for name, _ in group.groups()]:
+        print_remark(f"groups below are left out: {', '.join(below[:_LISTED])}; --path takes one")
 
 
 def _find_group(root: Group | Array, path: str, units: Mapping[str, str]) -> Group:
@@ -225,14 +236,49 @@ def _cut(array: Array, most: int) -> tuple[tuple[int, ...], ...]:
 
 def _open(group: Group, choice: Choice, selection: TypedSelection, manner: SelectionOptions, most: int) -> Any:
     """Return the group as a Dataset of lazy blocks, with the variables and cells that are chosen."""
+    arrays, beside = dict(group.arrays()), _companions_around(group)
+    if choice:
+        chosen = [array for _, array in choose_of(group, list(arrays_of(group)), choice)]
+        if not any(split(array.path)[0] == group.path for array in chosen):
+            remedy = f"name one group by --path, such as --path {split(chosen[0].path)[0]}"
+            raise Invalid("what is chosen lies in groups below", url=group.url, node=group.path, remedy=remedy)
+        kept = {array.name for array in (*chosen, *companions_of(chosen, {}))}
+        arrays = {name: array for name, array in arrays.items() if name in kept}
+        beside = [array for array in beside if array.name in kept]
+    dataset = _open_dataset(group, arrays)
+    for folder in outward(group.path):
+        around = {array.name: array for array in beside if split(array.path)[0] == folder and array.name not in arrays}
+        if around:
+            more = _open_dataset(Group(group._session, folder), around)
+            dataset = dataset.assign(more.data_vars).assign_coords(more.coords)
+            arrays |= around
+    dataset.attrs = {**global_attributes(group._session, group.path), **dataset.attrs}
+    blocks: dict[str, Any] = {}
+    for name, array in arrays.items():
+        variable = dataset.variables.get(name)
+        if variable is not None and name not in dataset.xindexes and 0 < array.ndim == variable.ndim:
+            # each array in blocks of its own: those of a field of one level would be small where another has many
+            cuts = dict(zip(variable.dims, _cut(array, most), strict=True))
+            blocks[name] = variable.chunk(cuts, name=f"{name}-{uuid4().hex}")
+    coords = {name: block for name, block in blocks.items() if name in dataset.coords}
+    dataset = dataset.assign_coords(coords).assign({name: blocks[name] for name in blocks.keys() - coords.keys()})
+    is_selected = selection or manner.box is not None or manner.tolerance
+    there = {name: array for name, array in arrays.items() if name in dataset.variables}
+    return _select(dataset, there, selection, manner) if is_selected else dataset
+
+
+def _companions_around(group: Group) -> list[Array]:
+    """Return the variables of the groups around one that belong to its arrays by CF, such as coordinates."""
+    folders = list(outward(group.path))[1:]
+    companions = companions_of([array for _, array in group.arrays()], {}) if folders else []
+    return [array for array in companions if split(array.path)[0] in folders]
+
+
+def _open_dataset(group: Group, arrays: Mapping[str, Array]) -> Any:
+    """Return arrays of a group as a Dataset; Unsupported for one that xarray cannot decode."""
     from hyperslab.bridges.xarray import open_lazy
     from hyperslab.bridges.xarray.aggregation import name_dimensions
 
-    arrays = dict(group.arrays())
-    if choice:
-        chosen = [array for _, array in choose_of(group, list(arrays_of(group)), choice)]
-        kept = {array.name for array in (*chosen, *companions_of(chosen, {}))}
-        arrays = {name: array for name, array in arrays.items() if name in kept}
     options: dict[str, Any] = {"decode_timedelta": False, "cache": False}
     try:
         dataset = open_lazy(group, **options, drop_variables=[name for name, _ in group.arrays() if name not in arrays])
@@ -248,23 +294,13 @@ def _open(group: Group, choice: Choice, selection: TypedSelection, manner: Selec
                     str(error.__cause__ or error), url=array.url, node=array.path, remedy=remedy
                 ) from error
         raise
-    dataset = name_dimensions(dataset, {name: (array.dims, array.shape) for name, array in arrays.items()})
-    blocks: dict[str, Any] = {}
-    for name, array in arrays.items():
-        variable = dataset.variables.get(name)
-        if variable is not None and name not in dataset.xindexes and 0 < array.ndim == variable.ndim:
-            # each array in blocks of its own: those of a field of one level would be small where another has many
-            cuts = dict(zip(variable.dims, _cut(array, most), strict=True))
-            blocks[name] = variable.chunk(cuts, name=f"{name}-{uuid4().hex}")
-    coords = {name: block for name, block in blocks.items() if name in dataset.coords}
-    dataset = dataset.assign_coords(coords).assign({name: blocks[name] for name in blocks.keys() - coords.keys()})
-    is_selected = selection or manner.box is not None or manner.tolerance
-    return _select(dataset, group, selection, manner) if is_selected else dataset
+    return name_dimensions(dataset, {name: (array.dims, array.shape) for name, array in arrays.items()})
 
 
-def _select(dataset: Any, group: Group, selection: TypedSelection, manner: SelectionOptions) -> Any:
+def _select(dataset: Any, arrays: dict[str, Array], selection: TypedSelection, manner: SelectionOptions) -> Any:
     """Return the cells that are chosen of a Dataset; longitudes across the seam are made continuous."""
-    arrays = {name: array for name, array in group.arrays() if name in dataset.variables}
+    from hyperslab.bridges.xarray.aggregation import coordinate_words
+
     selector = find_cells(list(arrays.values()), selection, manner)
     picked = {name: selector.pick(array) for name, array in arrays.items()}
     # by the names of xarray, which has one for each dimension, and none for that of the letters of texts
@@ -272,7 +308,13 @@ def _select(dataset: Any, group: Group, selection: TypedSelection, manner: Selec
         pair for name, array in arrays.items() for pair in zip(dataset[name].dims, selector.key(array), strict=False)
     ]
     chosen = {dim: item for dim, item in items if not (isinstance(item, slice) and item == slice(None))}
+    points = {dim for dim, item in chosen.items() if isinstance(item, int | np.integer) and dim in dataset.coords}
+    named = {name: [dim for dim in each.dims if dim in points] for name, each in dataset.data_vars.items()}
     dataset = dataset.isel(chosen)
+    for name, dims in named.items():
+        if dims:  # else xarray has every variable name the coordinate of the point
+            words = " ".join([*coordinate_words(dataset[name]), *dims])
+            dataset[name].encoding = {**dataset[name].encoding, "coordinates": words}
     for name, part in picked.items():
         if isinstance(part, ShiftedSelection):
             variable = dataset[name].variable
