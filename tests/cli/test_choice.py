@@ -174,6 +174,13 @@ def test_several_in_one_dataset(model: Path, ending: str) -> None:
         assert np.array_equal(part["lat"][...], [10, 20])
 
 
+def test_arrays_of_one_name_are_told_apart_in_a_table(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.nc") as root:
+        for group in ("a", "b"):
+            root.create_group(group).create_array("t", data=[1.0], dims=("x",))
+    assert run("get", str(tmp_path / "a.nc"), "-v", "t").stdout.split() == ["x", "a/t", "b/t", "0", "1.0", "1.0"]
+
+
 def test_several_in_other_files(model: Path) -> None:
     table, text = model.with_name("part.csv"), model.with_name("part.json")
     assert run("get", model, "-v", "u,v", "-s", "time=0", "-o", table).exit_code == 0

@@ -483,3 +483,59 @@ def test_labels_of_an_array_alone_go_around() -> None:
     picked = ArraySelection((PositionList(np.array([35, 0])),), (0,), (2,), turns={0: np.array([-360.0, 0.0])})
     (found,) = select_labels({"lon": FloatLabels(tuple(np.arange(0.0, 360, 10)))}, ("lon",), picked).values()
     assert found == FloatLabels((-10.0, 0.0))
+
+
+def write_samples(place: Path, numbered: bool) -> None:
+    """Write two, three and one samples of three stations: counted by station, or each with the number of its own."""
+    with hs.create(place) as root:
+        root.attrs.update(Conventions="CF-1.8", featureType="timeSeries")
+        role = {"cf_role": "timeseries_id"}
+        root.create_array("station", data=np.array(["KTOP", "EDDM", "UUWW"]), dtype=str, dims=("stn",), attrs=role)
+        root.create_array("lat", data=[10.0, 20, 30], dims=("stn",), attrs={"units": "degrees_north"})
+        root.create_array("lon", data=[0.0, 5, 10], dims=("stn",), attrs={"units": "degrees_east"})
+        if numbered:
+            owners = [0, 1, 2, 0, 1, 1]
+            root.create_array("owner", data=owners, dims=("obs",), attrs={"instance_dimension": "stn"})
+        else:
+            root.create_array("rows", data=[2, 3, 1], dims=("stn",), attrs={"sample_dimension": "obs"})
+        root.create_array("v", data=np.arange(6.0), dims=("obs",), attrs={"coordinates": "lat lon station"})
+
+
+@pytest.mark.parametrize(("numbered", "cells"), [(False, [2, 3, 4]), (True, [1, 4, 5])])
+@pytest.mark.parametrize("chosen", [("-s", "station=EDDM"), ("-s", "stn=1"), ("--bbox", "4,15,6,25")])
+def test_samples_alone_are_chosen_by_their_station(
+    tmp_path: Path, numbered: bool, cells: list[float], chosen: tuple[str, str]
+) -> None:
+    write_samples(tmp_path / "a.nc", numbered)
+    place = str(tmp_path / "a.nc")
+    found = run("get", place, "v", *chosen, "--json")
+    assert found.exit_code == 0 and json.loads(found.stdout)["values"] == cells, found.stderr
+    assert json.loads(run("stats", place, "v", *chosen, "--json").stdout)["arrays"][0]["rows"][0]["cells"] == 3
+    assert run("get", place, "v", *chosen, "-o", str(tmp_path / "b.nc")).exit_code == 0
+    with hs.open_group(tmp_path / "b.nc") as root:
+        assert root["v"][...].tolist() == cells
+        if numbered:
+            assert root["owner"][...].tolist() == [1, 1, 1] and root["station"].shape == (3,)
+        else:
+            assert root["rows"][...] == 3 and root["station"][...].item() == "EDDM"
+
+
+def test_samples_that_are_chosen_one_by_one_are_not_counted(tmp_path: Path) -> None:
+    write_samples(tmp_path / "a.nc", numbered=False)
+    assert run("get", str(tmp_path / "a.nc"), "v", "-s", "obs=1..3", "-o", str(tmp_path / "b.nc")).exit_code == 0
+    with hs.open_group(tmp_path / "b.nc") as root:
+        assert root["v"][...].tolist() == [1, 2] and "rows" not in root and "station" in root
+    unknown = run("get", str(tmp_path / "a.nc"), "v", "-s", "station=KLAX")
+    assert unknown.exit_code == 2 and "KTOP, EDDM, UUWW" in unknown.stderr
+
+
+def test_names_of_stations_may_be_chars(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.nc") as root:
+        chars = np.array(["OBAN    ", "KEW", "LERWICK"], "S8").view("S1").reshape(3, 8)
+        root.create_array("name", data=chars, dims=("station", "strlen"), attrs={"cf_role": "timeseries_id"})
+        about = {"coordinates": "name"}
+        root.create_array("t", data=np.arange(6.0).reshape(2, 3), dims=("time", "station"), attrs=about)
+    assert run("get", str(tmp_path / "a.nc"), "t", "-s", "name=KEW", "-s", "time=1").stdout.strip() == "4.0"
+    hs.convert(tmp_path / "a.nc", tmp_path / "b.nc", select={"name": "OBAN"})
+    with hs.open_group(tmp_path / "b.nc") as root:
+        assert root["t"][...].tolist() == [0, 3] and b"".join(root["name"][...].tolist()).strip() == b"OBAN"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hyperslab.array.cells import CellAccess
+from hyperslab.array.cf import join_characters
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import NodeNotFound
 from hyperslab.model.dims import Coordinate, Index, cf_time
@@ -33,9 +34,13 @@ def find_index(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> In
 
 
 def read_index(session: OpenDataset, place: str, coordinate: ArraySpec) -> Index:
-    """Return the cells of the coordinate at ``place`` as the index of its dimension."""
+    """Return the cells of the coordinate at ``place`` as the index of its dimension: of chars along a second one the
+    texts, without the spaces that fill them up."""
     cells = CellAccess(coordinate, session.reader.chunks(place), session.settings, None, place, session.url)
     values = np.asarray(cells.read(select((), coordinate.shape)))
+    if values.ndim == 2 and values.dtype == "S1":
+        texts = [str(text, "utf-8", "replace").rstrip() for text in join_characters(values).tolist()]
+        return Coordinate(np.array(texts, np.dtypes.StringDType()))
     calendar = coordinate.attrs.get("calendar")
     time = cf_time(values, coordinate.units or "", None if calendar is None else str(calendar))
     return time or Coordinate(values)

@@ -13,7 +13,7 @@ from hyperslab.array import Array, cf
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.axis_roles import RADIANS, role_of
 from hyperslab.errors import Invalid, SelectionError, Unsupported
-from hyperslab.group.cf_variables import AxisSearch, RotatedGrid
+from hyperslab.group.cf_variables import AxisSearch, RotatedGrid, companions_of
 from hyperslab.model.cells import Values
 from hyperslab.model.paths import split
 from hyperslab.selection.circle import Circle
@@ -273,6 +273,20 @@ def _arc(mask: Values, goes_around: bool) -> Values:
         count = mask.size - gaps[widest] + 1
         return np.asarray((inside[widest + 1] + np.arange(count)) % mask.size)
     return np.arange(inside[0], inside[-1] + 1)
+
+
+def find_instances(arrays: Sequence[Array], search: AxisSearch | None = None) -> list[Array]:
+    """Return what counts or numbers the samples that arrays hold, and the variables of the instances, such as stations,
+    which lie along none of their own dimensions; none of what is no discrete sample (CF 1.11, 9.3). With a ``search``
+    only where places are those of instances."""
+    dims = {dim for array in arrays for dim in array.dims}
+    if search is not None:
+        pairs = [_find_pair(array, search) for array in arrays]
+        if all(pair is None or set(pair[0].dims) <= dims for pair in pairs):
+            return []
+    others = [array for array in companions_of(arrays, {}) if array.dims]
+    is_counted = any({"sample_dimension", "instance_dimension"} & set(array.spec.attrs) for array in others)
+    return others if is_counted and not all(set(array.dims) <= dims for array in others) else []
 
 
 def add_samples(

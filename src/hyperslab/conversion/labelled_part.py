@@ -9,7 +9,7 @@ import io
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from types import MappingProxyType
@@ -70,7 +70,8 @@ class LabelledPart:
 
     ``cells`` and ``attrs`` are what a dataset of them holds: values that are decoded stand there without the attributes
     that decoding used up, times and truth values as they are stored, with theirs. ``root`` and ``key``: what the array
-    was found in, and which part of it this is.
+    was found in, and which part of it this is; ``other_keys``: what is selected along dimensions that the array does
+    not have, such as its stations, by their name and length.
     """
 
     array: Array
@@ -82,6 +83,7 @@ class LabelledPart:
     root: Group | Array
     key: tuple[Any, ...]
     shifted: Mapping[str, Values]
+    other_keys: Mapping[tuple[str | None, int], Any] = field(default_factory=dict)
 
     @cached_property
     def coordinates(self) -> dict[str, LabelledAxis]:
@@ -295,8 +297,9 @@ def joined_rows(parts: Sequence[LabelledPart]) -> Iterator[list[Any]]:
 
 
 def joined_heads(parts: Sequence[LabelledPart]) -> list[str]:
-    """Return the heading of such rows."""
-    return [*parts[0].heads, *(part.array.name or "value" for part in parts)]
+    """Return the heading of such rows: names of arrays, or their paths where several have one name."""
+    names = [part.array.name or "value" for part in parts]
+    return [*parts[0].heads, *(names if len(set(names)) == len(names) else (part.array.path for part in parts))]
 
 
 def are_alike(parts: Sequence[LabelledPart]) -> bool:
@@ -376,6 +379,7 @@ def _read_companions(parts: Sequence[LabelledPart], taken: Collection[str]) -> d
     lengths: dict[str, int] = {}
     bounds: dict[str, Values] = {}
     for part in parts:
+        keys = {**part.other_keys, **keys}
         keys |= dict(zip(zip(part.array.dims, part.array.shape, strict=True), part.key, strict=False))
         lengths |= dict(zip(part.dims, part.values.shape, strict=False))
         for dim, shifts in part.shifted.items():
@@ -388,6 +392,9 @@ def _read_companions(parts: Sequence[LabelledPart], taken: Collection[str]) -> d
             continue
         with suppress(HyperslabError):
             key = tuple(keys.get(pair, slice(None)) for pair in zip(other.dims, other.shape, strict=True))
+            counted = other.spec.attrs.get("sample_dimension")
+            if all(map(_is_whole, key)) and any(dim == counted and not _is_whole(keys[dim, n]) for dim, n in keys):
+                continue  # it would count samples that are not here
             part = read_part(parts[0].root, other, key, decoded=False)
             sizes = dict(zip(part.dims, part.values.shape, strict=False))
             is_plain = not part.cells.dtype.hasobject or part.cells.dtype.kind == "T"

@@ -16,7 +16,7 @@ from hyperslab.array import Array
 from hyperslab.array.axis_roles import RADIANS, role_of
 from hyperslab.array.indexes import read_index
 from hyperslab.chunks.boxes import Box
-from hyperslab.conversion.bounding_box import BoundingBox, BoxCells, add_samples, find_box_cells
+from hyperslab.conversion.bounding_box import BoundingBox, BoxCells, add_samples, find_box_cells, find_instances
 from hyperslab.errors import HyperslabError, Invalid, LabelError, SelectionError, Unsupported, WrongType
 from hyperslab.group.cf_variables import AxisSearch, NamedAxis, companions_of, names_in_attribute
 from hyperslab.group.coordinates import find_coordinate
@@ -34,7 +34,7 @@ from hyperslab.model.dims import (
     index_cells,
     scale_value,
 )
-from hyperslab.model.guessing import meant, nearest
+from hyperslab.model.guessing import nearest
 from hyperslab.model.paths import outward, split
 from hyperslab.selection.circle import Circle
 from hyperslab.selection.labels import check_method, resolve_sel
@@ -152,12 +152,13 @@ class Selector:
     Positions of a dimension without a name of its own go by its place, too (:func:`.axis_names`).
 
     What one array tells of a dimension holds for others along it that cannot tell it: of ``station_name=KTOP`` all that
-    runs along the stations. Invalid for a word that no array knows. ``notes``: what is to be said of it.
+    runs along the stations. Invalid for a word that no array knows. ``notes``: what is to be said of it;
+    ``arrays``: with those that tell which samples of instances are meant.
     """
 
     def __init__(self, arrays: Iterable[Array], select: Select) -> None:
         self._select = select
-        self._arrays = list(arrays)
+        self.arrays = list(arrays)
         self.notes: list[str] = []
         self._search = AxisSearch()
         self._found: dict[tuple[object, ...], DimensionCells] = {}
@@ -166,9 +167,12 @@ class Selector:
         self._shifts: dict[str, Values] = {}
         self._kinds: set[bool] = set()
         unmet = set(select.dims)
-        for array in self._arrays:
-            with array._session.add_place_to_errors(array.path):
-                unmet -= self._look_up(array)
+        for array in self.arrays:
+            unmet -= self._look_up(array)
+        if unmet or select.box is not None:
+            others = find_instances(self.arrays, None if unmet else self._search)
+            unmet.difference_update(*map(self._look_up, others))
+            self.arrays += others
         if unmet:
             raise self._unknown(min(unmet))
         self._look_up_samples()
@@ -228,22 +232,23 @@ class Selector:
     def _look_up(self, array: Array) -> set[str]:
         """Find what each word means for an array; return those that it knows."""
         known, names = set(), {*array.dims, *axis_names(array.dims)}
-        for mapping, is_label in ((self._select.isel, False), (self._select.sel, True)):
-            for word, item in mapping.items():
-                axis = None if word in names else self._search.find_axis(array, word)
-                if word not in names and axis is None:
-                    continue
-                known.add(word)
-                dim = word if axis is None else axis.dim
-                found = self._own.setdefault(array.path, {})
-                if dim in found:
-                    raise Invalid(f"{dim!r} is selected twice, as {word} too", remedy="leave one of them out")
-                by_label = is_label or (self._select.typed and _is_typed_label(array, dim, word, item))
-                if by_label and dim not in array.dims:
-                    raise Invalid(f"{word} has no labels", remedy=f"give positions, such as {word}=0..10")
-                found[dim] = self._find(array, dim, word, item, axis) if by_label else DimensionCells(item)
-                if axis is not None:
-                    self._share(array, dim, found[dim])
+        with array._session.add_place_to_errors(array.path):
+            for mapping, is_label in ((self._select.isel, False), (self._select.sel, True)):
+                for word, item in mapping.items():
+                    axis = None if word in names else self._search.find_axis(array, word)
+                    if word not in names and axis is None:
+                        continue
+                    known.add(word)
+                    dim = word if axis is None else axis.dim
+                    found = self._own.setdefault(array.path, {})
+                    if dim in found:
+                        raise Invalid(f"{dim!r} is selected twice, as {word} too", remedy="leave one of them out")
+                    by_label = is_label or (self._select.typed and _is_typed_label(array, dim, word, item))
+                    if by_label and dim not in array.dims:
+                        raise Invalid(f"{word} has no labels", remedy=f"give positions, such as {word}=0..10")
+                    found[dim] = self._find(array, dim, word, item, axis) if by_label else DimensionCells(item)
+                    if axis is not None:
+                        self._share(array, dim, found[dim])
         return known
 
     def _look_up_samples(self) -> None:
@@ -251,7 +256,7 @@ class Selector:
         array counts or numbers them."""
         chosen = {
             (dim, array.shape[array.dims.index(dim)]): cells.item
-            for array in self._arrays
+            for array in self.arrays
             for dim, cells in self._own.get(array.path, {}).items()
             if dim in array.dims
         }
@@ -262,7 +267,7 @@ class Selector:
             if mask.all() and positions.size == along[1]:
                 continue
             found = {along: BoxCells(positions)}
-            add_samples(found, self._arrays, along, mask)
+            add_samples(found, self.arrays, along, mask)
             for samples in found.keys() - {along}:
                 if samples in chosen:
                     raise Invalid(f"{samples[0]!r} is selected twice, by {along[0]!r} too", remedy="leave one out")
@@ -276,15 +281,15 @@ class Selector:
     def _keep_whole(self, dim: str, size: int) -> None:
         """Leave a dimension as it is, and note it: its instances are numbered by an array of their samples."""
         self._shared.pop((dim, size), None)
-        for array in self._arrays:
+        for array in self.arrays:
             if (dim, size) in zip(array.dims, array.shape, strict=True):
                 self._own.get(array.path, {}).pop(dim, None)
         self.notes.append(f"all of {dim} stay, for their samples name them by number; only those chosen have samples")
 
     def _look_up_box(self, box: BoundingBox) -> None:
         """Find the cells in a box along all dimensions."""
-        for (dim, size), groups in find_box_cells(self._arrays, box, self._search).items():
-            for array in self._arrays:
+        for (dim, size), groups in find_box_cells(self.arrays, box, self._search).items():
+            for array in self.arrays:
                 if dim in self._own.get(array.path, {}) and (dim, size) in zip(array.dims, array.shape, strict=True):
                     raise Invalid(f"{dim!r} is selected twice, by a box too", node=array.path, remedy="leave one out")
             self._shared[dim, size] = {
@@ -333,7 +338,7 @@ class Selector:
     def _find_labels(self, array: Array, dim: str, word: str, item: Any, axis: NamedAxis | None) -> DimensionCells:
         """Return the cells of labels along a dimension; of a range across the seam, note it and its shifts."""
         coordinate = _coordinate_of(array, dim) if axis is None else axis.coordinate
-        if coordinate is not None and coordinate.dims == (dim,) and split(coordinate.path)[1] != dim:  # auxiliary
+        if coordinate is not None and coordinate.dims[:1] == (dim,) and split(coordinate.path)[1] != dim:  # auxiliary
             index: Index | None = read_index(coordinate._session, coordinate.path, coordinate.spec)
         else:
             index = array._index_of(dim)
@@ -364,7 +369,7 @@ class Selector:
 
     def _unknown(self, word: str) -> Invalid:
         dims: dict[str, list[str]] = {}
-        for array in self._arrays[:_LISTED]:
+        for array in self.arrays[:_LISTED]:
             for name in axis_names(array.dims):
                 dims.setdefault(name, [])
             with suppress(HyperslabError):
@@ -537,14 +542,6 @@ def _as_words(item: object) -> object:
     if isinstance(item, slice):
         return slice(_as_words(item.start), _as_words(item.stop), item.step)
     return str(item) if isinstance(item, int) else item
-
-
-def check_dimensions(wanted: Iterable[str], known: Iterable[str | None]) -> None:
-    """Raise Invalid for a dimension that no array has."""
-    names = sorted({name for name in known if name is not None})
-    for dim in wanted:
-        if dim not in names:
-            raise Invalid(f"no dimension {dim!r}", remedy=meant(dim, names))
 
 
 def select_labels(indexes: Mapping[str, Index], dims: Sequence[str | None], picked: ArraySelection) -> dict[str, Index]:

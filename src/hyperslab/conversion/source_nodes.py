@@ -7,7 +7,7 @@ each array are copied. What is damaged is an error that lists all of it, or is l
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,7 +23,7 @@ from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.conversion.losses import Features, target_cell_type
 from hyperslab.conversion.rechunk import Encoding
-from hyperslab.conversion.selection import ArraySelection, Select, Selector, check_dimensions
+from hyperslab.conversion.selection import ArraySelection, Select, Selector
 from hyperslab.errors import (
     DAMAGE,
     FormatError,
@@ -43,6 +43,7 @@ from hyperslab.integrity.cells import read_through
 from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.cells import as_type
 from hyperslab.model.dims import Dimension
+from hyperslab.model.guessing import meant
 from hyperslab.model.paths import child, is_within, join, normalize, outward, relative, split
 from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 
@@ -238,6 +239,14 @@ def _only_coordinates(path: str, spec: ArraySpec, others: Mapping[str, ArraySpec
     return {other: found for other, found in others.items() if split(other)[1] not in mains}
 
 
+def _check_dimensions(wanted: Iterable[str], known: Iterable[str | None]) -> None:
+    """Raise Invalid for a dimension that no array has."""
+    names = sorted({name for name in known if name is not None})
+    for dim in wanted:
+        if dim not in names:
+            raise Invalid(f"no dimension {dim!r}", remedy=meant(dim, names))
+
+
 def select_nodes(
     session: OpenDataset, parts: Sequence[SourceNode], select: Select, encoding: Encoding
 ) -> list[SourceNode]:
@@ -247,7 +256,7 @@ def select_nodes(
     """
     known = {dim for part in parts if part.node.is_array for dim in part.node.dims}
     with session.add_place_to_errors():
-        check_dimensions(encoding.dims, known)
+        _check_dimensions(encoding.dims, known)
         arrays = [Array(session, part.origin, part.node) for part in parts if part.node.is_array]
         selector = Selector(arrays, select)
         selector.check_tolerance()

@@ -465,7 +465,8 @@ class AxisSearch:
         self._search(array)  # it keeps the dataset, and so the number of it
         spec = array.spec
         indexes, named = frozenset(spec.indexes), str(spec.attrs.get("coordinates"))
-        return id(array._session), split(array.path)[0], spec.dims, spec.shape, indexes, named
+        own = array.path if "cf_role" in spec.attrs else ""
+        return id(array._session), split(array.path)[0], spec.dims, spec.shape, indexes, named, own
 
     def _axes_of(self, array: Array) -> tuple[list[_WordedAxis], list[_WordedAxis]]:
         """Return the axes of an array with their words: by coordinates of their name, and by others."""
@@ -486,10 +487,17 @@ def _iter_coordinates(array: Array) -> Iterator[NamedAxis]:
 
 def _iter_auxiliary(array: Array, search: _VariableSearch) -> Iterator[NamedAxis]:
     sizes = dict(zip(array.dims, array.shape, strict=True))
+    if "cf_role" in array.spec.attrs and _is_along_one(array) and array.dims[0] is not None:
+        yield NamedAxis(array.dims[0], array)  # names of instances, which their samples may lie along no dimension of
     for coordinate in _iter_named(array, search):
-        dims = coordinate.dims
-        if len(dims) == 1 and dims[0] is not None and coordinate.shape == (sizes.get(dims[0]),):
-            yield NamedAxis(dims[0], coordinate)
+        dim = coordinate.dims[0] if _is_along_one(coordinate) else None
+        if dim is not None and coordinate.shape[0] == sizes.get(dim):
+            yield NamedAxis(dim, coordinate)
+
+
+def _is_along_one(coordinate: Array) -> bool:
+    """Return True for cells along one dimension, texts of chars along a second one among them."""
+    return coordinate.ndim == 1 or (coordinate.ndim == 2 and coordinate.dtype == "S1")
 
 
 def _words_of(axis: NamedAxis) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,6 +119,7 @@ def _read(
     """Read the part of an array that is typed; say what is to be known of it on stderr."""
     key, by_label = selector.key(array), parse_selections(selections).sel
     part = labelled_part.read_part(root, array, key, decoded=decoded, shifted=selector.shifts(array))
+    part = replace(part, other_keys=_keys_along(selector))
     for dim, course in labelled_part.empty_ranges(array, key, by_label).items():
         typed = next((text for text in selections if text.partition("=")[0].strip() == dim), dim)
         print_remark(f"{typed} is an empty range: {course}")
@@ -128,6 +130,15 @@ def _read(
     elif not decoded and output is None and (missing := _count_missing(part)):
         print_remark(f"missing cells ({missing:,}) stand as {cell_text(_fill(part))}; --decoded shows them as nan")
     return part
+
+
+def _keys_along(selector: Selector) -> dict[tuple[str | None, int], Any]:
+    """Return what is selected along all dimensions, by their name and length."""
+    return {
+        (dim, size): item
+        for array in selector.arrays
+        for dim, size, item in zip(array.dims, array.shape, selector.key(array), strict=True)
+    }
 
 
 def _fill(part: labelled_part.LabelledPart) -> Any:
