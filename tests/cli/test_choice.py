@@ -224,3 +224,15 @@ def test_minus_v_is_verbose_where_it_names_nothing(model: Path) -> None:
         assert run(command, model, *options).exit_code == 0
     assert run("-v", "info", model).exit_code == 0
     assert "-V, --verbose" in run("get", "--help").stdout and "-V, -v, --verbose" in run("check", "--help").stdout
+
+
+def test_what_variables_name_is_not_one_to_choose_from(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.nc") as root:
+        root.create_array("t", data=[[1.0, 2.0]], dims=("y", "x"), attrs={"coordinates": "lat", "grid_mapping": "crs"})
+        root.create_array("lat", data=[[5.0, 6.0]], dims=("y", "x"), attrs={"bounds": "lat_bnds"})
+        root.create_array("lat_bnds", data=np.zeros((1, 2, 4)), dims=("y", "x", "nv"))
+        root.create_array("crs", data=np.int32(0))
+    assert run("get", str(tmp_path / "a.nc"), "-s", "y=0", "-s", "x=1").stdout.split()[-1] == "2.0"
+    with hs.open_group(tmp_path / "a.nc", mode="r+") as root:
+        root.create_array("u", data=[[1.0, 2.0]], dims=("y", "x"))
+    assert "several arrays" in run("get", str(tmp_path / "a.nc")).stderr

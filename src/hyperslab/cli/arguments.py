@@ -27,6 +27,7 @@ from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats.enclosing import find_above, find_tree_above
 from hyperslab.formats.opening import locate_version
 from hyperslab.group import Group
+from hyperslab.group.cf_variables import names_in_attribute
 from hyperslab.group.walk import arrays_of
 from hyperslab.model.dims import axis_names
 from hyperslab.model.guessing import meant
@@ -227,7 +228,9 @@ def find_array(root: Group | Array, path: str) -> Array:
     if not path.strip("/"):
         main, pairs = root._session.reader.main, arrays_of(root)
         mains = (one for name, one in pairs if (name == main if main is not None else one.dims != (one.name,)))
-        found = list(islice(mains, 2))
+        found = list(islice(mains, _LOOKED_AT))
+        if len(found) > 1:
+            found = _without_named(found, root)
         if len(found) != 1:
             raise Invalid("the dataset holds several arrays: name one", url=root.url, remedy=list_array_paths(root))
         return found[0]
@@ -239,6 +242,21 @@ def find_array(root: Group | Array, path: str) -> Array:
     if isinstance(node, Group):
         raise Invalid("this is a group", url=root.url, node=path.strip("/"), remedy=list_array_paths(node))
     return node
+
+
+def _without_named(arrays: list[Array], root: Group) -> list[Array]:
+    """Return the arrays that attributes of others do not name, as bounds, areas or grid mappings; all of a dataset of
+    more arrays than are looked at."""
+    known = [array for _, array in islice(arrays_of(root), _LOOKED_AT)]
+    if len(known) == _LOOKED_AT:
+        return arrays
+    named = {
+        word.rpartition("/")[2]
+        for array in known
+        for name, value in array.spec.attrs.items()
+        for word in names_in_attribute(name, value, array.spec.attrs)
+    }
+    return [array for array in arrays if array.name not in named]
 
 
 @contextmanager

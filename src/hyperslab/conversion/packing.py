@@ -68,7 +68,7 @@ class Recoder(ABC):
         arrays = {item.path: item for item in items if item.node.is_array}
         for pattern in self.patterns:
             if not any(is_match(path, pattern) for path in arrays):
-                raise NodeNotFound(f"no variable is named {pattern!r}", remedy=meant(pattern, arrays))
+                raise NodeNotFound(f"no variable is named {pattern!r}", url=source.url, remedy=meant(pattern, arrays))
         helpers = _helpers(arrays.values()) if self._spares_helpers and not self.patterns else set()
         found = {}
         for path, item in arrays.items():

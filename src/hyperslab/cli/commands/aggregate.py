@@ -139,8 +139,9 @@ def aggregate_command(
     threads = Settings(workers=workers).threads
     most = max((memory - cache) // (_SHARE * threads), 1)
     with _computing(scheduler, threads):
-        source = _open(group, choice, parse_selections(selections), manner, most)
-        result, left_out = aggregate(source, Aggregation(how, find_lengths(source, dims), by, every, weighted))
+        with group._session.add_place_to_errors(group.path or None):
+            source = _open(group, choice, parse_selections(selections), manner, most)
+            result, left_out = aggregate(source, Aggregation(how, find_lengths(source, dims), by, every, weighted))
         facts = _facts(source, result, left_out)
         if not dry_run:
             places: dict[str, Any] = {} if dst_option is None else {"storage_options": dst_option}
