@@ -193,6 +193,13 @@ def test_huge_selections_are_thinned(shape: tuple[int, ...]) -> None:
     assert "every " in plot.thinning_note(steps)
 
 
+def test_dimensions_of_one_name_are_thinned_each_for_itself() -> None:
+    array = hs.create(MemoryStore(), "zarr3").create_array("c", shape=(4000, 30), dtype="f4", dims=("x", "x"))
+    key, steps = plot.thin_key(array, (slice(None), slice(None)))
+    assert steps == {"dim_0": 3}
+    assert key == (slice(0, 4000, 3), slice(0, 30, 1))
+
+
 def test_thinned_cells_are_every_nth(tmp_path: Path) -> None:
     path = tmp_path / "a.zarr"
     with hs.create(path) as root:

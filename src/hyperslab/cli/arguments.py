@@ -44,11 +44,6 @@ _IN_DATABASES = 2
 _LOOKED_AT = 1000
 
 
-def name_dimensions(dims: Iterable[str | None]) -> list[str]:
-    """Return the names of dimensions; one without a name is called by its place, ``dim_0``."""
-    return [dim or f"dim_{axis}" for axis, dim in enumerate(dims)]
-
-
 def find_dimensions(arrays: Sequence[Array], word: str) -> list[str]:
     """Return the dimensions of arrays that a word means: the one of that name (:func:`.axis_names`), else what it means
     of each by CF."""

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import Array
-from hyperslab.cli.arguments import name_dimensions
 from hyperslab.group import Group
 from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.cells import Values
@@ -274,7 +273,7 @@ def dump(root: Group | Array, name: str, *, header: bool, only: frozenset[str] |
     if isinstance(root, Array):
         if root.dims:
             yield "dimensions:"
-        sizes = zip(name_dimensions(root.dims), root.shape, strict=True)
+        sizes = zip(_names_of(root.dims), root.shape, strict=True)
         yield from (f"{_TAB}{name_text(dim)} = {size} ;" for dim, size in dict(sizes).items())
         yield from _variables([(name, root)], "")
         if not header:
@@ -378,10 +377,15 @@ def _dimension_text(group: Group | None, name: str, size: int) -> str:
     return "/".join(map(name_text, [*f"/{next(places, group.path)}".rstrip("/").split("/"), name]))
 
 
+def _names_of(dims: Iterable[str | None]) -> list[str]:
+    """Return the names of dimensions; one without a name is called by its place, ``dim_0``."""
+    return [dim or f"dim_{axis}" for axis, dim in enumerate(dims)]
+
+
 def _variables(arrays: Iterable[tuple[str, Array]], indent: str, group: Group | None = None) -> Iterator[str]:
     yield f"{indent}variables:"
     for name, array in arrays:
-        names = zip(name_dimensions(array.dims), array.shape, strict=True)
+        names = zip(_names_of(array.dims), array.shape, strict=True)
         dims = ", ".join(_dimension_text(group, dim, size) for dim, size in names)
         yield f"{indent}{_TAB}{type_name(array.data_type)} {name_text(name)}{f'({dims})' if dims else ''} ;"
         yield from _attributes(dict(array.attrs), name_text(name), indent)

@@ -224,7 +224,7 @@ def curved_axes(root: Group | Array, array: Array, kept: dict[str, object]) -> t
 
 
 def is_turned(part: LabelledPart, dims: Iterable[str]) -> bool:
-    """Return whether the labels of dimensions are those of a grid around another pole, which no map knows."""
+    """Return True if the labels of dimensions are those of a grid around another pole, which no map knows."""
     names = [part.coordinates[dim].array.attrs.get("standard_name") for dim in dims if dim in part.coordinates]
     return set(names) == {"grid_latitude", "grid_longitude"}
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import prod
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.settings import Settings
 from hyperslab.conversion.copy import ArrayCopy, ConversionJob
-from hyperslab.conversion.opening import dataset_session
+from hyperslab.conversion.opening import trial_session
 from hyperslab.conversion.plan import write_documents
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.model.amounts import counted, size_text
-from hyperslab.stores.memory import MemoryStore
+from hyperslab.stores.location import Location
 
 # Seconds after which no further box is read and encoded as a sample.
 _PATIENCE = 1.0
@@ -76,13 +72,13 @@ class ConversionCost:
         return "\n".join([*lines, took])
 
 
-def estimate_cost(job: ConversionJob, settings: Settings) -> ConversionCost:
-    """Return the cost of a conversion: its documents and a few of its boxes are written into memory, or a temporary
-    file, and forgotten. Unsupported for a target in a database."""
+def estimate_cost(job: ConversionJob, where: Location, settings: Settings) -> ConversionCost:
+    """Return the cost of a conversion into a target at ``where``: its documents and a few of its boxes are written into
+    memory, or a temporary file, and forgotten. Unsupported for a target in a database."""
     if job.format.traits.in_database:
         remedy = "leave --dry-run out, or take a format of files"
         raise Unsupported("what a database takes is not known before", url=job.source.url, remedy=remedy)
-    with _trial(job) as target:
+    with trial_session(job.format.name, where, job.options) as target:
         write_documents(target, job.nodes)
         copies = job.copies(target)
         arrays = tuple(_cost_of(copy, settings) for copy in copies)
@@ -97,20 +93,6 @@ def estimate_cost(job: ConversionJob, settings: Settings) -> ConversionCost:
         None if share is None else round(share * nbytes),
         None if seconds is None else seconds * nbytes,
     )
-
-
-@contextmanager
-def _trial(job: ConversionJob) -> Iterator[OpenDataset]:
-    """Yield an empty target in memory, or in a temporary file where the format has no other."""
-    with ExitStack() as stack:
-        try:
-            trial = dataset_session(MemoryStore(), mode="x", format=job.format.name, options=job.options)
-            target = stack.enter_context(trial)
-        except Unsupported:
-            folder = stack.enter_context(TemporaryDirectory())
-            trial = dataset_session(Path(folder) / "trial", mode="x", format=job.format.name, options=job.options)
-            target = stack.enter_context(trial)
-        yield target
 
 
 def _cost_of(copy: ArrayCopy, settings: Settings) -> ArrayCost:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
@@ -13,11 +15,12 @@ from hyperslab.api import Target
 from hyperslab.array import Array
 from hyperslab.array.session import OpenDataset, open_session
 from hyperslab.chunks.settings import Settings
-from hyperslab.errors import Invalid
+from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.base import Mode
 from hyperslab.group import Group
 from hyperslab.stores.endpoints import Options
 from hyperslab.stores.location import Location
+from hyperslab.stores.memory import MemoryStore
 
 NO_CACHE = Settings(cache_bytes=0)
 _SETTINGS = [field.name for field in fields(Settings)]
@@ -52,6 +55,31 @@ def dataset_session(
     settings = Settings(**{**{name: options[name] for name in _SETTINGS if name in options}, "cache_bytes": 0})
     with _closing(open_session(Location.of(place, storage_options), mode, format, settings, mine)) as session:
         yield session
+
+
+@contextmanager
+def trial_session(
+    format: str, where: Location, options: Mapping[str, Any] = MappingProxyType({})
+) -> Iterator[OpenDataset]:
+    """Open an empty dataset that stands for one at ``where``, and is forgotten: in memory, or in a temporary folder for
+    a format of one file. Errors name ``where``."""
+    folder: str | None = None
+    try:
+        with ExitStack() as stack:
+            try:
+                target = stack.enter_context(dataset_session(MemoryStore(), "x", format=format, options=options))
+            except HyperslabError as error:
+                if where.scheme != "file" or not isinstance(error, Unsupported):
+                    error.url = where.url
+                    raise
+                folder = stack.enter_context(TemporaryDirectory())
+                trial = dataset_session(Path(folder) / "trial", "x", format=format, options=options)
+                target = stack.enter_context(trial)
+            yield target
+    except HyperslabError as error:
+        if folder is not None and error.url is not None and error.url.startswith(folder):
+            error.url = where.url  # the temporary file means nothing to the caller
+        raise
 
 
 @contextmanager

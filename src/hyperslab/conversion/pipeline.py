@@ -254,7 +254,7 @@ def _estimate(job: ConversionJob, request: _Request) -> ConversionReport:
     if not request.overwrite and is_occupied(request.target):
         raise already_exists(request.target.url)
     _check_overwrite(request)
-    cost = estimate_cost(job, SETTINGS)
+    cost = estimate_cost(job, request.target, SETTINGS)
     summary = _summary(job, request, Progress(0, 0, 0, 0), ())
     return replace(summary, cost=cost, nbytes=cost.nbytes, chunks=sum(each.written for each in cost.arrays))
 

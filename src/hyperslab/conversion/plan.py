@@ -8,10 +8,8 @@ Each node is planned as the features of the target's format allow (types, attrib
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
 from hyperslab.array.session import OpenDataset
@@ -40,7 +38,7 @@ from hyperslab.conversion.losses import (
     target_named_types,
     unit_losses,
 )
-from hyperslab.conversion.opening import dataset_session
+from hyperslab.conversion.opening import dataset_session, trial_session
 from hyperslab.conversion.point_labels import add_point_labels
 from hyperslab.conversion.rechunk import Encoding, choose_chunks, refit_chunks
 from hyperslab.conversion.recoding import DerivedArrays, add_arrays
@@ -55,9 +53,8 @@ from hyperslab.conversion.source_nodes import (
 )
 from hyperslab.conversion.variable_length import drop_non_utf8, fit_fixed_length, measure_text
 from hyperslab.errors import HyperslabError, Unsupported
-from hyperslab.formats.base import Feature, Format, Reader, Writer
+from hyperslab.formats.base import Feature, Format, Reader
 from hyperslab.formats.codec_kinds import is_compressed
-from hyperslab.formats.netcdf.data_model import NO_FILL
 from hyperslab.group.choice import EVERYTHING as ALL_VARIABLES
 from hyperslab.group.choice import Choice
 from hyperslab.model.cells import as_type
@@ -148,12 +145,15 @@ def dry_run(
     is_many = format.traits.shards_many or (encoding.shards == MANY and Feature.SHARDS in features)
     most = min(SMALL_SHARD_BYTES, memory // _SHARDS_IN_MEMORY) if is_many else 0
     cut, is_stored_so = replace(encoding, shard_bytes=most), source.stored_format == format
-    nodes = list(plan_nodes(items, cut, features, same_format=same, is_stored_so=is_stored_so))
+    kept = format.traits.kept_layout if same else frozenset()
+    nodes = list(plan_nodes(items, cut, features, same_format=same, is_stored_so=is_stored_so, kept_layout=kept))
     if format.traits.label_rules:
         nodes = [add_coordinate_labels(source, each) for each in nodes]
     if format.traits.fill_value == "missing":
         nodes = [set_zarr2_fill_value(source, each) for each in nodes]
-    with _trial_target(format, where, options) as target:
+    # of formats whose datasets live in a database the format itself tells how it takes arrays
+    with nullcontext() if format.traits.in_database else trial_session(format.name, where, options) as trial:
+        target = None if trial is None else trial.writer()
         adapt = format.new_array if target is None else target.new_array
         room = target.room_for_text if target is not None and format.traits.bounds_text else None
         nodes = [translate_codecs(each, encoding, format, adapt, source.stored_format) for each in nodes]
@@ -167,35 +167,6 @@ def dry_run(
     if losses and not allow_loss:
         raise losses_error(losses, format.name)
     return DryRun(nodes, losses, keyed=format.traits.is_keyed)
-
-
-@contextmanager
-def _trial_target(format: Format, where: Location, options: Mapping[str, object]) -> Iterator[Writer | None]:
-    """Yield the writer of an empty dataset, which tells how the format takes arrays; None where the format itself does,
-    since its datasets live in a database."""
-    if format.traits.in_database:
-        yield None
-        return
-    folder: str | None = None
-    try:
-        with ExitStack() as stack:
-            try:
-                trial = dataset_session(MemoryStore(), mode="x", format=format.name, options=options)
-                target = stack.enter_context(trial)
-            except HyperslabError as error:
-                if where.scheme != "file" or not isinstance(error, Unsupported):
-                    error.url = where.url
-                    raise
-                # Formats of one file cannot be written into a store in memory: they are tried in a temporary folder.
-                folder = stack.enter_context(TemporaryDirectory())
-            if folder is not None:
-                trial = dataset_session(Path(folder) / "trial", mode="x", format=format.name, options=options)
-                target = stack.enter_context(trial)
-            yield target.writer()
-    except HyperslabError as error:
-        if folder is not None and error.url is not None and error.url.startswith(folder):
-            error.url = where.url  # the temporary file means nothing to the caller
-        raise
 
 
 def write_documents(target: OpenDataset, nodes: Sequence[TargetNode]) -> None:
@@ -267,9 +238,16 @@ def find_omissions(reader: Reader, items: list[SourceNode]) -> tuple[Loss, ...]:
 
 
 def plan_nodes(
-    items: list[SourceNode], encoding: Encoding, features: Features, *, same_format: bool, is_stored_so: bool
+    items: list[SourceNode],
+    encoding: Encoding,
+    features: Features,
+    *,
+    same_format: bool,
+    is_stored_so: bool,
+    kept_layout: frozenset[str],
 ) -> Iterator[TargetNode]:
-    """Yield what each node becomes, without those that the target has no place for and all below them."""
+    """Yield what each node becomes, without those that the target has no place for and all below them.
+    ``kept_layout``: names of what arrays that are cut anew keep of their layout."""
     sizes, longest = _dimension_sizes(items)
     declared = {item.path: item.node.dims for item in items if item.node.is_group}
     gone: list[str] = []
@@ -292,7 +270,9 @@ def plan_nodes(
             elif cut.shard_bytes:
                 cut = replace(cut, growing=_growing_axes(item.node, item.picked, item.path, declared))
             try:
-                spec, is_native = new_array(item.node, item.picked, cut, features, same_format=same_format)
+                spec, is_native = new_array(
+                    item.node, item.picked, cut, features, same_format=same_format, kept_layout=kept_layout
+                )
             except HyperslabError as error:
                 raise error.locate(node=item.path) from error.__cause__
             yield TargetNode(item, spec, is_native)
@@ -351,7 +331,13 @@ def _sizes_in_scope(sizes: _Sizes, group: str) -> dict[str, int | None]:
 
 
 def new_array(
-    spec: ArraySpec, picked: ArraySelection, encoding: Encoding, features: Features, *, same_format: bool
+    spec: ArraySpec,
+    picked: ArraySelection,
+    encoding: Encoding,
+    features: Features,
+    *,
+    same_format: bool,
+    kept_layout: frozenset[str],
 ) -> tuple[ArraySpec, bool]:
     """Return the target's array, and whether the source's spec could be kept (same format, nothing asked anew).
 
@@ -375,7 +361,7 @@ def new_array(
     chunks, shards = choose_chunks(spec, picked, encoding, features)
     codecs = parse_codec("default" if encoding.codec is None else encoding.codec, numpy_dtype(dtype))
     layout: dict[str, object] = {} if shards is None else {"shards": shards}
-    layout |= {NO_FILL: True} if same_format and NO_FILL in spec.layout else {}
+    layout |= {name: spec.layout[name] for name in kept_layout if name in spec.layout}
     sparse = spec.sparse if Feature.SPARSE in features else None
     fill = spec.fill_value
     if fill is not None and spec.numpy_dtype != numpy_dtype(dtype):

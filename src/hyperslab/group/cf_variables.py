@@ -447,11 +447,11 @@ class AxisSearch:
         return self._places[key]
 
     def find_rotated_grid(self, array: Array) -> RotatedGrid | None:
-        """Return what the function of this name does."""
+        """Return the grid around another pole that the dimensions of an array are of; None without."""
         return _find_rotated_grid(array, self._search(array))
 
     def find_auxiliary_coordinates(self, array: Array) -> Iterator[Array]:
-        """Yield what the function of this name does."""
+        """Yield the arrays that the attribute ``coordinates`` of an array names, but for labels of a dimension."""
         return _iter_named(array, self._search(array))
 
     def _search(self, array: Array) -> _VariableSearch:

@@ -25,7 +25,6 @@ from hyperslab.cli.arguments import (
     SelectionOptions,
     find_array,
     find_cells,
-    name_dimensions,
     open_dataset,
     parse_selections,
 )
@@ -55,6 +54,7 @@ from hyperslab.errors import AlreadyExists, FormatError, Invalid, MissingLibrary
 from hyperslab.group import Group
 from hyperslab.group.cf_variables import find_places
 from hyperslab.model.cells import Values
+from hyperslab.model.dims import axis_names
 from hyperslab.model.dtypes import NumpyDType
 from hyperslab.stores.building import building
 
@@ -171,7 +171,7 @@ def _line(plot: Any, picture: Picture) -> None:
 
 
 def _turns_back(at: Values) -> bool:
-    """Return whether places go to and fro, as those of several profiles do."""
+    """Return True if places go to and fro, as those of several profiles do."""
     steps = np.diff(at[np.isfinite(at)])
     return bool((steps < 0).any() and (steps > 0).any())
 
@@ -335,7 +335,7 @@ def plot_command(
     except AlreadyExists as error:
         error.remedy = "choose another name, or --overwrite"
         raise
-    names = [dim for dim, item in zip(name_dimensions(array.dims), key, strict=True) if not isinstance(item, int)]
+    names = [dim for dim, item in zip(axis_names(array.dims), key, strict=True) if not isinstance(item, int)]
     dims = dict(zip(names, map(int, picture.cells.shape), strict=True))
     print_remark(f"{' x '.join(map(str, dims.values()))} cells of /{array.path} in {output}{thinning_note(steps)}")
     if as_json:
@@ -359,7 +359,7 @@ def thin_key(array: Array, key: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[
     places = [_places(item, size) for item, size in zip(key, array.shape, strict=True)]
     if not all(map(len, places)):
         raise Invalid("the selection holds no cell", url=array.url, node=array.path, remedy="widen it")
-    names = name_dimensions(array.dims)
+    names = axis_names(array.dims)
     left = [(name, len(some)) for name, some in zip(names, places, strict=True) if len(some) > 1]
     if not left:
         message = "the selection is one cell, there is nothing to draw"

@@ -16,7 +16,6 @@ from hyperslab.cli.arguments import (
     find_array,
     find_cells,
     find_dimensions,
-    name_dimensions,
     open_dataset,
     parse_selections,
 )
@@ -115,7 +114,7 @@ def stats_command(
             if not paths:
                 continue
             message = f"/{array.path} has no dimension with times" if per is None else f"/{array.path} has no {per!r}"
-            raise Invalid(message, url=url, remedy=f"its dimensions are {', '.join(name_dimensions(array.dims))}")
+            raise Invalid(message, url=url, remedy=f"its dimensions are {', '.join(axis_names(array.dims))}")
         results.append(measure(array, axes, groups=groups, bins=bins or 0, span=ends, memory=memory, **options))
     if as_json:
         print_json("stats", url=url, arrays=[as_json_value(each) for each in results])

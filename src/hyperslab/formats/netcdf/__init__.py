@@ -75,7 +75,12 @@ class NetcdfFormat(Format):
         True,
         (Variant("netcdf", data_model.FEATURES, notes=_NOTES),),
     )
-    traits = FormatTraits(dimension_scope="group", shares_lengths=True, netcdf_attributes=True)
+    traits = FormatTraits(
+        dimension_scope="group",
+        shares_lengths=True,
+        netcdf_attributes=True,
+        kept_layout=frozenset({data_model.NO_FILL}),
+    )
 
     def sniff(self, probe: Probe) -> bool:
         """Return True if the place is one file with the mark of netCDF-3 or HDF5, also behind a user block."""

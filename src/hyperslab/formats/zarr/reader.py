@@ -334,9 +334,13 @@ class ZarrReader(Reader):
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
         """Return the chunks as they are under ``spec``, whatever the documents say."""
         try:
-            return open_chunks(ChunkKeys(self.store, path, self._dialect.key_of(spec), self._settings), spec)
+            return open_chunks(self.keys_of(path, spec), spec)
         except HyperslabError as error:
             raise error.locate(url=self.store.url, node=path) from error.__cause__
+
+    def keys_of(self, path: str, spec: ArraySpec) -> ChunkKeys:
+        """Return the keys of an array's chunks."""
+        return ChunkKeys(self.store, path, self._dialect.key_of(spec), self._settings)
 
 
 def _length_of_holder(entry: tuple[str, Consolidated]) -> int:

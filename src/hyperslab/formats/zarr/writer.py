@@ -22,7 +22,6 @@ from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr.commit import DocumentChange, DocumentCommits
 from hyperslab.formats.zarr.dialect import Docs, MetadataDialect
 from hyperslab.formats.zarr.reader import ThreadPaths, ZarrReader
-from hyperslab.formats.zarr.shards import open_chunks
 from hyperslab.model.paths import child, is_within, normalize, split
 from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 from hyperslab.stores.base import Stamp, Store
@@ -313,14 +312,11 @@ class ZarrWriter(ZarrReader, Writer):
             known = self.node(path)
             if known.is_array and any(map(gt, spec.shape, known.shape)):
                 self.put(path, spec)
-        try:
-            return open_chunks(self.keys_of(path, spec), spec)
-        except HyperslabError as error:
-            raise error.locate(url=self.store.url, node=path) from error.__cause__
+        return super().chunks_as(path, spec)
 
     def keys_of(self, path: str, spec: ArraySpec) -> ChunkKeys:
         """Return the keys of an array's chunks, with a guard where the store has locks, or looks in their place."""
-        keys = ChunkKeys(self.store, path, self._dialect.key_of(spec), self._settings)
+        keys = super().keys_of(path, spec)
         traits = self.store.traits
         if traits.locks_chunks:
             keys.guard = self._guard_of(path)
