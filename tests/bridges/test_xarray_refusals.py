@@ -179,3 +179,34 @@ def test_what_is_made_of_what_it_replaces(tmp_path: object, place: str) -> None:
 def test_encodings_that_mean_nothing(tmp_path: object, name: str, words: str) -> None:
     with pytest.raises(Invalid, match=f"'{name}' means nothing here.*; {words}"):
         along_x([1.0]).hyperslab.save(f"{tmp_path}/a.nc", encoding={"a": {name: 4}})
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"append_dim": "x"}, "has the label 1 already"),
+        ({"append_dim": "z"}, "nothing to append along 'z'"),
+        ({"region": {"z": slice(0, 1)}}, "no dimension 'z'"),
+        ({"region": {"x": slice(7, 8)}}, "the region of shape"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_does_not_fit_tells_the_dataset(tmp_path: object, change: dict, words: str) -> None:
+    url = f"{tmp_path}/a.zarr"
+    dataset = along_x([1, 2], coords={"x": [1, 2]})
+    hs.save(url, dataset)
+    with pytest.raises(Invalid, match=words) as caught:
+        hs.save(url, dataset, **change)
+    assert (caught.value.url, bool(caught.value.remedy)) == (url, True)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame({"a": [1]}), pd.Series([1])])
+def test_a_frame_of_pandas_is_no_array(tmp_path: object, frame: object) -> None:
+    with pytest.raises(Invalid, match=r"of pandas is no array.*write_frame"):
+        hs.save(f"{tmp_path}/a.zarr", frame)
+
+
+def test_a_place_that_comes_second(tmp_path: object) -> None:
+    with pytest.raises(Invalid, match=r"str cannot be saved.*save\(url, obj\)"):
+        hs.save(along_x([1]), f"{tmp_path}/a.zarr")  # type: ignore[arg-type]

@@ -42,7 +42,11 @@ def save(
     """
     if "overwrite" in options:
         raise Invalid("save takes no overwrite", remedy="mode='w' replaces what is there, once the new one is complete")
-    if type(obj).__module__.partition(".")[0] == "xarray":
+    library = type(obj).__module__.partition(".")[0]
+    if library == "pandas":
+        remedy = "write_frame() stores a DataFrame; to_frame() makes one of a Series, to_numpy() an array"
+        raise Invalid(f"a {type(obj).__name__} of pandas is no array", remedy=remedy)
+    if library == "xarray":
         from hyperslab.bridges.xarray.saving import save_xarray
 
         how: dict[str, Any] = {"format": format, "chunks": chunks, "codec": codec, "mode": mode, "densify": densify}

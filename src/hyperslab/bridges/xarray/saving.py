@@ -30,7 +30,7 @@ from hyperslab.bridges.xarray.writing import (
 )
 from hyperslab.chunks.auto import parse_shards
 from hyperslab.chunks.progress import ProgressCallback, storing
-from hyperslab.errors import AlreadyExists, Invalid, NotFound
+from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, NotFound
 from hyperslab.group import Group
 from hyperslab.model.guessing import meant
 from hyperslab.model.paths import normalize
@@ -106,15 +106,19 @@ def save_xarray(
 def _one_commit(
     url: api.Target, mode: Mode, append_dim: str | None, options: Mapping[str, Any]
 ) -> Iterator[api.Target]:
-    """Yield what to save at: of a repository a place whose changes become one commit, else the target itself."""
+    """Yield what to save at: of a repository a place whose changes become one commit, else the target itself. Errors of
+    the block tell the place."""
     where = Location.of(url, options.get("storage_options"))
-    if not where.keeps_versions:
-        yield url
-        return
-    message = "save" if append_dim is None else f"append along {append_dim}"
-    with api.one_commit(where, message, create=mode != "r+" and append_dim is None) as place:
-        target: Any = place
-        yield target
+    try:
+        if not where.keeps_versions:
+            yield url
+            return
+        message = "save" if append_dim is None else f"append along {append_dim}"
+        with api.one_commit(where, message, create=mode != "r+" and append_dim is None) as place:
+            target: Any = place
+            yield target
+    except HyperslabError as error:
+        raise error.locate(url=where.url) from error.__cause__
 
 
 def _format_name(format: str | None, zarr_format: Any) -> str | None:
