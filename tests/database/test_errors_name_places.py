@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hyperslab.database import ArraySchema, AttributeSchema, Client, Collection, DimensionSchema, Prefix
-from hyperslab.errors import HyperslabError
+from hyperslab.database import (
+    ArraySchema,
+    AttributeSchema,
+    Client,
+    Collection,
+    DimensionSchema,
+    Prefix,
+    TimeDimensionSchema,
+)
+from hyperslab.errors import HyperslabError, SchemaError
 
 ASKED: dict[str, Callable[[Collection], Any]] = {
     "an unknown attribute": lambda c: c.query(nope=1),
@@ -94,3 +103,32 @@ def test_of_what_is_gone_and_of_a_closed_client(client: Client, collection: Coll
         with pytest.raises(HyperslabError) as raised:
             act()
         check(raised.value, "c", tmp_path)
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize(
+    "wrong", [{"name": "a/b"}, {"layout": "other"}, {"keep_versions": "30d"}, {"index": "other"}], ids=str
+)
+def test_of_a_collection_that_cannot_be(client: Client, wrong: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(HyperslabError) as raised:
+        client.create_collection(**{"name": "n", "schema": ArraySchema([DimensionSchema("x", 4)], int), **wrong})
+    assert str(tmp_path) in (raised.value.url or "") and raised.value.remedy
+
+
+def test_of_a_state_that_is_kept_no_longer(client: Client, tmp_path: Path) -> None:
+    schema = ArraySchema([DimensionSchema("x", 4)], int, [AttributeSchema("k", int, True)])
+    kept = client.create_collection("kept", schema, keep_versions=0)
+    array = kept.create({"k": 1})
+    before = array.changes()[0]
+    for act in (
+        lambda: client.get_collection("kept", at=before),
+        lambda: client.get_collection("kept", at="2020-01-01"),
+    ):
+        with pytest.raises(HyperslabError) as raised:
+            act()
+        check(raised.value, "kept", tmp_path)
+
+
+def test_of_a_start_that_is_no_time() -> None:
+    with pytest.raises(SchemaError, match=r"dimension 't': 'dt' is no time; .*\"\$dt\" for the attribute"):
+        TimeDimensionSchema("t", 4, "dt", timedelta(hours=1))

@@ -212,17 +212,18 @@ class Client:
         adapter = getattr(storage_adapter_type, "__name__", storage_adapter_type) or ADAPTER
         if adapter != ADAPTER:
             raise Unsupported(f"the storage adapter {adapter!r}", url=self.url, remedy=f"there is {ADAPTER}")
-        extra = _extra(self.url, layout, relative_links, index, parse_retention(keep_versions))
-        return self._create(
-            CollectionDocument(
+        try:
+            document = CollectionDocument(
                 check_collection_name(name),
                 schema,
                 collection_options,
                 layout=_layout(layout),
                 strict=bool(strict),
-                extra=extra,
+                extra=_extra(self.url, layout, relative_links, index, parse_retention(keep_versions)),
             )
-        )
+        except HyperslabError as error:
+            raise error.locate(url=self.url) from error.__cause__
+        return self._create(document)
 
     def _create(self, document: CollectionDocument) -> Collection:
         self._connection.require_writable()

@@ -214,9 +214,10 @@ class Collection:
         return self._find_end(backwards=True)
 
     def _find_end(self, *, backwards: bool) -> Array | None:
-        self._collection.required_store()
-        found = hits(self._collection.index, Query(backwards=backwards, limit=1))
-        return array_of(self._collection, found[0]) if found else None
+        with self._collection.locate_errors():
+            self._collection.required_store()
+            found = hits(self._collection.index, Query(backwards=backwards, limit=1))
+            return array_of(self._collection, found[0]) if found else None
 
     def __iter__(self) -> Iterator[Array]:
         self._collection.required_store()

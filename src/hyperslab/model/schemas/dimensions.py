@@ -249,7 +249,12 @@ def _check_start(start: object, name: str) -> datetime | str:
             f"dimension {name!r} has the start_value {start!r}",
             remedy='give a datetime, ISO 8601 text, or "$" and the name of an attribute',
         )
-    return get_utc(start)
+    try:
+        return get_utc(start)
+    except SchemaError as error:
+        text = f'give ISO 8601 text, or "${start}" for the attribute {start!r}'
+        remedy = text if isinstance(start, str) else error.remedy
+        raise SchemaError(f"the start_value of dimension {name!r}: {error.message}", remedy=remedy) from error.__cause__
 
 
 # -- moments: aware datetimes in UTC, exact to the microsecond --------------------------------------------------------
