@@ -31,7 +31,10 @@ if os.environ.get("HYPOTHESIS_PROFILE") != "soak":  # arrays of a few cells take
     os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
 # A shell has what it starts in the background ignore Ctrl-C, and so would the programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-gc.disable()  # until all tests are collected: they are no garbage, and to look at so many again and again takes seconds
+# No garbage is collected until all tests are: they are none, and to look at so many again and again takes seconds. But
+# the collector stays enabled, since dask notes that while it is imported, and leaves it so for ever.
+_USUAL = gc.get_threshold()
+gc.set_threshold(0)
 with suppress(ImportError):  # before any test brings netCDF4, whose HDF5 library its filters would take for h5py's
     import_module("hdf5plugin")
 with suppress(ImportError):
@@ -115,7 +118,7 @@ def pytest_collection_finish() -> None:
     """Begin to collect garbage, but never among the tests themselves."""
     begin_examples()
     gc.freeze()
-    gc.enable()
+    gc.set_threshold(*_USUAL)
 
 
 @pytest.fixture(scope="module", autouse=True)
