@@ -272,6 +272,16 @@ def test_positions_along_a_dimension_without_a_name(tmp_path):
         assert root["raw"][...].tolist() == [13.0, 16.0]
 
 
+def test_two_dimensions_of_one_name_go_by_their_place(tmp_path):
+    with hs.create(tmp_path / "field.zarr") as root:
+        root.create_array("covariance", data=np.arange(9.0).reshape(3, 3), dims=("x", "x"))
+        root.create_array("c", data=np.arange(3.0), dims=("x",))
+    result = run(tmp_path / "field.zarr", tmp_path / "out.zarr", "--how", "mean", "--over", "x,dim_0")
+    assert (result.exit_code, result.stderr) == (0, "")
+    with hs.open(tmp_path / "out.zarr") as root:
+        assert (root["covariance"][...].tolist(), root["c"][...]) == ([3.0, 4.0, 5.0], 1.0)
+
+
 def test_dimensions_without_a_name_go_by_their_place(tmp_path):
     """Each array by its own place, whatever the lengths, and a word that is none of them is told all."""
     cells, square = np.arange(24.0).reshape(2, 3, 4), np.arange(9.0).reshape(3, 3)

@@ -166,8 +166,8 @@ def name_dimensions(
     dataset: xr.Dataset, stored: Mapping[str, tuple[tuple[str | None, ...], tuple[int, ...]]]
 ) -> xr.Dataset:
     """Return the dataset with the names of dimensions that selections have (:func:`.axis_names`), such as ``dim_0``, in
-    place of those that xarray was given for dimensions without a name; the second length of a name is called
-    ``dim_0@3``. ``stored``: dimensions and lengths of the arrays."""
+    place of those that xarray was given for dimensions without a name, or with the same; the second length of a name is
+    called ``dim_0@3``. ``stored``: dimensions and lengths of the arrays."""
     lengths: dict[str, int] = {}
     for dims, shape in stored.values():
         lengths |= {dim: size for dim, size in zip(dims, shape, strict=True) if dim is not None}
@@ -178,7 +178,8 @@ def name_dimensions(
             continue
         found = list(dataset[name].dims)
         for axis, (place, size) in enumerate(zip(axis_names(dims), shape, strict=True)):
-            if axis < len(found) and found[axis] != dims[axis]:  # none is left of the letters of texts
+            # none is left of the letters of texts
+            if axis < len(found) and not found[axis] == dims[axis] == place:
                 is_other = lengths.setdefault(place, size) != size
                 found[axis] = add_suffix(place, size) if is_other else place
         if found != list(dataset[name].dims):

@@ -204,6 +204,8 @@ def _computing(scheduler: str | None, threads: int) -> Iterator[None]:
     with ExitStack() as stack, warnings.catch_warnings():
         # Where all cells are missing the result is: NumPy's warnings of empty means say no more.
         warnings.simplefilter("ignore", RuntimeWarning)
+        # They are named by their places, before anything else is done with them.
+        warnings.filterwarnings("ignore", "Duplicate dimension names", UserWarning)
         # A stored chunk that is larger than the memory for a block has to be cut.
         warnings.filterwarnings("ignore", "The specified chunks separate", UserWarning)
         if scheduler is None:
