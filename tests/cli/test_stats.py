@@ -57,6 +57,13 @@ def test_other_formats_give_the_same(levels, tmp_path, name):
     assert rows(tmp_path / name, *path) == rows(place, "t")
 
 
+def test_an_empty_range_is_told(levels):
+    place, _ = levels
+    result = run(place, "-s", "level=500.0..1000.0")
+    assert result.exit_code == 0
+    assert result.stderr.count("level=500.0..1000.0 is an empty range: level descends from 1000.0 to 500.0") == 1
+
+
 def test_each_level_has_a_row(levels):
     place, cells = levels
     found = rows(place, "t", "--per", "level")

@@ -331,6 +331,15 @@ def find_cells(
     return selector
 
 
+def describe_empty_ranges(array: Array, key: tuple[object, ...], typed: Sequence[str]) -> list[str]:
+    """Return a remark for each range that was typed and takes no cell of an array, of which ``key`` is chosen."""
+    from hyperslab.conversion.labelled_part import empty_ranges
+
+    texts = {text.partition("=")[0].strip(): text for text in typed}
+    found = empty_ranges(array, key, parse_selections(typed).sel)
+    return [f"{texts.get(dim, dim)} is an empty range: {course}" for dim, course in found.items()]
+
+
 def parse_options(texts: Iterable[str], what: str = "a storage option") -> dict[str, object] | None:
     """Parse several texts as one mapping, None when there is none; a name that is repeated has a list of texts."""
     options: dict[str, Any] = {}

@@ -19,6 +19,7 @@ from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
     SelectionOptions,
     TypedSelection,
+    describe_empty_ranges,
     find_array,
     find_cells,
     open_dataset,
@@ -117,12 +118,11 @@ def _read(
     output: str | None,
 ) -> labelled_part.LabelledPart:
     """Read the part of an array that is typed; say what is to be known of it on stderr."""
-    key, by_label = selector.key(array), parse_selections(selections).sel
+    key = selector.key(array)
     part = labelled_part.read_part(root, array, key, decoded=decoded, shifted=selector.shifts(array))
     part = replace(part, other_keys=_keys_along(selector))
-    for dim, course in labelled_part.empty_ranges(array, key, by_label).items():
-        typed = next((text for text in selections if text.partition("=")[0].strip() == dim), dim)
-        print_remark(f"{typed} is an empty range: {course}")
+    for remark in describe_empty_ranges(array, key, selections):
+        print_remark(remark)
     if not decoded and not (output or "").endswith((".nc", ".zarr")) and is_packed(array):
         print_remark(
             f"the cells of /{array.path} are packed, these are the stored numbers; --decoded gives the physical ones"

@@ -13,6 +13,7 @@ from hyperslab.array.periods import Groups, group_times, is_time
 from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
     SelectionOptions,
+    describe_empty_ranges,
     find_array,
     find_cells,
     find_dimensions,
@@ -102,6 +103,7 @@ def stats_command(
         raise Invalid(f"no dimension {per!r}", url=url, remedy=meant(per, sorted(known)))
     selector = find_cells(found, parse_selections(selections), manner)
     ends = None if span is None else _parse_span(span)
+    remarks: dict[str, None] = {}  # in order, each once
     results = []
     for array in found:
         reason = why_not_measured(array)
@@ -115,10 +117,17 @@ def stats_command(
                 continue
             message = f"/{array.path} has no dimension with times" if per is None else f"/{array.path} has no {per!r}"
             raise Invalid(message, url=url, remedy=f"its dimensions are {', '.join(axis_names(array.dims))}")
+        remarks |= dict.fromkeys(describe_empty_ranges(array, selector.key(array), selections))
         results.append(measure(array, axes, groups=groups, bins=bins or 0, span=ends, memory=memory, **options))
+    for remark in remarks:
+        print_remark(remark)
     if as_json:
         print_json("stats", url=url, arrays=[as_json_value(each) for each in results])
         return
+    _print_tables(results)
+
+
+def _print_tables(results: Sequence[Statistics]) -> None:
     if not results:
         print_remark("no array of numbers or times has such cells")
         return
