@@ -408,3 +408,13 @@ def test_a_group_has_the_coordinates_of_those_around_it(tmp_path):
     assert part["lon"][...].tolist() == [-90, 0] and part.attrs["Conventions"] == "CF-1.8"
     result = run(tmp_path / "field.nc", tmp_path / "none.nc", "--how", "mean", "--over", "lat", "-v", "t")
     assert result.exit_code == 2 and "--path model" in result.output, result.output
+
+
+def test_months_of_360_days_become_days(tmp_path):
+    with hs.create(tmp_path / "field.nc") as root:
+        attrs = {"units": "months since 2000-01-01", "calendar": "360_day"}
+        root.create_array("time", data=np.arange(4.0), dims=("time",), attrs=attrs)
+        root.create_array("t", data=np.arange(8.0).reshape(4, 2), dims=("time", "x"))
+    found = aggregated(tmp_path, "--how", "mean", "--over", "x")
+    assert found["time"][...].tolist() == [0, 30, 60, 90] and found["time"].units.startswith("days since")
+    assert found["t"][...].tolist() == [0.5, 2.5, 4.5, 6.5]

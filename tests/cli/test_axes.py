@@ -123,6 +123,7 @@ def test_datetime64_and_words() -> None:
         ({"positive": "down", "units": "m"}, True, True),
         ({"positive": "up", "units": "m"}, True, False),
         ({"units": "hPa"}, True, True),
+        ({"units": "millibars"}, True, True),
         ({"units": "hPa", "positive": "up"}, True, False),
         ({"units": "m"}, False, False),
     ],

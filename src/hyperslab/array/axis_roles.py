@@ -11,7 +11,11 @@ EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degr
 NORTH = ("degrees_north", "degree_north", "degree_N", "degrees_N", "degreeN", "degreesN")
 RADIANS = ("radian", "radians", "rad")
 # Units that point downwards where the attribute ``positive`` says nothing (CF 1.11, 4.3.1).
-PRESSURE = ("Pa", "hPa", "kPa", "mbar", "millibar", "bar", "dbar", "decibar")
+# UDUNITS takes plurals, too; ECMWF writes "millibars".
+PRESSURE = (
+    *("Pa", "pascal", "pascals", "hPa", "hectopascal", "hectopascals", "kPa", "mb", "mbar", "millibar", "millibars"),
+    *("bar", "bars", "dbar", "decibar", "decibars"),
+)
 # Names that say it where no attribute does.
 _NAMES = {"lon": "longitude", "longitude": "longitude", "lat": "latitude", "latitude": "latitude"}
 _STANDARD = {

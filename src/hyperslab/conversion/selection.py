@@ -37,6 +37,7 @@ from hyperslab.model.dims import (
 from hyperslab.model.guessing import nearest
 from hyperslab.model.paths import outward, split
 from hyperslab.selection.circle import Circle
+from hyperslab.selection.label_query import span_text
 from hyperslab.selection.labels import check_method, resolve_sel
 from hyperslab.selection.positional import outer
 from hyperslab.selection.region import Axis, PositionList, Range, Region
@@ -186,10 +187,10 @@ class Selector:
             if not self._kinds:
                 label = "@10" if self._select.typed else "10.0"
                 remedy = f"leave it out, or select by a label ({label}), which is no position and no range"
-                raise Invalid(f"a tolerance of {limit} and no label that it is for", remedy=remedy)
+                raise Invalid(f"a tolerance of {span_text(limit)} and no label that it is for", remedy=remedy)
             if _is_duration(limit) not in self._kinds:
                 wanted = "a timedelta (3h)" if self._kinds == {True} else "a number"
-                raise WrongType(f"a tolerance of {limit}", remedy=f"of these labels it is {wanted}")
+                raise WrongType(f"a tolerance of {span_text(limit)}", remedy=f"of these labels it is {wanted}")
 
     def key(self, array: Array) -> tuple[Any, ...]:
         """Return the positional key of an array, one entry per dimension, each to be taken for itself."""

@@ -74,6 +74,16 @@ def span_of(tolerance: object, calendar: str | None) -> object:
     raise WrongType(f"a tolerance of {tolerance!r}", remedy=f"on this dimension it is {wanted}")
 
 
+def span_text(tolerance: object) -> str:
+    """Return a tolerance as it is written: times in the largest unit of which they are a whole number, such as 3h."""
+    if not isinstance(tolerance, np.timedelta64 | timedelta):
+        return str(tolerance)
+    count = int(np.timedelta64(tolerance).astype("m8[ns]").astype("i8"))
+    sizes = {"D": 864 * 10**11, "h": 36 * 10**11, "min": 6 * 10**10, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+    unit = next(unit for unit, size in sizes.items() if count % size == 0)
+    return f"{count // sizes[unit]}{unit}"
+
+
 def _moment(label: Any, calendar: str) -> Moment | None:
     if isinstance(label, bytes):
         label = label.decode("utf-8", "replace")

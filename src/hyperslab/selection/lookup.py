@@ -18,7 +18,7 @@ from hyperslab.errors import LabelError, SelectionError, WrongType
 from hyperslab.model.cells import Values
 from hyperslab.model.guessing import meant
 from hyperslab.selection.coordinate_axes import ComputedAxis, CoordinateAxis, StoredAxis
-from hyperslab.selection.label_query import LabelQuery, seek, span_of
+from hyperslab.selection.label_query import LabelQuery, seek, span_of, span_text
 
 Where = int | slice | Values
 
@@ -114,7 +114,7 @@ class NumberLabels(Lookup):
                 f"{self.dim} {axis.show(place)} stands at several positions", remedy="leave the method out"
             )
         if tolerance is not None and abs(axis.at(place) - number) > span_of(tolerance, axis.calendar):
-            message = f"{self.dim} {label} is further than {tolerance} from its neighbour {axis.show(place)}"
+            message = f"{self.dim} {label} is further than {span_text(tolerance)} from its neighbour {axis.show(place)}"
             raise LabelError(message, remedy="give a larger tolerance, or that label")
         return place
 

@@ -134,6 +134,7 @@ def aggregate(dataset: xr.Dataset, wanted: Aggregation) -> tuple[xr.Dataset, lis
     for name, each in result.variables.items():
         if name != time:
             each.attrs = keep_references(each.attrs, there)
+        _count_days(each)
     unlimited = set(dataset.encoding.get("unlimited_dims", ())) & set(result.dims)
     result.encoding = {"unlimited_dims": unlimited} if unlimited else {}
     return result, left_out
@@ -465,6 +466,14 @@ def _cleared(variable: xr.Variable) -> xr.Variable:
     kept = {name: each for name, each in variable.encoding.items() if name in ("units", "calendar", "dtype")}
     is_date = "units" in kept
     return xr.Variable(variable.dims, variable._data, variable.attrs, kept if is_date else {})
+
+
+def _count_days(variable: xr.Variable) -> None:
+    """Have times that are counted in months or years, which xarray reads and does not write, be counted in days."""
+    units = variable.encoding.get("units")
+    if variable.dtype.kind in "MO" and isinstance(units, str):
+        units = re.sub(r"^\s*(months?|(common_)?years?)\s+since\b", "days since", units, flags=re.IGNORECASE)
+        variable.encoding = {**variable.encoding, "units": units}
 
 
 def coordinate_words(array: xr.DataArray) -> list[str]:

@@ -227,7 +227,7 @@ def _encode(name: str, variable: xr.Variable, native: str) -> xr.Variable:
             done = conventions.encode_cf_variable(done, name=name)
     except Invalid:
         raise
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, KeyError) as error:  # KeyError: units of time that xarray only reads
         remedy = f"its encoding is {plain.encoding or 'empty'}: change that, or the cells by astype()"
         raise Invalid(f"{name!r} cannot be encoded: {error}", remedy=remedy) from error
     done.encoding = layout

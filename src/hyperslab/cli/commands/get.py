@@ -158,7 +158,9 @@ def choose_measured(root: Group | Array, path: str, choice: Choice) -> list[Arra
     them: these stand beside the cells as their labels."""
     group = root[path] if isinstance(root, Group) and path.strip("/") else root
     if isinstance(group, Array):
-        raise Invalid("variables are chosen of a group, this is an array", node=path, remedy="leave PATH or -v out")
+        raise Invalid(
+            "variables are chosen of a group, this is an array", url=root.url, node=path, remedy="leave PATH or -v out"
+        )
     arrays = [array for _, array in choose_of(group, list(arrays_of(group)), choice)]
     dims = {dim for array in arrays if array.dims != (array.name,) for dim in array.dims}
     return [array for array in arrays if not (array.dims == (array.name,) and array.name in dims)]
