@@ -85,6 +85,7 @@ def print_problems(url: str, problems: Iterable[Problem], *, deep: bool, as_json
     return code
 
 
+# Labels of a dimension in a row of a table: as many as a line of a terminal has room for.
 _MOST_LABELS = 6
 
 

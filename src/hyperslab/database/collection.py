@@ -453,6 +453,7 @@ class TileMembers:
 # -- the page of a notebook -------------------------------------------------------------------------------------------
 
 
+# Labels of a dimension in the page of a notebook: a line or two.
 _MOST_LABELS = 20
 
 

@@ -34,5 +34,5 @@ def _drop_head(index: ManifestIndex, store: Store, head: str) -> None:
 
 
 def _drop_manifest(index: ManifestIndex, store: Store, key: str) -> None:
-    if key in index.find_leftovers():
+    if index.is_leftover(key):
         store.delete(key)

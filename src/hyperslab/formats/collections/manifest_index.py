@@ -488,6 +488,11 @@ class ManifestIndex(IndexDatabase):
         with self._head_lock:
             return self._objects.find_leftovers()
 
+    def is_leftover(self, key: str) -> bool:
+        """Return True if no head names the manifest under a key, and nobody is about to name it."""
+        with self._head_lock:
+            return bool(self._objects.choose_leftovers([key]))
+
     def remove_leftovers(self) -> None:
         """Remove manifests that killed writers left."""
         for key in self.find_leftovers():

@@ -228,12 +228,15 @@ class PublishedIndex:
 
     def find_leftovers(self) -> list[str]:
         """Return the keys of manifests that no head names, and that nobody is about to name."""
-        names = [name for name, _, _ in self.store.entries(self.folder)]
+        return self.choose_leftovers([self.key(name) for name, _, _ in self.store.entries(self.folder)])
+
+    def choose_leftovers(self, keys: Collection[str]) -> list[str]:
+        """Return those of some keys, by one look at the head."""
         head = self.read_head_anew()
         known = head.names.union(name for name, _ in head.retired)
         oldest = time.time() - RETIRED_SECONDS
-        moments = {name: manifest_moment(name) for name in names if name not in known}
-        return [self.key(name) for name, moment in moments.items() if moment is not None and moment < oldest]
+        moments = {key: manifest_moment(name) for key in keys if (name := key.rpartition("/")[2]) not in known}
+        return [key for key, moment in moments.items() if moment is not None and moment < oldest]
 
 
 def _pause(attempt: int) -> None:

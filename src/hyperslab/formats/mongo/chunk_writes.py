@@ -18,7 +18,7 @@ from pymongo import DeleteMany, InsertOne, MongoClient, ReplaceOne, WriteConcern
 from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
-from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, NotFound
+from hyperslab.errors import Conflict, CorruptChunk, HyperslabError
 from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument, subdocument
 from hyperslab.formats.mongo.chunk_documents import ChunkIndex, DerivedIds, Key, Segment, format_key, parse_key
 from hyperslab.formats.mongo.chunk_queries import (
@@ -28,7 +28,7 @@ from hyperslab.formats.mongo.chunk_queries import (
     fetch_segments,
     queries_of_chunks,
 )
-from hyperslab.formats.mongo.document import EXTENSION, LEASE, UNDO, VERSION, load_extension, object_exists
+from hyperslab.formats.mongo.document import EXTENSION, LEASE, UNDO, VERSION, load_extension
 from hyperslab.formats.mongo.server import is_replicated
 from hyperslab.stores.attempts import attempts, beaten
 
@@ -266,13 +266,11 @@ class ChunkUndo:
             free[f"{LEASE}.owner"] = self.owner
         if self.meta.update_one(free, [{"$set": {entry.path: value, **_NEXT_VERSION}}]).matched_count:
             return
-        other = _read_entries(self.meta, self.meta_id).get(entry.key)
+        other = undo_entries(load_extension(self.meta, self.meta_id, self.url, self.owner)).get(entry.key)
         if other is not None:
             self._roll_back_or_raise(other)
             self._add_entry(entry)
             return
-        if not object_exists(self.meta, self.meta_id):
-            raise NotFound("the object is gone", url=self.url, key=str(self.meta_id))
         raise beaten(self.url, format_key(entry.key))
 
     def _end(self, entry: UndoEntry) -> None:

@@ -32,7 +32,7 @@ from hyperslab.stores.base import Stamp
 _MANY = 64
 
 
-# Key entries that are made at once.
+# Key entries that are made at once: of so many, 5 MB are in memory.
 _ENTRIES = 1 << 14
 
 
