@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.selection.circle import Circle
+from hyperslab.selection.circle import Circle, add_turns
 
 
 def axis(size: int, start: float, direction: int, wrapped: bool) -> np.ndarray:
@@ -118,3 +118,9 @@ def test_radians() -> None:
     positions, shifts = circle.between(-np.pi / 4, np.pi / 4)
     assert positions.tolist() == [7, 0, 1]
     assert np.allclose(shifts, [-2 * np.pi, 0, 0])
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("i2", "i8"), ("f4", "f4"), ("f8", "f8")])
+def test_turns_keep_whole_numbers_whole(kind: str, wanted: str) -> None:
+    bounds = add_turns(np.array([[350, 355], [0, 5]], kind), np.array([-360.0, 0.0]))
+    assert bounds.dtype == wanted and bounds.tolist() == [[-10, -5], [0, 5]]

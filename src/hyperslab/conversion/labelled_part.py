@@ -37,6 +37,7 @@ from hyperslab.group.coordinates import SampleClock, find_labels
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names, index_cells
 from hyperslab.model.paths import split
+from hyperslab.selection.circle import add_turns
 from hyperslab.stores.memory import MemoryStore
 
 
@@ -174,7 +175,7 @@ def read_part(
             kept.append(name)
             positions.append(_positions_of(item, array.shape[axis]))
     if array.dims == (array.name,) and str(array.name) in shifted:
-        values, stored = values + shifted[array.name], stored + shifted[array.name]
+        values, stored = (add_turns(cells, shifted[array.name]) for cells in (values, stored))
     places = tuple(positions)
     return LabelledPart(array, values, tuple(kept), places, stored, attrs, root, key[: len(names)], shifted)
 
@@ -183,8 +184,7 @@ def _shift_axis(axis: LabelledAxis, shifts: Values | None) -> LabelledAxis:
     """Return the axis with whole turns added to its labels."""
     if shifts is None:
         return axis
-    cells = axis.cells + shifts.astype("i8" if axis.cells.dtype.kind in "iu" else axis.cells.dtype)
-    return replace(axis, cells=cells, shifted=shifts)
+    return replace(axis, cells=add_turns(axis.cells, shifts), shifted=shifts)
 
 
 def _positions_of(item: Any, size: int) -> Sequence[int]:
@@ -401,15 +401,11 @@ def _read_companions(parts: Sequence[LabelledPart], taken: Collection[str]) -> d
             if is_plain and all(lengths.get(dim, size) == size for dim, size in sizes.items()):
                 lengths |= sizes
                 turned = bounds.get(other.name)
-                found[other.name] = part if turned is None else _shift_part(part, turned)
+                if turned is not None:
+                    cells = add_turns(part.cells, turned)
+                    part = replace(part, values=cells, cells=cells)
+                found[other.name] = part
     return found
-
-
-def _shift_part(part: LabelledPart, shifts: Values) -> LabelledPart:
-    """Return the part with whole turns added along its first dimension."""
-    added = shifts.reshape((-1,) + (1,) * (part.cells.ndim - 1))
-    cells = part.cells + added.astype("i8" if part.cells.dtype.kind in "iu" else part.cells.dtype)
-    return replace(part, values=cells, cells=cells)
 
 
 def _global_attributes(array: Array) -> dict[str, object]:

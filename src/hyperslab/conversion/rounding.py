@@ -68,6 +68,7 @@ def _bits_for_digits(numbers: Values, digits: int) -> Values:
 _FEW_SPANS = 24
 # Cells that are rounded at once: what is made of them stays in the cache of a core.
 _PART = 1 << 16
+# Bits of the mantissa of floats of 4 bytes, and their infinity as a word.
 _WHOLE_4, _INFINITE_4 = 23, 0x7F800000
 
 

@@ -36,7 +36,7 @@ from hyperslab.model.dims import (
 )
 from hyperslab.model.guessing import nearest
 from hyperslab.model.paths import outward, split
-from hyperslab.selection.circle import Circle
+from hyperslab.selection.circle import Circle, add_turns
 from hyperslab.selection.label_query import span_text
 from hyperslab.selection.labels import check_method, resolve_sel
 from hyperslab.selection.positional import outer
@@ -566,7 +566,7 @@ def _add_turns(index: Index, turns: Values) -> Index:
         case FloatLabels(values=labels):
             return FloatLabels(tuple((np.asarray(labels) + turns).tolist()))
         case Coordinate(values=cells) if cells.dtype.kind in "iuf":
-            return replace(index, values=cells + turns.astype("i8" if cells.dtype.kind in "iu" else cells.dtype))
+            return replace(index, values=add_turns(cells, turns))
     return index
 
 

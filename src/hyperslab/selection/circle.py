@@ -93,3 +93,10 @@ class Circle:
         order = order[np.diff(away[order], prepend=-np.inf) > self.slack]
         shifts = self.period * np.round((start + self.direction * away[order] - self.labels[order]) / self.period)
         return order.astype(np.int64), shifts
+
+
+def add_turns(labels: Values, turns: Values) -> Values:
+    """Return labels with whole turns added along their first dimension; whole numbers stay such, other types as they
+    are."""
+    added = turns.reshape((-1,) + (1,) * (labels.ndim - 1))
+    return np.asarray(labels + added.astype("i8" if labels.dtype.kind in "iu" else labels.dtype))
