@@ -29,7 +29,7 @@ Spec = GroupSpec | ArraySpec
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is to be changed. Variables and dimensions by their paths; attributes as ``path:name``, where the path may
+    """The changes of an edit. Variables and dimensions by their paths; attributes as ``path:name``, where the path may
     be a pattern, as of :mod:`hyperslab.group.choice`, that of a group, or empty for the root. A variable that is
     renamed by the same edit goes by either name."""
 
@@ -52,7 +52,7 @@ class DimensionRename:
 
 @dataclass(eq=False)
 class EditPlan:
-    """What is done, in this order: ``dims`` get new names, nodes by their old paths new ``attrs``, arrays new paths.
+    """Steps, in this order: ``dims`` get new names, nodes by their old paths new ``attrs``, arrays new paths.
 
     ``lines``: each change in words. ``axes``: the new dimensions of each array that runs along a renamed one.
     """

@@ -150,7 +150,7 @@ class Pack(Recoder):
             return np.asarray(packed.encode(_within(cf.apply(how, cells), limits)))
 
         lost = f", {found.invalid} cells outside their valid range are missing now" if found.invalid else ""
-        line = f"/{item.path}: {spec.numpy_dtype} as {target}, {packed.said}{lost}"
+        line = f"/{item.path}: {spec.numpy_dtype} as {target}, {packed.text}{lost}"
         return CellChange(_recoded(spec, target, attrs, apply), apply, line, keeps_type=False)
 
 
@@ -171,8 +171,8 @@ class ScaleAndOffset:
         return {} if self.scale is None else {SCALE: self.scale, OFFSET: self.offset}
 
     @property
-    def said(self) -> str:
-        """What is to be known of it."""
+    def text(self) -> str:
+        """Scale, offset and the largest error in words."""
         if self.scale is None:
             return "exact"
         return f"scale {self.scale:.6g}, offset {self.offset:.6g}, error at most {self.bound:.3g}"

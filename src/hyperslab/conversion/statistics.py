@@ -47,7 +47,7 @@ _IN_ONE_THREAD = Settings(workers=1, cache_bytes=0)
 
 @dataclass(eq=False)
 class Moments:
-    """What is known of the cells of each of several groups, along the one axis of each array.
+    """Numbers about the cells of each of several groups, along the one axis of each array.
 
     ``cells`` counts all, ``missing`` those among them that are NaN; ``squares`` sums the squared distances from the
     mean. ``low`` and ``high`` are of the cells' type; they and ``mean`` mean nothing where no cell is there.
