@@ -539,3 +539,21 @@ def test_names_of_stations_may_be_chars(tmp_path: Path) -> None:
     hs.convert(tmp_path / "a.nc", tmp_path / "b.nc", select={"name": "OBAN"})
     with hs.open_group(tmp_path / "b.nc") as root:
         assert root["t"][...].tolist() == [0, 3] and b"".join(root["name"][...].tolist()).strip() == b"OBAN"
+
+
+def test_numbers_of_a_mesh_that_is_cut_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with hs.create(tmp_path / "a.nc") as root:
+        mesh = {"cf_role": "mesh_topology", "topology_dimension": 2, "node_coordinates": "node_x node_y"}
+        mesh |= {"face_node_connectivity": "corners", "face_face_connectivity": "neighbours"}
+        mesh |= {"face_coordinates": "face_x face_y"}
+        root.create_array("mesh", data=np.int32(0), attrs=mesh)
+        for name, units in (("x", "degrees_east"), ("y", "degrees_north")):
+            root.create_array(f"node_{name}", data=np.arange(4.0), dims=("node",), attrs={"units": units})
+            root.create_array(f"face_{name}", data=[10.0, 20.0], dims=("face",), attrs={"units": units})
+        for name in ("corners", "neighbours"):
+            root.create_array(name, data=np.zeros((2, 3), "i4"), dims=("face", "three"))
+        root.create_array("v", data=[1.0, 2.0], dims=("face",), attrs={"mesh": "mesh", "location": "face"})
+    hs.convert(tmp_path / "a.nc", tmp_path / "all.nc")
+    assert not caplog.messages
+    hs.convert(tmp_path / "a.nc", tmp_path / "b.nc", select={"bbox": (15, 15, 25, 25)})
+    assert caplog.messages == ["/neighbours has numbers as of the whole mesh, of which a part is chosen"]

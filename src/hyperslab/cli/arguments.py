@@ -152,10 +152,12 @@ def parse_value(text: str) -> tuple[bool, object]:
         step = int(parts[2])
     kinds = {bound[0] for bound in bounds if bound is not None}
     if len(kinds) == 2:
-        raise Invalid(
-            f"{text!r} mixes a position and a label",
-            remedy="write labels as floats, dates or words, or force one: @850",
+        typed = zip(parts, bounds, strict=False)
+        labels = (mark or "..").join(
+            f"@{part}" if bound is not None and not bound[0] else part for part, bound in typed
         )
+        remedy = f"{labels} is a range of labels; bounds that are both whole numbers are positions"
+        raise Invalid(f"{text!r} mixes a position and a label", remedy=remedy)
     start, stop = (None if bound is None else bound[1] for bound in bounds)
     return kinds == {True}, slice(start, stop, step)
 

@@ -262,6 +262,7 @@ def select_nodes(
         selector.check_tolerance()
         picked = iter([selector.pick(array) for array in arrays])
     items = _name_points([replace(part, picked=next(picked)) if part.node.is_array else part for part in parts])
+    _warn_of_meshes(items)
     for note in selector.notes:
         _log.warning("%s", note)
     for dim in select.dims:
@@ -274,6 +275,35 @@ def select_nodes(
         if before and not left:
             _log.warning("what is selected along %s is an empty range: no cell of it is converted", dim)
     return items
+
+
+def _warn_of_meshes(items: Sequence[SourceNode]) -> None:
+    """Warn of numbers of nodes, edges or faces of a mesh of which a part is left (UGRID 1.0): they stay as they are."""
+    arrays = {split(item.path)[1]: item for item in items if item.node.is_array and item.picked is not None}
+    for topology in arrays.values():
+        node = topology.node
+        if not node.is_array or node.attrs.get("cf_role") != "mesh_topology":
+            continue
+        attrs = node.attrs
+        elements = {"node": str(attrs.get("node_coordinates", "")).split()[:1]}
+        numbers: list[tuple[str, SourceNode]] = []
+        for name, value in attrs.items():
+            kind, _, target = name.removesuffix("_connectivity").partition("_")
+            if name.endswith("_connectivity") and str(value) in arrays:
+                elements.setdefault(kind, []).append(str(value))
+                numbers.append((target, arrays[str(value)]))
+        found = [
+            (item, arrays[name]) for target, item in numbers for name in elements.get(target, ()) if name in arrays
+        ]
+        for path in dict.fromkeys(item.path for item, other in found if _is_cut(other)):
+            _log.warning("/%s has numbers as of the whole mesh, of which a part is chosen", path)
+
+
+def _is_cut(item: SourceNode) -> bool:
+    """Return True where not all positions of the first dimension of an array are selected."""
+    if item.picked is None or not item.node.is_array:
+        return False
+    return 0 not in item.picked.kept or item.picked.shape[:1] != item.node.shape[:1]
 
 
 def _name_points(items: list[SourceNode]) -> list[SourceNode]:
