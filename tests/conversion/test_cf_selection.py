@@ -557,3 +557,13 @@ def test_numbers_of_a_mesh_that_is_cut_are_told(tmp_path: Path, caplog: pytest.L
     assert not caplog.messages
     hs.convert(tmp_path / "a.nc", tmp_path / "b.nc", select={"bbox": (15, 15, 25, 25)})
     assert caplog.messages == ["/neighbours has numbers as of the whole mesh, of which a part is chosen"]
+
+
+def test_a_label_of_a_curved_grid_points_to_the_box(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("v", data=np.zeros((2, 3)), dims=("j", "i"), attrs={"coordinates": "lat lon"})
+        for name, units in (("lat", "degrees_north"), ("lon", "degrees_east")):
+            root.create_array(name, data=np.ones((2, 3)), dims=("j", "i"), attrs={"units": units})
+    for word in ("lat", "longitude"):
+        result = run("get", str(tmp_path / "a.zarr"), "v", "-s", f"{word}=1.0")
+        assert result.exit_code == 2 and "runs along j and i: --bbox W,S,E,N" in result.stderr

@@ -377,7 +377,8 @@ class Selector:
                 dims |= self._search.words_of_axes(array)
         names = sorted(dims)
         texts = [f"{name} ({', '.join(sorted(dims[name], key=str.lower))})" if dims[name] else name for name in names]
-        remedy = nearest(word, names) or f"there are {', '.join(texts[:_LISTED]) or 'none'}"
+        curved = next((name for each in self.arrays if (name := self._search.name_curved(each, word))), "")
+        remedy = curved or nearest(word, names) or f"there are {', '.join(texts[:_LISTED]) or 'none'}"
         return Invalid(f"no dimension {word!r}", remedy=remedy)
 
 

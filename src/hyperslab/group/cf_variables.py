@@ -454,6 +454,15 @@ class AxisSearch:
         """Yield the arrays that the attribute ``coordinates`` of an array names, but for labels of a dimension."""
         return _iter_named(array, self._search(array))
 
+    def name_curved(self, array: Array, word: str) -> str:
+        """Return what to do about a word that means a coordinate along two dimensions of an array; "" for others."""
+        for coordinate in self.find_auxiliary_coordinates(array):
+            name, is_curved = split(coordinate.path)[1], coordinate.ndim == 2 and coordinate.dtype.kind in "iuf"
+            if is_curved and word in (name, role_of(name, coordinate.spec.attrs)):
+                dims = " and ".join(map(str, coordinate.dims))
+                return f"/{coordinate.path} runs along {dims}: --bbox W,S,E,N (bbox=) chooses by it"
+        return ""
+
     def _search(self, array: Array) -> _VariableSearch:
         number = id(array._session)
         if number not in self._searches:
