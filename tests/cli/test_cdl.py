@@ -71,3 +71,10 @@ def test_cells_that_nobody_wrote_are_not_printed_by_the_billion(tmp_path: Path, 
         ]
         begin = islice(dump(root, "a", header=False, only=frozenset({"a"})), 30)
         assert any(line.startswith(" a = 1, 2, 3, 4, 0, 0, ") for line in begin)
+
+
+@pytest.mark.parametrize("name", ["types", "dimensions", "variables", "data", "group"])
+def test_variables_may_be_called_as_sections_of_cdl(tmp_path: Path, name: str) -> None:
+    with hs.create(tmp_path / "a.nc") as root:
+        root.create_array(name, data=[1.0, 2.0], dims=("x",), attrs={"units": "K"})
+    assert ncdump(dumped(tmp_path / "a.nc", tmp_path)) == ncdump(tmp_path / "a.nc")

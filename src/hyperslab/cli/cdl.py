@@ -46,6 +46,8 @@ _CONTROLS = {chr(code): f"\\{code:03o}" for code in (*range(32), 127)}
 _ESCAPES = _CONTROLS | {"\\": "\\\\", '"': '\\"', "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f", "\v": "\\v"}
 _ESCAPES |= {chr(0xDC00 + code): f"\\{code:03o}" for code in range(128, 256)}  # bytes that are no UTF-8
 del _ESCAPES["\n"]
+# Names that begin a section for ncgen where a colon is next to them; ncdump writes a space between.
+_SECTIONS = ("types", "dimensions", "variables", "data", "group")
 _BREAK = '\\n",\n\t\t\t"'
 
 
@@ -394,7 +396,7 @@ def _variables(arrays: Iterable[tuple[str, Array]], indent: str, group: Group | 
 def _attributes(attrs: Mapping[str, Any], owner: str, indent: str) -> Iterator[str]:
     """Yield a line for each attribute; strings and user types say so before the name."""
     for name, value in attrs.items():
-        place = f"{attribute_type(value)}{owner}:{name_text(name)}"
+        place = f"{attribute_type(value)}{owner}{' ' if owner in _SECTIONS else ''}:{name_text(name)}"
         yield f"{indent}{_TAB}{_TAB}{place} = {attribute_text(value)} ;"
 
 
