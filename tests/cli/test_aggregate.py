@@ -418,3 +418,13 @@ def test_months_of_360_days_become_days(tmp_path):
     found = aggregated(tmp_path, "--how", "mean", "--over", "x")
     assert found["time"][...].tolist() == [0, 30, 60, 90] and found["time"].units.startswith("days since")
     assert found["t"][...].tolist() == [0.5, 2.5, 4.5, 6.5]
+
+
+def test_what_is_left_of_samples_names_no_stations(tmp_path):
+    with hs.create(tmp_path / "field.nc") as root:
+        root.attrs["featureType"] = "timeSeries"
+        root.create_array("lat", data=[1.0, 2.0], dims=("station",), attrs={"units": "degrees_north"})
+        root.create_array("rows", data=[2, 1], dims=("station",), attrs={"sample_dimension": "obs"})
+        root.create_array("t", data=[1.0, 2.0, 6.0], dims=("obs",), attrs={"coordinates": "lat"})
+    found = aggregated(tmp_path, "--how", "mean", "--over", "obs")
+    assert found["t"][()] == 3.0 and "coordinates" not in found["t"].attrs

@@ -118,7 +118,10 @@ def aggregate(dataset: xr.Dataset, wanted: Aggregation) -> tuple[xr.Dataset, lis
     unnamed = coords.keys() - {word for array in dataset.data_vars.values() for word in coordinate_words(array)}
     for name, variable in variables.items():
         words = [] if str(name) in auxiliary else coordinate_words(dataset[name])
-        found = {word: None for word in words if word in coords}
+        is_same = variable.dims == dataset[name].dims  # samples of stations name coordinates along another dimension
+        found = {
+            word: None for word in words if word in coords and (is_same or set(coords[word].dims) <= {*variable.dims})
+        }
         if dataset[name].ndim and str(name) not in auxiliary:
             found |= {str(each): None for each in unnamed if _is_coordinate_of(each, coords[each], variable)}
         if time is not None and time in dataset[name].dims and time not in variable.dims:
