@@ -79,10 +79,10 @@ def hold_named_object(
     """
     here = origin.open()
     id = resolve_id(here.meta, name_or_id)
-    with ExitStack() as held:
+    with ExitStack() as stack:
         while True:
             try:
-                meta, owner = held.enter_context(hold_object(*here, id, origin.uri, PATIENCE, moves=moves))
+                meta, owner = stack.enter_context(hold_object(*here, id, origin.uri, PATIENCE, moves=moves))
                 break
             except (Conflict, NotFound):
                 # While it was waited for, another object may have taken the name, as compact() has one do.
