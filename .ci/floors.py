@@ -6,7 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
-_REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?>=([0-9.]+)(?:,.*)?$")
+_REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?>=([0-9.]+(?:post[0-9]+)?)(?:,.*)?$")
 
 
 def floors(pyproject: Path) -> list[str]:
@@ -21,7 +21,7 @@ def floors(pyproject: Path) -> list[str]:
 
 
 def _numbers(version: str) -> list[int]:
-    return [int(number) for number in version.split(".")]
+    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 if __name__ == "__main__":

@@ -49,7 +49,8 @@ def check_as_numpy(key: Any, shape: tuple[int, ...]) -> bool:
     try:
         expected = base[key]
     except Exception as refusal:
-        with pytest.raises(type(refusal)) as caught:
+        # NumPy before 2.4 warns of some indices that it refuses since.
+        with pytest.raises(IndexError if isinstance(refusal, DeprecationWarning) else type(refusal)) as caught:
             select(key, shape)
         assert isinstance(caught.value, HyperslabError)
         return False
