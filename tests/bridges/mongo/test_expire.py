@@ -21,6 +21,7 @@ from pymongo.monitoring import CommandListener
 
 from hyperslab.cli import main
 from hyperslab.errors import Invalid
+from hyperslab.formats.mongo.retention import expire_objects
 from hyperslab.mongo import XarrayMongoDB
 from programs import forking
 
@@ -159,6 +160,15 @@ def test_a_killed_run_leaves_objects_whole_and_garbage_that_is_found(mongo: Mong
     assert [info.name for info in xdb.expire(older_than=12 * DAY)] == ["d20"]
     assert [orphan.kind for orphan in xdb.collect_garbage().orphans] == ["no-object"]
     assert owners(xdb) == {xdb.list()[0].id}
+
+
+def test_what_is_changed_meanwhile_is_looked_at_again(kept: XarrayMongoDB) -> None:
+    expired = expire_objects(kept.meta, kept.chunks, {"days": slice(20, None)}, older_than=DAY)
+    assert next(expired).attrs == {"days": 30}
+    changed = kept.find({"days": 25})
+    kept.meta.update_one({"_id": next(changed).id}, {"$set": {"attrs.days": 0}})
+    assert [info.attrs for info in expired] == [{"days": 20}]
+    assert [info.attrs["days"] for info in kept.list()] == [0, 15, 10, 5]
 
 
 def test_the_command(kept: XarrayMongoDB, mongo: Mongo, database: Database[Any]) -> None:

@@ -16,7 +16,7 @@ from hyperslab.errors import Invalid
 from hyperslab.formats.mongo.bson_values import Document, DocumentCollection
 from hyperslab.formats.mongo.document import RETIRED
 from hyperslab.formats.mongo.objects import delete_object, finish_replacements
-from hyperslab.formats.mongo.search import ObjectInfo, equal_in_bson, find_objects
+from hyperslab.formats.mongo.search import Criteria, ObjectInfo, equal_in_bson, find_object, find_objects
 from hyperslab.formats.mongo.server import server_time
 from hyperslab.model.amounts import is_whole_number
 
@@ -47,6 +47,7 @@ def expire_objects(
     if keep_newest is None and not is_by_age:
         remedy = "give older_than, keep_newest or until (--older-than, --keep-newest, --until)"
         raise Invalid("nothing says which objects are old", remedy=remedy)
+    wanted = Criteria.of(attrs, *map(criteria.get, ("dims", "names", "name", "since", "until")))
     # By name and from the newest on, in which order one index has them: nothing has to be remembered of other names.
     found = find_objects(meta, attrs, versions=True, order="created" if keep_newest is None else "-name", **criteria)
 
@@ -60,8 +61,9 @@ def expire_objects(
             if latest is not None and (info.created is None or info.created >= latest):
                 continue
             if not dry_run:
-                # One that got another name meanwhile may be the newest of that.
-                if keep_newest is not None and meta.find_one({"_id": info.id, "name": info.name}, {"_id": 1}) is None:
+                # One that got other attributes meanwhile may be wanted, of another name it may be the newest.
+                now = find_object(meta, info.id, wanted)
+                if now is None or (keep_newest is not None and not equal_in_bson(now.name, info.name)):
                     continue
                 delete_object(meta, chunks, info.id)
             yield info

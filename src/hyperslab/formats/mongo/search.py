@@ -495,6 +495,12 @@ def find_objects(
     return find()
 
 
+def find_object(meta: DocumentCollection, id: ObjectId, wanted: Criteria) -> ObjectInfo | None:
+    """Return an object that fulfils the criteria now; None for one that does not, or is gone."""
+    with meta.aggregate([{"$match": {"_id": {"$eq": id}}}, {"$project": INFO_PROJECTION}]) as rows:
+        return next((info for info in map(parse_info, rows) if wanted.hold(info)), None)
+
+
 # -- versions ----------------------------------------------------------------------------------------------------------
 
 
