@@ -59,30 +59,33 @@ takes to begin is nearly all that an attribute costs: the file is copied for it,
 | mean of each month | 5.2 s, 290 MB | | 3.6 s, 115 MB |
 
 To begin, a command takes this much of the processor, on a netCDF file of 50 KB, where what this page needs is
-installed and no more (the least of several, on a busy machine). Python, NumPy and the libraries are the floor.
+installed and no more. Python, NumPy and the libraries are the floor.
 
 | to begin | seconds of the processor |
 |---|---|
-| `import numpy, h5py, netCDF4` | 0.14 |
-| `get`, `edit`, `convert` | 0.35, 0.39, 0.43 |
+| `import numpy, h5py, netCDF4` | 0.12 |
+| `info`, `get`, `dump` | 0.24 |
+| `edit`, `convert` | 0.25 to 0.42 |
 | `import xarray, dask.array, h5py, netCDF4` | 0.7 |
-| `aggregate` | 1.0 |
+| `aggregate` | 0.9 to 1.1 |
 
 Where nothing is compressed, little is left to do, and that counts. Of all 74 tasks on files of 1.1 GB that are not
-compressed, the faster tool does 22 in less than two thirds of 0.12 s, the floor on a quiet machine. Without the
-start, 26 of the 27 that select variables and cells take at most 1.5 times the processor time of the faster tool, and
-so do means of months, three significant digits and joining files. Slower even so are, among others, in seconds without
-the start (the least of three, on a busy machine):
+compressed, the faster tool does 22 in less than two thirds of 0.12 s, the floor; 5 tasks take at most 1.5 times its
+processor time, start and all. Without the start 52 do, among them all 27 that select variables and cells, packing,
+significant digits, joining files and other chunks. Slower even so are, in seconds without the start (one run, 28
+November 2026, on a machine that did little else):
 
 | not compressed | hyperslab | nco or cdo | what it takes |
 |---|---|---|---|
-| every day of the year | 5.1 | 1.6 | a quarter is the plan of dask for its blocks, the most of the rest as below |
-| deviations | 2.7 | 0.8 | xarray copies each block to leave out what is missing, and counts it: 2 to 8 ns a cell |
-| mean over time | 1.2 | 0.5 | likewise, 0.9 ns a cell |
-| mean of each field, by area | 2.1 | 0.55 | likewise, and weights that are repeated for each field |
-| names and attributes | 0.3 to 0.5 | 0.02 | a copy of all bytes, 0.28 s, so that a crash leaves the old or the new |
+| every day of the year | 4.6 | 1.4 | a quarter is the plan of dask for its blocks, the most of the rest as below |
+| deviations | 2.0 | 0.6 | xarray copies each block to leave out what is missing, and counts it: 2 to 8 ns a cell |
+| mean of each field, by area | 1.6 | 0.5 | likewise, and the cells that count are counted for their areas |
+| mean over time, of months, seasons, years | 0.7 to 1.2 | 0.4 to 0.5 | likewise, 0.9 ns a cell |
+| what differs between two files | 3.2 | 1.3 | types, attributes and bits are compared as well |
+| one more file behind a dataset | 0.6 | 0.3 | a copy of all bytes, and of the new file |
+| names and attributes | 0.34 | 0.01 | a copy of all bytes, 0.28 s, so that a crash leaves the old or the new |
 
-In netCDF-4, a name that a dimension has is changed by writing the file anew, cell by cell. Peak memory was at most 322
+In netCDF-4, a name that a dimension has is changed by writing the file anew, cell by cell. Peak memory was at most 308
 MB (nco: 6.4 GB). `python -m benchmarks.old_tools` prints the table.
 
 ## What is not here
