@@ -70,9 +70,9 @@ installed and no more. Python, NumPy and the libraries are the floor.
 | `aggregate` | 0.9 to 1.1 |
 
 Where nothing is compressed, little is left to do, and that counts. Of all 74 tasks on files of 1.1 GB that are not
-compressed, the faster tool does 22 in less than two thirds of 0.12 s, the floor; 5 tasks take at most 1.5 times its
-processor time, start and all. Without the start 52 do, among them all 27 that select variables and cells, packing,
-significant digits, joining files and other chunks. Slower even so are, in seconds without the start (one run, 28
+compressed, the faster tool does 22 in less than two thirds of 0.12 s, the floor; 6 tasks take at most 1.5 times its
+processor time, start and all. Without the start 55 do, among them all 27 that select variables and cells, packing,
+significant digits, joining files, other chunks, and `diff`. Slower even so are, in seconds without the start (one run, 28
 November 2026, on a machine that did little else):
 
 | not compressed | hyperslab | nco or cdo | what it takes |
@@ -81,8 +81,6 @@ November 2026, on a machine that did little else):
 | deviations | 2.0 | 0.6 | xarray copies each block to leave out what is missing, and counts it: 2 to 8 ns a cell |
 | mean of each field, by area | 1.6 | 0.5 | likewise, and the cells that count are counted for their areas |
 | mean over time, of months, seasons, years | 0.7 to 1.2 | 0.4 to 0.5 | likewise, 0.9 ns a cell |
-| what differs between two files | 3.2 | 1.3 | types, attributes and bits are compared as well |
-| one more file behind a dataset | 0.6 | 0.3 | a copy of all bytes, and of the new file |
 | names and attributes | 0.34 | 0.01 | a copy of all bytes, 0.28 s, so that a crash leaves the old or the new |
 
 In netCDF-4, a name that a dimension has is changed by writing the file anew, cell by cell. Peak memory was at most 308
