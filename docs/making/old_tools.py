@@ -81,7 +81,7 @@ November 2026, on a machine that did little else):
 | deviations | 2.0 | 0.6 | xarray copies each block to leave out what is missing, and counts it: 2 to 8 ns a cell |
 | mean of each field, by area | 1.6 | 0.5 | likewise, and the cells that count are counted for their areas |
 | mean over time, of months, seasons, years | 0.7 to 1.2 | 0.4 to 0.5 | likewise, 0.9 ns a cell |
-| names and attributes | 0.34 | 0.01 | a copy of all bytes, 0.28 s, so that a crash leaves the old or the new |
+| names and attributes | 0.34 | 0.01 | a copy of all bytes on ext4, 0.28 s, so that a crash leaves the old or the new; on XFS, where copies share them, nothing |
 
 In netCDF-4, a name that a dimension has is changed by writing the file anew, cell by cell. Peak memory was at most 308
 MB (nco: 6.4 GB). `python -m benchmarks.old_tools` prints the table.
