@@ -72,8 +72,8 @@ installed and no more. Python, NumPy and the libraries are the floor.
 Where nothing is compressed, little is left to do, and that counts. Of all 74 tasks on files of 1.1 GB that are not
 compressed, the faster tool does 22 in less than two thirds of 0.12 s, the floor; 6 tasks take at most 1.5 times its
 processor time, start and all. Without the start 55 do, among them all 27 that select variables and cells, packing,
-significant digits, joining files, other chunks, and `diff`. Slower even so are, in seconds without the start (one run, 28
-November 2026, on a machine that did little else):
+significant digits, joining files, other chunks, and `diff`. Slower even so are, in seconds without the start (one run,
+28 November 2026, on a machine that did little else):
 
 | not compressed | hyperslab | nco or cdo | what it takes |
 |---|---|---|---|
@@ -81,8 +81,9 @@ November 2026, on a machine that did little else):
 | deviations | 2.0 | 0.6 | xarray copies each block to leave out what is missing, and counts it: 2 to 8 ns a cell |
 | mean of each field, by area | 1.6 | 0.5 | likewise, and the cells that count are counted for their areas |
 | mean over time, of months, seasons, years | 0.7 to 1.2 | 0.4 to 0.5 | likewise, 0.9 ns a cell |
-| names and attributes | 0.34 | 0.01 | a copy of all bytes on ext4, 0.28 s, so that a crash leaves the old or the new; on XFS, where copies share them, nothing |
+| names and attributes | 0.34 | 0.01 | a copy of all bytes, so that a crash leaves the old or the new |
 
+On XFS, where the copy shares the bytes of the file, names and attributes take no more than the start of the command.
 In netCDF-4, a name that a dimension has is changed by writing the file anew, cell by cell. Peak memory was at most 308
 MB (nco: 6.4 GB). `python -m benchmarks.old_tools` prints the table.
 
