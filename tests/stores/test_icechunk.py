@@ -636,13 +636,16 @@ def test_the_exit_waits_for_threads_that_are_not_of_python() -> None:
     program = """
 import _thread, atexit, time
 atexit.register(lambda: print(ended))
-ended = []
+began, ended = [], []
 from hyperslab.stores.repositories import library
 library()
 def run():
+    began.append("began")
     time.sleep(0.1)
     ended.append("ended")
 _thread.start_new_thread(run, ())
+while not began:
+    time.sleep(0.001)
 """
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout == "['ended']\n"
