@@ -27,7 +27,7 @@ from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
 from hyperslab.formats.enclosing import find_above, find_tree_above
 from hyperslab.formats.opening import locate_version
 from hyperslab.group import Group
-from hyperslab.group.cf_variables import names_in_attribute
+from hyperslab.group.cf_variables import find_named
 from hyperslab.group.walk import arrays_of
 from hyperslab.model.dims import axis_names
 from hyperslab.model.guessing import meant
@@ -247,12 +247,7 @@ def _without_named(arrays: list[Array], root: Group) -> list[Array]:
     known = [array for _, array in islice(arrays_of(root), _LOOKED_AT)]
     if len(known) == _LOOKED_AT:
         return arrays
-    named = {
-        word.rpartition("/")[2]
-        for array in known
-        for name, value in array.spec.attrs.items()
-        for word in names_in_attribute(name, value, array.spec.attrs)
-    }
+    named = find_named(array.spec.attrs for array in known)
     return [array for array in arrays if array.name not in named]
 
 

@@ -32,7 +32,7 @@ from hyperslab.conversion.source_nodes import SourceNode, select_nodes, walk_nod
 from hyperslab.errors import Invalid, NodeNotFound
 from hyperslab.formats.format_errors import ReadOnlyChunks
 from hyperslab.group import Group
-from hyperslab.group.cf_variables import companions_of, names_in_attribute
+from hyperslab.group.cf_variables import companions_of, find_named, names_in_attribute
 from hyperslab.group.choice import is_match
 from hyperslab.model.attrs import FILL_VALUE, Attrs
 from hyperslab.model.cells import Values
@@ -49,8 +49,8 @@ _LIMITS = (*cf.LIMITS, "actual_range")
 
 
 class Recoder(ABC):
-    """What makes other numbers of cells; ``_spares_helpers``: without patterns not of coordinates, nor of what
-    variables name, such as areas."""
+    """A change of the numbers of cells. Where no patterns choose variables, coordinates and what other variables name,
+    such as areas, are left as they are; not so where ``_spares_helpers`` is False."""
 
     _spares_helpers: ClassVar[bool] = True
 
@@ -84,14 +84,9 @@ class Recoder(ABC):
 
 def _helpers(items: Iterable[SourceNode]) -> set[str]:
     """Return the names of variables that stand for dimensions or that others name: coordinates, bounds, areas."""
-    found: set[str] = set()
-    for item in items:
-        if item.node.is_array:
-            found |= {dim for dim in item.node.dims if dim is not None}
-            for name, value in item.node.attrs.items():
-                words = names_in_attribute(name, value, item.node.attrs)
-                found |= {word.rpartition("/")[2] for word in words if name != "ancillary_variables"}
-    return found
+    nodes = [item.node for item in items if item.node.is_array]
+    dims = {dim for node in nodes for dim in node.dims if dim is not None}
+    return dims | find_named((node.attrs for node in nodes), without=("ancillary_variables",))
 
 
 def physical(spec: ArraySpec) -> cf.Decoding:

@@ -57,6 +57,18 @@ def names_in_attribute(name: str, value: object, attrs: Mapping[str, Any]) -> li
     return [word.removesuffix(":") for word in words if name in _KEYED or not word.endswith(":")]
 
 
+def find_named(documents: Iterable[Mapping[str, Any]], *, without: Collection[str] = ()) -> set[str]:
+    """Return the names, without their groups, of the variables that attributes of some arrays name by CF; ``without``:
+    attributes that do not count."""
+    return {
+        word.rpartition("/")[2]
+        for attrs in documents
+        for name, value in attrs.items()
+        if name not in without
+        for word in names_in_attribute(name, value, attrs)
+    }
+
+
 def keep_references(attrs: Mapping[str, Any], written: Collection[str]) -> dict[str, object]:
     """Return the attributes without the names of variables that are not ``written``: lists get shorter, an attribute
     that needs all its names is left out."""

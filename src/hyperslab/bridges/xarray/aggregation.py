@@ -75,7 +75,8 @@ class Aggregation:
                 raise Invalid(f"one position of {dim} is chosen, which leaves nothing to aggregate over", remedy=remedy)
             if dim not in dataset.dims:
                 raise Invalid(f"no dimension {dim!r}", remedy=meant(dim, map(str, dataset.dims)))
-        for dim in map(str, dataset.dims):  # no labels of other calendars are no times
+        # Before times are looked for: without labels, those of other calendars are not known as such.
+        for dim in map(str, dataset.dims):
             is_meant = dim in self.over or (self.is_grouped and dim in dataset.coords)
             if is_meant and not dataset.sizes[dim]:
                 raise Invalid(f"no cell of {dim} is chosen", remedy="choose a range in which some lie")

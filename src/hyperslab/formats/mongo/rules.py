@@ -337,6 +337,7 @@ def _surplus_ids(id: ObjectId, flaw: ChunkFlaw, clock: _Clock | None) -> tuple[A
 # -- problems and what mends them --------------------------------------------------------------------------------------
 
 
+# Chunks that a message of missing ones names: a line of them.
 _SHOWN = 6
 # Times that an object is looked at which does not fit its documents and is changed without rest.
 _LOOKS = 5
