@@ -126,6 +126,19 @@ def test_times_are_dates_of_their_calendar():
     assert real.units == "days"
 
 
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_dates_of_nanoseconds_are_told_apart(order):
+    first = np.datetime64("2026-11-28T10:00:00.000000001", "ns")
+    cells = (first + np.arange(3).astype("m8[ns]")).astype(f"{order}M8[ns]")
+    whole = numbers(make(cells, (2,)))
+    assert (whole.low, whole.high) == ([cells[0]], [cells[2]])
+    some = np.concatenate([cells, np.full(3, "NaT", cells.dtype)])
+    found = numbers(make(some, (2,)), groups=Groups(0, "d0", range(6), np.arange(6)))
+    assert (found.low[:3], found.high[:3]) == (list(cells), list(cells))
+    assert found.low[3:] == found.mean[3:] == [None] * 3
+    assert numbers(make(some, (6,))).moments.missing.tolist() == [3]
+
+
 @pytest.mark.parametrize("attrs", [{}, {"valid_range": np.array([0.0, 100.0])}])
 def test_a_histogram_counts_as_numpy_does(attrs):
     cells = np.random.default_rng(2).uniform(-5, 120, (30, 40))

@@ -117,20 +117,28 @@ def _extremes(dtype: NumpyDType) -> tuple[Any, Any]:
     return np.iinfo(dtype).min, np.iinfo(dtype).max
 
 
-def measure_rows(rows: Values, edges: Values | None = None) -> Moments:
-    """Return the moments of each row of a 2-D array of numbers, where NaN is missing; ``edges``: of the histogram."""
+def measure_rows(rows: Values, edges: Values | None = None, missing: int | None = None) -> Moments:
+    """Return the moments of each row of a 2-D array of numbers, where NaN is missing, or the integer ``missing``;
+    ``edges``: of the histogram."""
     count = rows.shape[1]
     with np.errstate(invalid="ignore", over="ignore"):
         low, high = rows.min(1), rows.max(1)
         wide = rows.astype("f8")
-        is_known = ~np.isnan(rows) if rows.dtype.kind == "f" and np.isnan(low).any() else None
+        is_known = None
+        if rows.dtype.kind == "f" and np.isnan(low).any():
+            is_known = ~np.isnan(rows)
+        elif missing is not None and (low == missing).any():  # times.MISSING: the least integer
+            is_known = rows != missing
         if is_known is None:
             known = np.full(len(rows), count)
             mean = wide.sum(1) / count
             wide -= mean[:, None]
         else:
             known = np.count_nonzero(is_known, 1)
-            low, high = np.fmin.reduce(rows, 1), np.fmax.reduce(rows, 1)
+            if missing is None:
+                low, high = np.fmin.reduce(rows, 1), np.fmax.reduce(rows, 1)
+            else:
+                low = rows.min(1, where=is_known, initial=np.iinfo(rows.dtype).max)
             mean = np.add.reduce(wide, 1, where=is_known) / np.maximum(known, 1)
             wide -= mean[:, None]
             wide[~is_known] = 0
@@ -214,8 +222,10 @@ class ArrayMeasurement:
         owners = np.zeros(1, np.int64) if self.groups is None else self.groups.owners[box[self.groups.axis]]
         places, local = np.unique(owners, return_inverse=True)
         found = self.nothing(len(places))
+        missing = times.MISSING if self.how.dtype.kind in "mM" else None
         for rows, first in self._rows(stored):
-            found.add(measure_rows(self._numbers(rows), self.edges), local[first : first + len(rows)])
+            part = measure_rows(self._numbers(rows), self.edges, missing)
+            found.add(part, local[first : first + len(rows)])
         self.spare.append(memory)
         return found, places
 
@@ -246,12 +256,11 @@ class ArrayMeasurement:
                 yield rows[:, start : start + _ROW_CELLS], first
 
     def _numbers(self, stored: Values) -> Values:
-        """Return stored cells as numbers that may be compared and summed, NaN where they are missing."""
+        """Return stored cells as numbers that may be compared and summed, NaN where they are missing; times as the
+        integers that they are stored as, for a double does not tell nanoseconds of today apart."""
         how = self.how
         if stored.dtype.kind in "mM":
-            counted = stored.view("i8" if stored.dtype.isnative else stored.dtype.str.replace(stored.dtype.kind, "i"))
-            is_missing = counted == times.MISSING
-            return np.where(is_missing, np.nan, counted) if is_missing.any() else counted.astype("f8")
+            return stored.astype(stored.dtype.newbyteorder("="), copy=False).view("i8")
         if stored.dtype.kind == "f" and how.scaled is None:
             cells = stored.astype(stored.dtype.newbyteorder("="), copy=False)
             for fill in how.fills:
