@@ -152,3 +152,18 @@ def test_a_cluster_reads(levels):
         (row,) = rows(place, "t", "--scheduler", client.scheduler.address)
     assert (row["missing"], row["max"]) == (1, 49.0)
     assert row["mean"] == pytest.approx(float(np.nanmean(cells)))
+
+
+def test_stations_have_rows_of_their_names(tmp_path):
+    with hs.create(tmp_path / "stations.nc") as root:
+        names = np.array([list("Oslo"), list("Bern")], "S1")
+        root.create_array("station_name", data=names, dims=("station", "letters"), attrs={"cf_role": "timeseries_id"})
+        root.create_array("lat", data=np.array([59.9, 46.9]), dims=("station",), attrs={"units": "degrees_north"})
+        attrs = {"coordinates": "lat station_name"}
+        root.create_array("t", data=np.arange(6.0).reshape(2, 3), dims=("station", "time"), attrs=attrs)
+    place = tmp_path / "stations.nc"
+    assert [(row["station_name"], row["mean"]) for row in rows(place, "t", "--per", "station_name")] == [
+        ("Oslo", 1.0),
+        ("Bern", 4.0),
+    ]
+    assert [row["lat"] for row in rows(place, "t", "--per", "lat", "-s", "station=1")] == [46.9]

@@ -40,6 +40,7 @@ from hyperslab.conversion.statistics import Statistics, measure, why_not_measure
 from hyperslab.errors import Invalid
 from hyperslab.group import Group
 from hyperslab.group.choice import Choice, choose_of
+from hyperslab.group.cf_variables import AxisSearch
 from hyperslab.group.walk import arrays_of
 from hyperslab.model.dims import axis_names
 from hyperslab.model.guessing import meant
@@ -160,17 +161,7 @@ def _groups(
 ) -> Groups | None:
     """Return the rows of an array; None where it has no such dimension."""
     if per is not None:
-        found = find_dimensions([array], per)
-        if not found:
-            return None
-        axis = array.dims.index(found[0]) if found[0] in array.dims else axis_names(array.dims).index(found[0])
-        positions = np.asarray(axes[axis].positions)
-        found_labels = read_axis(array, axis, positions)
-        labels = positions if found_labels is None else found_labels.labels
-        shifted = selector.shifts(array).get(found[0])
-        if shifted is not None:
-            labels = labels + shifted
-        return Groups(axis, per, list(labels), np.arange(len(positions)))
+        return _group_positions(array, axes, selector, per)
     if by is None and every is None:
         return None
     for axis, cut in enumerate(axes):
@@ -178,6 +169,26 @@ def _groups(
         if times is not None and is_time(times.labels):
             return group_times(times.labels, axis, by, every)
     return None
+
+
+def _group_positions(array: Array, axes: tuple[Axis, ...], selector: Selector, per: str) -> Groups | None:
+    """Return a row for each chosen position along the dimension that a word means, with its label: that of the
+    coordinate of the word, such as a station's name, else that of the dimension. None without such a dimension."""
+    found = find_dimensions([array], per)
+    if not found:
+        return None
+    axis = array.dims.index(found[0]) if found[0] in array.dims else axis_names(array.dims).index(found[0])
+    positions = np.asarray(axes[axis].positions)
+    named = None if per in (*array.dims, *axis_names(array.dims)) else AxisSearch().find_axis(array, per)
+    if named is not None and named.coordinate.name != named.dim:
+        labels = np.asarray(named.coordinate.decoded().isel({named.dim: positions}))
+    else:
+        found_labels = read_axis(array, axis, positions)
+        labels = positions if found_labels is None else found_labels.labels
+    shifted = selector.shifts(array).get(found[0])
+    if shifted is not None:
+        labels = labels + shifted
+    return Groups(axis, per, list(labels), np.arange(len(positions)))
 
 
 def _parse_span(text: str) -> tuple[float, float]:
