@@ -269,7 +269,7 @@ class Location:
             if glob.has_magic(text) and "://" not in text and not os.path.lexists(text):
                 found = sorted(glob.glob(text, recursive=True))
                 if not found:
-                    remedy = "check the spelling, and the quotes in a shell"
+                    remedy = "check the spelling, and the quotes in a shell; a moment is ?at=2026-11-01T00:00"
                     raise NotFound("no file or folder matches this pattern", url=text, remedy=remedy)
                 return cls.of(found, storage_options)
         return cls.of(target, storage_options)

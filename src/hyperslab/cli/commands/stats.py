@@ -39,8 +39,8 @@ from hyperslab.conversion.selection import Selector
 from hyperslab.conversion.statistics import Statistics, measure, why_not_measured
 from hyperslab.errors import Invalid
 from hyperslab.group import Group
-from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.cf_variables import AxisSearch
+from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.walk import arrays_of
 from hyperslab.model.dims import axis_names
 from hyperslab.model.guessing import meant
