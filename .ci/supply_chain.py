@@ -11,7 +11,9 @@ import json
 import re
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 TOOLS = ROOT / ".venvs" / "supply-tools"
@@ -26,6 +28,9 @@ ALLOWED = re.compile(
 )
 # Packages whose metadata name no licence, with the one that stands in their files.
 READ_BY_HAND = {"hdf5plugin": "MIT (each filter that it bundles has its own)", "icechunk": "Apache-2.0"}
+
+# What an environment has without any library: it is not in the lock.
+OWN = ("hyperslab", "pip", "setuptools")
 
 
 def run(*words: object) -> str:
@@ -82,12 +87,23 @@ def write_sbom() -> int:
 
 def audit() -> int:
     """Ask PyPI for vulnerabilities of the versions of the environment; 1 when one is known, or a version got no answer,
-    which pip-audit passes over."""
+    which pip-audit passes over.
+
+    Mirrors of PyPI may answer about projects, and not about single versions, which pip-audit asks for; what they say
+    of a project is of its newest version, which most of the lock's are.
+    """
     place = run(LOOKED_AT / "bin/python", "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])").strip()
     words = [str(TOOLS / "bin/pip-audit"), "--path", place, "--format", "json", "--progress-spinner", "off"]
     done = subprocess.run(words, check=False, stdout=subprocess.PIPE, text=True)  # it ends with 1 for a known one
-    found = [each for each in json.loads(done.stdout)["dependencies"] if each["name"] != "hyperslab"]
-    unanswered = [each["name"] for each in found if "skip_reason" in each]
+    found = [each for each in json.loads(done.stdout)["dependencies"] if each["name"] not in OWN]
+    listed = json.loads(run(TOOLS / "bin/pip", "--python", LOOKED_AT / "bin/python", "list", "--format", "json"))
+    versions = {re.sub("[-_.]+", "-", each["name"]).lower(): each["version"] for each in listed}
+    for each in found:
+        each.setdefault("version", versions[each["name"]])
+        if "skip_reason" in each and (faults := ask_about_newest(each["name"], each["version"])) is not None:
+            del each["skip_reason"]
+            each["vulns"] = faults
+    unanswered = [f"{each['name']} {each['version']}" for each in found if "skip_reason" in each]
     known = [(each, fault) for each in found for fault in each.get("vulns", ())]
     for each, fault in known:
         print(
@@ -97,6 +113,19 @@ def audit() -> int:
         print(f"no answer about {' '.join(unanswered)}")
     print(f"{len(found)} libraries, {len(found) - len(unanswered)} looked up, {len(known)} known vulnerabilities")
     return int(bool(known or unanswered))
+
+
+def ask_about_newest(name: str, version: str) -> list[dict[str, Any]] | None:
+    """Return the faults that PyPI knows of a version; None where there is no answer, or it is of another version."""
+    try:
+        with urllib.request.urlopen(f"https://pypi.org/pypi/{name}/json", timeout=30) as answer:
+            project = json.load(answer)
+    except (OSError, ValueError):
+        return None
+    if project["info"]["version"] != version:
+        return None
+    faults = [fault for fault in project["vulnerabilities"] if not fault.get("withdrawn")]
+    return [{"id": fault["id"], "fix_versions": fault["fixed_in"]} for fault in faults]
 
 
 if __name__ == "__main__":
