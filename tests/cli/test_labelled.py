@@ -136,8 +136,31 @@ def test_a_terminal_gets_some_rows_of_a_table(tmp_path: Path) -> None:
         root.create_group("units", {"colnames": []}).create_array("id", data=np.arange(1002))
     every = CliRunner().invoke(main, ["get", str(tmp_path / "a.zarr"), "units"])
     assert (len(every.stdout.splitlines()), every.stderr) == (1003, "")
+    text, remarks = _on_a_terminal(str(tmp_path / "a.zarr"), "units")
+    assert remarks == b"2 more rows; -o writes them all to a file\n"
+    assert len(text.splitlines()) == 1001
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a terminal of Unix")
+def test_a_terminal_gets_the_start_of_a_long_cell(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        units = root.create_group("units", {"colnames": ["times"]})
+        units.create_array("id", data=np.arange(2))
+        units.create_array("times", data=np.arange(102.0))
+        units.create_array("times_index", data=np.array([100, 102]))
+    every = CliRunner().invoke(main, ["get", str(tmp_path / "a.zarr"), "units"])
+    assert ("99.0]" in every.stdout, every.stderr) == (True, "")
+    text, remarks = _on_a_terminal(str(tmp_path / "a.zarr"), "units")
+    assert remarks == "cells that end in … are cut; -o writes all of them to a file\n".encode()
+    _, first, second = text.decode().splitlines()
+    assert (len(first), first[:12], first[-2:]) == (64, "0   [0.0, 1.", " …")
+    assert second == "1   [100.0, 101.0]"
+
+
+def _on_a_terminal(*arguments: str) -> tuple[bytes, bytes]:
+    """Return what ``hyperslab get`` prints on a terminal and on stderr."""
     screen, terminal = os.openpty()
-    command = [sys.executable, "-m", "hyperslab", "get", str(tmp_path / "a.zarr"), "units"]
+    command = [sys.executable, "-m", "hyperslab", "get", *arguments]
     with subprocess.Popen(command, stdout=terminal, stderr=subprocess.PIPE) as running:
         os.close(terminal)
         text = b""
@@ -145,9 +168,9 @@ def test_a_terminal_gets_some_rows_of_a_table(tmp_path: Path) -> None:
             while part := os.read(screen, 4096):
                 text += part
         assert running.stderr is not None
-        assert running.stderr.read() == b"2 more rows; -o writes them all to a file\n"
+        remarks = running.stderr.read()
     os.close(screen)
-    assert len(text.splitlines()) == 1001
+    return text, remarks
 
 
 def test_csv_of_names_that_no_text_has(tmp_path: Path) -> None:
@@ -174,7 +197,7 @@ def test_seconds_of_a_series(tmp_path: Path) -> None:
         other.create_array("data", data=np.arange(2))
         other.create_link("timestamps", "/x", source="../../elsewhere.zarr")
     assert (picture.axes[0].label, picture.axes[0].at.tolist()) == ("timestamps (seconds)", [10.0, 10.25, 10.5])
-    assert picture.cells.tolist() == [0.0, 0.5, 1.0] and "(V)" in str(picture)
+    assert (picture.cells.tolist(), picture.title, picture.label) == ([0.0, 0.5, 1.0], "steady", "steady (V)")
     result = CliRunner().invoke(main, ["get", str(tmp_path / "a.zarr"), "steady/data", "--decoded", "-s", "dim_0=1..2"])
     assert result.stdout.split() == ["timestamps", "data", "10.25", "0.5"], result.stderr
     result = CliRunner().invoke(

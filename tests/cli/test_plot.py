@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -54,6 +55,31 @@ def root() -> Any:
     root.create_array("name", data=np.array(["a", "b", "c"], np.dtypes.StringDType()), dims=("lat",))
     root.create_array("when", data=np.arange(3), dims=("lat",), attrs={"units": "days since 2000-01-01"})
     return root
+
+
+def test_the_factor_of_the_ticks_stands_beside_the_subtitle(root: Any) -> None:
+    root.create_array("v", data=np.arange(12.0).reshape(3, 4) * 1e-6, dims=("lat", "lon"))
+    figure = plot.draw(picture(root, "v", "lat=60.0"), "viridis")
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    factor, subtitle = axes.yaxis.get_offset_text(), axes.texts[0]
+    assert (factor.get_text(), subtitle.get_text()) == ("1e\N{MINUS SIGN}6", "lat = 60.0 degrees_north")
+    assert not factor.get_window_extent().overlaps(subtitle.get_window_extent())
+
+
+def test_a_range_ends_colours_and_axes(tmp_path: Path, root: Any) -> None:
+    image, line = (replace(picture(root, "t", *chosen), span=(-2.0, 9.0)) for chosen in ((), ("lat=60.0",)))
+    assert plot.draw(image, "viridis").axes[0].collections[0].get_clim() == (-2.0, 9.0)
+    assert plot.draw(line, "viridis").axes[0].get_ylim() == (-2.0, 9.0)
+    profile = replace(line, axes=(replace(line.axes[0], vertical=True),))
+    assert plot.draw(profile, "viridis").axes[0].get_xlim() == (-2.0, 9.0)
+    hs.convert(root, tmp_path / "a.zarr")
+    files = []
+    for ends in ("-2..9", "-2..99"):
+        files.append(tmp_path / f"{ends}.png")
+        assert run(tmp_path / "a.zarr", "t", "-o", files[-1], "--range", ends).exit_code == 0
+    assert files[0].read_bytes() != files[1].read_bytes()
+    assert "--range 250..320" in run(tmp_path / "a.zarr", "t", "-o", tmp_path / "b.png", "--range", "9..-2").stderr
 
 
 def test_an_image_of_real_data() -> None:

@@ -105,7 +105,15 @@ def test_a_selection_that_leaves_nothing_is_warned_of(caplog: pytest.LogCaptureF
     convert(source, MemoryStore(), select={"lat": slice(50.0, 45.0), "time": -1})
     assert caplog.messages == []
     convert(source, MemoryStore(), select={"lat": slice(10.0, 5.0), "time": -1})
-    assert caplog.messages == ["what is selected along lat is an empty range: no cell of it is converted"]
+    rest = "is an empty range (lat descends from 50.0 to 40.0): no cell of it is converted"
+    assert caplog.messages == [f"what is selected along lat {rest}"]
+    caplog.clear()
+    convert(source, MemoryStore(), select={"Y": slice(40.0, 50.0)})
+    assert caplog.messages == [f"what is selected along lat {rest}"]
+    caplog.clear()
+    convert(source, MemoryStore(), select={"time": slice(4, 9)})
+    rest = "is an empty range (its positions go from 0 to 3): no cell of it is converted"
+    assert caplog.messages == [f"what is selected along time {rest}"]
 
 
 def test_wrong_selections_say_what_would_work() -> None:

@@ -117,6 +117,18 @@ def test_packed_cells_are_decoded():
     assert near(found.moments.deviation[0], physical.std())
 
 
+def test_series_of_nwb_are_in_their_unit():
+    root = hs.create(MemoryStore(), "hdmf")
+    root.create_group("lfp", {"neurodata_type": "ElectricalSeries"})
+    attrs = {"conversion": 1e-6, "offset": 0.5, "unit": "volts"}
+    array = root.create_array("lfp/data", data=np.array([-3, 5], "i2"), attrs=attrs)
+    found = numbers(array, bins=2)
+    assert found.units == "volts"
+    assert near(found.low[0], 0.5 - 3e-6)
+    assert near(found.high[0], 0.5 + 5e-6)
+    assert near(found.edges[-1], 0.5 + 5e-6)
+
+
 def test_times_are_dates_of_their_calendar():
     found = numbers(make(np.array([0, 59, 360]), units="days since 2000-01-01", calendar="360_day"))
     assert found.low == [cftime.datetime(2000, 1, 1, calendar="360_day")]

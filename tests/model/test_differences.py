@@ -37,6 +37,13 @@ def test_a_value_without_type() -> None:
     assert not differences("a", typed, BASE, either=True)
 
 
+def test_text_of_two_types_may_be_the_same() -> None:
+    string = BASE.evolve(attrs={"n": 1, "s": np.str_("a")})
+    assert differences("a", BASE, string)
+    assert not differences("a", BASE, string, texts=False)
+    assert differences("a", BASE, string.evolve(attrs={"n": 1, "s": np.str_("b")}), texts=False)
+
+
 def test_groups_and_kinds() -> None:
     unlimited = GroupSpec(dims=(Dimension("t", 2, True),))
     assert [problem.kind for problem in differences("", unlimited, GroupSpec())] == ["dimensions"]

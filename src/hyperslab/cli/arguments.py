@@ -307,6 +307,18 @@ def parse_tolerance(text: str) -> Distance:
     return np.timedelta64(micros, "us")
 
 
+def parse_range(text: str) -> tuple[float, float]:
+    """Return the two numbers of LOW..HIGH; Invalid for anything else."""
+    low, mark, high = text.partition("..")
+    try:
+        span = float(low), float(high)
+    except ValueError:
+        span = (0.0, 0.0)
+    if not mark or not -np.inf < span[0] < span[1] < np.inf:
+        raise Invalid(f"--range {text!r}", remedy="write the least and the largest number, such as --range 250..320")
+    return span
+
+
 _TOLERANCE = re.compile(r"(\d+(?:\.\d*)?|\.\d+) ?(D|d|h|min|m|s)?")
 _UNIT_MICROSECONDS = {"D": 864 * 10**8, "d": 864 * 10**8, "h": 36 * 10**8, "min": 6 * 10**7, "m": 6 * 10**7, "s": 10**6}
 

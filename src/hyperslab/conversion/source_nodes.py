@@ -21,6 +21,7 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
+from hyperslab.conversion.labelled_part import empty_ranges
 from hyperslab.conversion.losses import Features, target_cell_type
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.selection import ArraySelection, Select, Selector
@@ -265,7 +266,7 @@ def select_nodes(
     _warn_of_meshes(items)
     for note in selector.notes:
         _log.warning("%s", note)
-    for dim in select.dims:
+    for dim in sorted(filter(None, known)):  # a word of CF in the selection may mean any
         before, left = 0, 0  # the largest length of the dimension in an array, and that which is selected
         for item in items:
             if item.node.is_array and item.picked is not None and dim in item.node.dims:
@@ -273,7 +274,10 @@ def select_nodes(
                 before = max(before, item.node.shape[axis])
                 left = max(left, item.picked.shape[kept.index(axis)] if axis in kept else 1)
         if before and not left:
-            _log.warning("what is selected along %s is an empty range: no cell of it is converted", dim)
+            by_label = {dim} - select.isel.keys()
+            courses = (empty_ranges(array, selector.key(array), by_label).get(dim) for array in arrays)
+            course = next((f" ({text})" for text in courses if text), "")
+            _log.warning("what is selected along %s is an empty range%s: no cell of it is converted", dim, course)
     return items
 
 

@@ -22,6 +22,7 @@ from hyperslab.array import Array, cf, times
 from hyperslab.array.cells import CellAccess
 from hyperslab.array.decoded import Decoded, with_clock
 from hyperslab.array.periods import Groups
+from hyperslab.array.series import find_series_meaning
 from hyperslab.bridges.cluster import client_of, each_task
 from hyperslab.chunks import sparse_io
 from hyperslab.chunks.boxes import Box, source_edges
@@ -333,6 +334,9 @@ def measure(
     dask.distributed or its address, whose workers read.
     """
     attrs = with_clock(array._session, array.path, array.spec)
+    series = find_series_meaning(array._session, array.path, array.spec)
+    if series is not None:
+        attrs = series.packing(attrs)
     with array._session.add_place_to_errors(array.path):
         clock = times.clock(attrs) if array.spec.numpy_dtype.kind in "iuf" else None
         dropped = ("units", "calendar") if clock is not None else ("dtype",)
@@ -358,7 +362,8 @@ def measure(
     except Unsupported:  # numbers that count beyond all dates, or in no calendar that is known here
         clock = None
         low, high, mean = (_as_values(each, found.known > 0, how, None) for each in ends)
-    units = array.spec.units if clock is None else clock.unit
+    own_units = array.spec.units if series is None else series.units
+    units = own_units if clock is None else clock.unit
     head, labels = (None, ()) if groups is None else (groups.head, groups.labels)
     return Statistics(array.path, job.dtype, units, head, labels, found, low, high, mean, job.edges)
 

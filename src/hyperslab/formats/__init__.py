@@ -134,10 +134,15 @@ def format_for_new(url: str) -> str:
     if ending is None or (scheme.lower() in REMOTE and "/" not in path):
         return "zarr3"
     known = [*SUFFIXES, *(end for name in _foreign() for end in _suffixes(name))]
+    remedy = f"end it with one of {', '.join(known)}, or give format= (--format); collections: format='collections'"
+    if ending[1] == "nwb":
+        remedy = (
+            "pynwb writes NWB into HDF5: NWBHDF5IO.export of a hyperslab.hdmf.HyperslabIO; or end it with .nwb.zarr"
+        )
     raise Unsupported(
         f"no new dataset is made under a name that ends in .{ending[1]}",
         url=url,
-        remedy=f"end it with one of {', '.join(known)}, or give format= (--format); collections: format='collections'",
+        remedy=remedy,
     )
 
 

@@ -342,7 +342,9 @@ class _Diff:
             yield Problem(path, "link", f"{_shown(theirs)} in place of {_shown(ours)}")
             return
         ours, theirs = _with_marker(self.a, ours, theirs), _with_marker(self.b, theirs, ours)
-        yield from differences(path, ours, theirs, dims=self._both(Feature.DIMENSIONS), either=True)
+        # two formats may tell char and string apart by turns; where they differ, it means nothing
+        texts = self.a.format.name == self.b.format.name
+        yield from differences(path, ours, theirs, dims=self._both(Feature.DIMENSIONS), either=True, texts=texts)
         if ours.is_group and theirs.is_group and self._both(Feature.UNLIMITED):
             new = {dim.name for dim in theirs.dims if dim.unlimited} - {dim.name for dim in ours.dims if dim.unlimited}
             for name in sorted(new):

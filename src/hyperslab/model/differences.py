@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -14,20 +15,22 @@ from hyperslab.model.refs import ObjectReference, RegionReference
 from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 
 
-def differences(path: str, expected: Node, found: Node, *, dims: bool = True, either: bool = False) -> list[Problem]:
+def differences(
+    path: str, expected: Node, found: Node, *, dims: bool = True, either: bool = False, texts: bool = True
+) -> list[Problem]:
     """Return how ``found`` differs from ``expected``; ``dims``: whether dimensions have names in both.
 
     A value of JSON, which has no type, and one of a type without a name may have got one in ``found``, and with
-    ``either`` lost it there.
+    ``either`` lost it there. ``texts``: whether text of netCDF's type ``string`` differs from that of ``char``.
     """
     if not isinstance(found, type(expected)):
         return [Problem(path, "kind", f"{type(found).__name__} in place of {type(expected).__name__}")]
     problems: list[Problem] = []
     if expected.is_array and found.is_array:
-        problems += _attribute_differences(path, expected.attrs, found.attrs, either)
+        problems += _attribute_differences(path, expected.attrs, found.attrs, either, texts)
         problems += _array_differences(path, expected, found, dims)
     elif expected.is_group and found.is_group:
-        problems += _attribute_differences(path, expected.attrs, found.attrs, either)
+        problems += _attribute_differences(path, expected.attrs, found.attrs, either, texts)
         problems += _type_differences(path, expected, found)
         unlimited = {dim.name for dim in expected.dims if dim.unlimited} - {
             dim.name for dim in found.dims if dim.unlimited
@@ -55,8 +58,10 @@ def _type_differences(path: str, expected: GroupSpec, found: GroupSpec) -> Itera
             yield Problem(path, "type", f"the type {name!r} is {describe(other)}, not {describe(kind)}")
 
 
-def _attribute_differences(path: str, expected: Attrs, found: Attrs, either: bool) -> list[Problem]:
+def _attribute_differences(path: str, expected: Attrs, found: Attrs, either: bool, texts: bool) -> list[Problem]:
     """Return attributes that are gone, new, or of another type or value."""
+    if not texts:
+        expected, found = _with_plain_texts(expected), _with_plain_texts(found)
     problems = [Problem(path, "attribute", f"no attribute {name!r}") for name in expected if name not in found]
     problems += [Problem(path, "attribute", f"new attribute {name!r}") for name in found if name not in expected]
     shared = ((name, expected[name], found[name]) for name in expected if name in found)
@@ -65,6 +70,11 @@ def _attribute_differences(path: str, expected: Attrs, found: Attrs, either: boo
         Problem(path, "attribute", f"attribute {name!r} is {_shown(found[name])}, not {_shown(expected[name])}")
         for name in changed
     ]
+
+
+def _with_plain_texts(attrs: Attrs) -> dict[str, Any]:
+    """Return attributes with text of the type ``string`` as that of ``char``."""
+    return {name: str(value) if isinstance(value, np.str_) else value for name, value in attrs.items()}
 
 
 def _shown(value: object) -> str:

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 # Cells of an array, or rows of a table, that a terminal gets; -o writes all of them to a file.
 _SCREEN = 1000
+# Letters of a cell of a table that a terminal gets, so that spikes of a unit leave room for the other columns.
+_CELL = 60
 _FILES = (".npy", ".csv", ".json", ".nc", ".zarr")
 
 
@@ -188,17 +190,27 @@ def give_rows(columns: dict[str, TableColumn], path: str, selection: TypedSelect
     rows = range(total)[item] if isinstance(item, slice) else range(total)[item : item + 1 or None]
     if output and not output.endswith(".csv"):
         raise Invalid("a table is saved as .csv", node=path, remedy="end the name with .csv, or name a column")
-    shown = rows[:_SCREEN] if output is None and sys.stdout.isatty() else rows
+    is_screen = output is None and sys.stdout.isatty()
+    shown = rows[:_SCREEN] if is_screen else rows
     heads = list(columns)
     cells = zip_longest(*(column.read(shown.start, shown.stop) for column in columns.values()))
     if output is None:
-        click.echo(format_columns([heads, *([csv_cell(cell) for cell in row] for row in cells)]))
+        texts = [[csv_cell(cell) for cell in row] for row in cells]
+        cut = [[shorten_cell(text) for text in row] for row in texts] if is_screen else texts
+        click.echo(format_columns([heads, *cut]))
         if len(shown) < len(rows):
             print_remark(f"{counted(len(rows) - len(shown), 'more row')}; -o writes them all to a file")
+        elif cut != texts:
+            print_remark("cells that end in … are cut; -o writes all of them to a file")
         return
     with building(output) as temporary:
         Path(temporary).write_bytes(render_csv(heads, cells))
     print_remark(f"{counted(len(rows), 'row')} of /{path.strip('/')} in {output}")
+
+
+def shorten_cell(text: str) -> str:
+    """Return text of a cell of a table as a terminal gets it: cut, with an ellipsis, where it is long."""
+    return text if len(text) <= _CELL else f"{text[: _CELL - 2]} …"
 
 
 def give_out(

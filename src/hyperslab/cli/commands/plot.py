@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import ceil
 from textwrap import wrap
@@ -21,11 +21,13 @@ from hyperslab.array import Array, cf
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.decoded import is_packed, value_units
 from hyperslab.array.plain_values import cell_text
+from hyperslab.array.series import is_series_data
 from hyperslab.cli.arguments import (
     SelectionOptions,
     find_array,
     find_cells,
     open_dataset,
+    parse_range,
     parse_selections,
 )
 from hyperslab.cli.options import (
@@ -56,6 +58,7 @@ from hyperslab.group.cf_variables import find_places
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names
 from hyperslab.model.dtypes import NumpyDType
+from hyperslab.model.paths import split
 from hyperslab.stores.building import building
 
 # -- Pictures of parts by matplotlib, imported here on use: a line over one axis, an image over two --------------------
@@ -91,6 +94,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069
 class Picture:
     """Cells (masked where missing) over one or two ``axes``, in the order of their dimensions, with words for them.
 
+    ``span``: the ends of the colours or of the line's axis, else those of the cells.
     ``points``: the cells stand at places in the shape of theirs, latitudes and longitudes, which are the axes.
     """
 
@@ -100,6 +104,12 @@ class Picture:
     subtitle: str
     label: str
     points: bool = False
+    span: tuple[float, float] | None = None
+
+    @property
+    def colors(self) -> dict[str, float]:
+        """The ends of the colours, as matplotlib calls them; none where those of the cells are."""
+        return {} if self.span is None else dict(zip(("vmin", "vmax"), self.span, strict=True))
 
 
 def save(picture: Picture, path: str, suffix: str, cmap: str) -> None:
@@ -161,11 +171,13 @@ def _line(plot: Any, picture: Picture) -> None:
         plot.set_xlabel(wrapped(picture.label), parse_math=False)
         if axis.down:
             plot.invert_yaxis()
+        plot.set_xlim(picture.span)
     else:
         plot.plot(axis.at, cells, **style)
         _label(plot.xaxis, axis, axis.at)
         plot.set_ylabel(wrapped(picture.label), parse_math=False)
         plot.margins(x=0.02)
+        plot.set_ylim(picture.span)
     plot.grid(alpha=0.3, linewidth=0.6)
     _head(plot, picture)
 
@@ -182,7 +194,9 @@ def _points(figure: Any, plot: Any, picture: Picture, cmap: str) -> None:
     x, y = columns.at.ravel(), rows.at.ravel()
     colors = cells.ravel()
     size = float(np.clip(20_000 / max(colors.size, 1), 4, 60))
-    found = plot.scatter(x, y, c=colors, cmap=cmap, s=size, plotnonfinite=False, rasterized=True, linewidths=0)
+    found = plot.scatter(
+        x, y, c=colors, cmap=cmap, s=size, plotnonfinite=False, rasterized=True, linewidths=0, **picture.colors
+    )
     spread = [max(float(np.nanmax(at) - np.nanmin(at)), 1e-9) for at in (x, y)]
     if 0.2 <= spread[1] / spread[0] <= 5:
         plot.set_aspect("equal")
@@ -200,7 +214,7 @@ def _image(figure: Any, plot: Any, picture: Picture, cmap: str, aspect: float | 
     if columns.vertical and not rows.vertical:
         rows, columns, cells = columns, rows, cells.T
     x, y = columns.edges(), rows.edges()
-    mesh = plot.pcolormesh(x, y, cells, cmap=cmap, shading="flat", rasterized=True)
+    mesh = plot.pcolormesh(x, y, cells, cmap=cmap, shading="flat", rasterized=True, **picture.colors)
     if x.ndim == 2 and columns.circle and np.ptp(x) >= 360.0:  # what goes on beyond 180 comes in on the other side
         for turn in (-360.0, 360.0):
             plot.pcolormesh(x + turn, y, cells, cmap=cmap, shading="flat", rasterized=True, norm=mesh.norm)
@@ -253,6 +267,7 @@ def _head(plot: Any, picture: Picture) -> None:
         clean(picture.title, 80), loc="left", fontsize=12, parse_math=False, pad=22 if picture.subtitle else 8
     )
     if picture.subtitle:
+        plot.yaxis.set_offset_position("right")  # a factor of the ticks, such as 1e-5, stands above the axis
         plot.annotate(
             clean(picture.subtitle, 110),
             xy=(0, 1),
@@ -292,6 +307,7 @@ MOST = {1: 20_000, 2: 1_500}
     default=None,
     help="Draw physical values (the default where scale or offset ask for them) or the stored numbers.",
 )
+@click.option("--range", "span", metavar="LOW..HIGH", help="The ends of the colours, or of a line's axis.")
 @selection_options
 @click.option("--overwrite", is_flag=True, help="Replace the picture.")
 @storage_option()
@@ -304,6 +320,7 @@ def plot_command(
     output: str,
     cmap: str,
     decoded: bool | None,
+    span: str | None,
     manner: SelectionOptions,
     overwrite: bool,
     storage_option: dict[str, object] | None,
@@ -329,6 +346,7 @@ def plot_command(
     key, steps = thin_key(array, selector.key(array))
     shifted = {dim: shifts[:: steps.get(dim, 1)] for dim, shifts in selector.shifts(array).items()}
     picture = compose(root, array, key, decoded=decoded, shifted=shifted)
+    picture = picture if span is None else replace(picture, span=parse_range(span))
     try:
         with building(output, overwrite=overwrite) as temporary:
             save(picture, temporary, suffix, cmap)
@@ -425,7 +443,9 @@ def compose(
     known = value_units(array)[0]
     units = "" if known in (None, "1") else f" ({known})"
     units = " (as stored)" if packed and not decoded else units
-    title = title_of(array, "cells")
+    folder, _ = split(array.path)
+    is_series = folder and is_series_data(array._session, array.path)  # each is called "data": its group has the name
+    title = split(folder)[1] if is_series else title_of(array, "cells")
     fixed = []  # `time = 2000-06-01` for each dimension of which one cell was chosen
     for dim, item, size in zip(array.dims, key, array.shape, strict=True):
         match item:

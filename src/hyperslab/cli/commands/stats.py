@@ -18,6 +18,7 @@ from hyperslab.cli.arguments import (
     find_cells,
     find_dimensions,
     open_dataset,
+    parse_range,
     parse_selections,
 )
 from hyperslab.cli.options import (
@@ -103,7 +104,7 @@ def stats_command(
         known = {dim for array in found for dim in axis_names(array.dims)}
         raise Invalid(f"no dimension {per!r}", url=url, remedy=meant(per, sorted(known)))
     selector = find_cells(found, parse_selections(selections), manner)
-    ends = None if span is None else _parse_span(span)
+    ends = None if span is None else parse_range(span)
     remarks: dict[str, None] = {}  # in order, each once
     results = []
     for array in found:
@@ -189,18 +190,6 @@ def _group_positions(array: Array, axes: tuple[Axis, ...], selector: Selector, p
     if shifted is not None:
         labels = labels + shifted
     return Groups(axis, per, list(labels), np.arange(len(positions)))
-
-
-def _parse_span(text: str) -> tuple[float, float]:
-    """Return the two numbers of LOW..HIGH; Invalid for anything else."""
-    low, mark, high = text.partition("..")
-    try:
-        span = float(low), float(high)
-    except ValueError:
-        span = (0.0, 0.0)
-    if not mark or not -np.inf < span[0] < span[1] < np.inf:
-        raise Invalid(f"--range {text!r}", remedy="write the least and the largest number, such as --range 250..320")
-    return span
 
 
 def as_json_value(found: Statistics) -> dict[str, object]:
