@@ -148,6 +148,7 @@ def test_packed_cells_are_decoded(tmp_path):
     found = aggregated(tmp_path, "--how", "mean", "--over", "y")["t"]
     np.testing.assert_allclose(found[...], [11.0, 13.0])
     assert "scale_factor" not in found.attrs
+    assert np.isnan(found.attrs["_FillValue"])  # which cdo wants, to count no missing cell
 
 
 @pytest.mark.parametrize("name", ["out.zarr", "out.nczarr"])

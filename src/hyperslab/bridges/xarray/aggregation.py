@@ -20,6 +20,7 @@ from hyperslab.bridges.extras import library
 from hyperslab.errors import Invalid
 from hyperslab.formats.dimension_suffix import add_suffix, strip_suffix
 from hyperslab.group.cf_variables import keep_references
+from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.dims import axis_names
 from hyperslab.model.guessing import meant
 
@@ -228,7 +229,8 @@ def _reduced(
         found = found.astype(array.dtype)
     result = found.variable
     result.attrs = _attrs(dataset, array, wanted, dims, time if groups is not None else None, weights is not None)
-    result.encoding = {}
+    is_marked = {FILL_VALUE, "missing_value"} & set(array.encoding) and result.dtype.kind == "f"
+    result.encoding = {FILL_VALUE: result.dtype.type(np.nan)} if is_marked else {}  # else cdo counts NaN as a cell
     return result
 
 
