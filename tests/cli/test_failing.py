@@ -177,6 +177,16 @@ def test_what_is_no_dataset_is_answered_with_what_reads_it(tmp_path: Path, name:
     assert "--format" not in done.stderr
 
 
+@pytest.mark.parametrize("command", ["info", "check", "repair"])
+def test_a_folder_of_sessions_is_answered_with_their_names(tmp_path: Path, command: str) -> None:
+    for name in ("a.nwb.zarr", "b.nwb.zarr"):
+        with hs.create(tmp_path / name) as root:
+            root.create_group("acquisition/lfp", {"neurodata_type": "TimeSeries"})
+    done = CliRunner().invoke(main, [command, str(tmp_path)])
+    assert done.exit_code == 5
+    assert "name one in it: a.nwb.zarr, b.nwb.zarr" in done.stderr
+
+
 def test_a_file_where_nobody_may_write_is_answered_with_the_permissions(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir()
     hs.save(tmp_path / "a.zarr", np.zeros(3))

@@ -121,13 +121,13 @@ def test_what_does_not_fit_changes_nothing(tmp_path: Path) -> None:
 
 def test_labels_go_on_in_order(tmp_path: Path) -> None:
     target, again = made(tmp_path / "a.zarr", slice(0, 3)), made(tmp_path / "b.zarr", slice(1, 5))
-    said = r"'time' has the label 1 \(hours since 2020-01-01\) already, and 1 more .*node=/time\]; leave these rows out"
+    said = r"'time' has the label 2020-01-01T01:00:00 already, and 1 more .*node=/time\]; leave these rows out"
     with pytest.raises(Invalid, match=said):
         append_dataset(target, again)
-    with pytest.raises(Invalid, match="0 to 0 behind 2"):
+    with pytest.raises(Invalid, match="2020-01-01T00:00:00 to 2020-01-01T00:00:00 behind 2020-01-01T02:00:00"):
         append_cells(target, np.zeros(1, "i4"), "time")
     falling = made(tmp_path / "c.zarr", slice(4, 2, -1))
-    with pytest.raises(Invalid, match="5 to 5 behind 3"):
+    with pytest.raises(Invalid, match="T05:00:00 to 2020-01-01T05:00:00 behind 2020-01-01T03:00:00"):
         append_dataset(falling, made(tmp_path / "e.zarr", slice(5, 6)))
     append_dataset(falling, made(tmp_path / "d.zarr", slice(2, None, -1)))
     with hs.open_group(falling) as root:

@@ -260,6 +260,7 @@ def test_how_long_versions_stay_is_not_said_to_the_command(tmp_path: Path, age: 
         client.create_collection("air", WHOLE, keep_versions=True)
     result = CliRunner().invoke(main, ["db", "expire", str(tmp_path), "air", "--older-than", age])
     assert result.exit_code and "take no options" in result.output
+    assert "db delete URL COLLECTION" in result.output
 
 
 def test_a_client_keeps_no_state_that_nobody_uses(tmp_path: Path) -> None:

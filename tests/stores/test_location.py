@@ -303,6 +303,12 @@ def test_options_of_a_bucket_that_make_no_sense(value: Any) -> None:
     assert "canary" not in f"{caught.value} {caught.value.__cause__}"
 
 
+def test_options_of_fsspec_for_a_web_server_are_answered_with_the_name_of_headers() -> None:
+    with pytest.raises(Invalid, match=r"client_kwargs.* make no store .*; give headers as client_options=") as caught:
+        Location.of("http://127.0.0.1:1/x", {"client_kwargs": {"headers": {"a": "canary"}}}).store(read_only=True)
+    assert "canary" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [

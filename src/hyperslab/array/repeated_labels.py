@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import numpy as np
@@ -22,14 +22,14 @@ def find_repeated(
     stored: Values,
     labels: Values,
     repeated: Repeated,
-    units: str = "",
+    show: Callable[[object], str] = str,
     *,
     choices: tuple[Repeated, ...] = CHOICES,
     others: str = "say repeated='overwrite' or 'allow' (--repeated), which keeps both",
 ) -> Values:
     """Return for each label of new rows along the dimension ``name`` its position among those that are stored, -1 where
-    it is not there. ``units`` of the labels, for messages. Invalid where one is and ``repeated`` says that this is an
-    error, with ``others`` to do than to leave the rows out; and for what is none of the ``choices``."""
+    it is not there. ``show``: the text of a label, for messages. Invalid where one is and ``repeated`` says that this
+    is an error, with ``others`` to do than to leave the rows out; and for what is none of the ``choices``."""
     if repeated not in choices:
         raise Invalid(f"repeated={repeated!r}", remedy=f"give one of {', '.join(choices)}")
     places = _positions(stored, labels)
@@ -37,8 +37,7 @@ def find_repeated(
     if there.size and repeated == "error":
         more = f", and {there.size - 1} more of the {places.size} that come" if there.size > 1 else ""
         remedy = f"leave these rows out, or {others}"
-        label = f"{labels[there[0]]}{f' ({units})' if units else ''}"
-        raise Invalid(f"{name!r} has the label {label} already{more}", remedy=remedy)
+        raise Invalid(f"{name!r} has the label {show(labels[there[0]])} already{more}", remedy=remedy)
     return places
 
 

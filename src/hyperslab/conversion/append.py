@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 import numpy as np
 
 from hyperslab import api
-from hyperslab.array import Array
+from hyperslab.array import Array, times
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.repeated_labels import Repeated, find_repeated, repeated_runs
 from hyperslab.array.session import OpenDataset
 from hyperslab.conversion.opening import tree_session
 from hyperslab.conversion.source_nodes import walk_nodes
-from hyperslab.errors import Invalid
+from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.group.links import follow_within
 from hyperslab.model.attrs import FILL_VALUE, equal
 from hyperslab.model.cells import Values
@@ -149,7 +150,7 @@ def _place_rows(
             continue
         with session.add_place_to_errors(pair.array.path):
             name, labels = str(pair.array.name), np.asarray(pair.rows)
-            places = find_repeated(name, pair.array[...], labels, repeated, pair.array.units or "")
+            places = find_repeated(name, pair.array[...], labels, repeated, partial(_label_text, pair.array))
             first = int((places >= 0).sum())
             if repeated != "overwrite" or not first:
                 continue
@@ -336,13 +337,23 @@ def _check_order(session: OpenDataset, pair: _Growth) -> None:
     seam = np.concatenate([stored[-1:], come])
     for sorted_as in (np.less_equal, np.greater_equal):
         if sorted_as(stored[:-1], stored[1:]).all() and not sorted_as(seam[:-1], seam[1:]).all():
-            units = f" ({pair.array.units})" if pair.array.units else ""
-            message = f"the labels would no longer be in order: {come[0]} to {come[-1]} behind {stored[-1]}{units}"
+            first, last, end = (_label_text(pair.array, label) for label in (come[0], come[-1], stored[-1]))
+            message = f"the labels would no longer be in order: {first} to {last} behind {end}"
             remedy = (
-                "sort the rows; what comes late is joined from files of its own (convert --along); repeated='allow' "
-                "(--repeated allow) puts it behind"
+                "sort the rows; for a late piece remove the rows after it, append it, and append these again; "
+                "repeated='allow' (--repeated allow) puts it behind"
             )
             raise Invalid(message, url=session.url, node=pair.array.path, remedy=remedy)
+
+
+def _label_text(array: Array, label: object) -> str:
+    """Return a label of a coordinate as messages show it: a time as a date, another number with its units."""
+    clock = times.clock(array.attrs)
+    if clock is not None:
+        with suppress(HyperslabError):
+            found = times.decode_times(np.asarray([label]), clock)
+            return str(found.astype("M8[s]")[0] if found.dtype.kind == "M" else found[0])
+    return f"{label} {array.units}" if array.units else str(label)
 
 
 def _row_slabs(pair: _Growth, first: int, stop: int) -> Iterator[slice]:

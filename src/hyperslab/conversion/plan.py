@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from math import prod
 from types import MappingProxyType
 
 from hyperslab.array.session import OpenDataset
@@ -262,8 +263,11 @@ def plan_nodes(
                 plain = is_stored_so and not is_compressed(item.node.codecs)
                 cut = replace(encoding, codec="none" if plain else "default")
             if item.node.dims == (split(item.path)[1],) and isinstance(encoding.chunks, Mapping):
-                # chunk lengths by dimension are meant for cells, so coordinates stay whole
-                cut = replace(cut, chunks="auto", shards=None)
+                # chunk lengths by dimension are meant for cells, so coordinates stay whole; one that grows has chunks
+                # for what is still to come
+                wanted = encoding.chunks.get(item.node.dims[0], -1)
+                longer = wanted > prod(item.picked.shape) and _growing_axes(item.node, item.picked, item.path, declared)
+                cut = replace(cut, chunks={item.node.dims[0]: wanted} if longer else "auto", shards=None)
             # arrays of the same format say themselves that they have no shards, unless they are cut anew
             if same_format and cut.chunks is None and cut.shards != MANY:
                 cut = replace(cut, shard_bytes=0)

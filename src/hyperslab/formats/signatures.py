@@ -82,13 +82,24 @@ def unknown_format_error(probe: Probe, formats: Iterable[str]) -> FormatError:
     return FormatError(message, url=probe.url, remedy=remedy or f"give format=; there are {', '.join(formats)}")
 
 
+def holds_only_datasets(probe: Probe) -> bool:
+    """Return True for a folder, or a prefix of a bucket, whose folders all have names that end as datasets do."""
+    _, folders = probe.store.list_dir("")
+    return bool(folders) and all(map(_ends_as_dataset, folders))
+
+
+def _ends_as_dataset(name: str) -> bool:
+    return os.path.splitext(name)[1].lower() in _ENDINGS
+
+
 def _name_datasets(probe: Probe) -> str:
-    """Return the names in a folder of this machine that end as datasets do, the first few of them; "" where none
-    does."""
-    path = probe.where.path
-    if path is None or not os.path.isdir(path):
+    """Return the names in a folder, or below a prefix of a bucket, that end as datasets do, the first few of them; ""
+    where none does."""
+    try:
+        keys, folders = probe.store.list_dir("") if probe.where.is_dir() else ((), ())
+    except Unsupported:  # a web server that lists nothing
         return ""
-    names = sorted(name for name in os.listdir(path) if os.path.splitext(name)[1].lower() in _ENDINGS)
+    names = sorted(filter(_ends_as_dataset, {*keys, *folders}))
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 

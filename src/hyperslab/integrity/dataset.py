@@ -20,7 +20,7 @@ from hyperslab.formats.base import Format, Reader
 from hyperslab.formats.enclosing import find_above, find_enclosing, find_existing
 from hyperslab.formats.opening import allow_places, check_moment, detect_format, options_of_format, probe_place
 from hyperslab.formats.rules import Finding
-from hyperslab.formats.signatures import document_error
+from hyperslab.formats.signatures import document_error, holds_only_datasets
 from hyperslab.formats.zarr.node_search import NodeSearch
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.group.links import follow
@@ -118,7 +118,7 @@ def _raise_if_missing(where: Location, format: str | None, node: str) -> None:
 
 def _by_nodes_below(probe: Probe) -> Format | None:
     """Return the format of the nodes below of a dataset that lost the documents of its root."""
-    if not probe.where.is_dir():
+    if not probe.where.is_dir() or holds_only_datasets(probe):
         return None
     for format in map(get_format, FORMATS):
         if not isinstance(format, ZarrFormat) or format.is_known_by_root:

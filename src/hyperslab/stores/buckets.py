@@ -42,6 +42,7 @@ _NOT_TAKEN = {
     "s3_additional_kwargs": "leave it out: objects are written without headers of their own",
     "requester_pays": "request_payer=True",
 }
+_HEADERS = """give headers as client_options={"default_headers": {"Authorization": "Bearer …"}}"""
 _SAYS_WHO = ("access_key_id", "aws_access_key_id", "skip_signature", "aws_skip_signature", "credential_provider")
 
 
@@ -143,7 +144,8 @@ def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
             raise
         names = ", ".join(options) or "none"
         message = f"the URL and the storage options ({names}) make no store"
-        raise Invalid(message, url=redact(url), remedy="see the configuration keys of obstore") from None
+        remedy = _HEADERS if url.startswith("http") else "see the configuration keys of obstore"
+        raise Invalid(message, url=redact(url), remedy=remedy) from None
 
 
 def _web_lists(url: str, given: Mapping[str, Any], from_url: Callable[..., Any]) -> StoreListings:

@@ -221,6 +221,8 @@ def _failure(error: Exception, reason: _Reason | None, kinds: Any, url: str, key
     if isinstance(error, kinds.PermissionDeniedError | kinds.UnauthenticatedError) or reason is _Reason.DENIED:
         kind = ReadOnly if writing else StorageError
         remedy = "give credentials by the environment or storage_options, or ask for permission"
+        if url.startswith("http"):
+            remedy = "give headers by storage_options (client_options, default_headers), or ?token=… in the URL"
         return kind(f"cannot {_verb(writing)}: access refused{_said(error)}", **place, remedy=remedy)
     if isinstance(error, kinds.NotSupportedError | NotImplementedError) or reason is _Reason.UNABLE:
         return Unsupported(f"this kind of store cannot do that{_said(error)}", **place, remedy="use a local copy")

@@ -297,7 +297,7 @@ class Guard:
         # a query may hold a token, for which the page gives the cookie that opens everything
         is_open = admission.frames and not query and is_of_page(scope["path"])
         if not (is_open or admission.is_let_in(headers, query.decode("latin-1"))):
-            remedy = "open the address that the server printed, with its token, or send the headers of the server"
+            remedy = "open the address that the server printed, or send the header Authorization: Bearer TOKEN"
             if is_of_browser(headers):
                 return _page_without_token()
             return answer(403, "WrongCredentials", "this takes the token of the server", remedy=remedy)

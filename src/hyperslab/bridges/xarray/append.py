@@ -172,7 +172,7 @@ def _check_order(dim: str, stored: pd.Index, labels: pd.Index) -> None:
     for direction in ("is_monotonic_increasing", "is_monotonic_decreasing"):
         if getattr(stored, direction) and not getattr(after, direction):
             remedy = (
-                "sort the rows; what comes late is joined from a file of its own (open_mfdataset, convert --along); "
+                "sort the rows; for a late piece remove the rows after it, append it, and append these again; "
                 "repeated='allow' puts it behind"
             )
             raise Invalid(f"{dim!r} would no longer be sorted: {after[1]} behind {after[0]}", remedy=remedy)

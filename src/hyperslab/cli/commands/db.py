@@ -312,7 +312,10 @@ def expire(
     """
     if not is_server(url):
         if collection is None or dry_run or any(value or value == 0 for value in wanted.values()):
-            remedy = "write db expire URL COLLECTION; how long versions are kept was said when it was made"
+            remedy = (
+                "write db expire URL COLLECTION; arrays are removed by db delete URL COLLECTION 'ATTR<=VALUE' --yes, "
+                "and how long versions are kept was said when the collection was made"
+            )
             what = "which collection is not said" if collection is None else "a collection's versions take no options"
             raise Invalid(what, url=url, remedy=remedy)
         expire_versions(url, collection, storage_option, as_json=as_json)

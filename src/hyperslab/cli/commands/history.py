@@ -207,8 +207,8 @@ def expire_command(
     """Take old snapshots out of the history of the repository at URL, with the chunks that only they hold.
 
     What a tag names, and the newest snapshot of each branch, stays; what no branch and no tag leads to, such as what a
-    restore left behind, goes too. Nothing is asked, so that cron can run it; nobody may be reading what goes. Of
-    collections and of objects in MongoDB hyperslab db expire does so.
+    restore left behind, goes too. Nothing is asked, so that cron can run it; nobody may be reading what goes. Older
+    versions in a collection or in MongoDB are removed by hyperslab db expire.
     """
     where = Location.of(url, storage_option)
     if not where.keeps_versions:

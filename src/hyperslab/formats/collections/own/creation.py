@@ -96,7 +96,8 @@ class CollectionCreation:
         record = self._entries.get(key)
         if record is not None and self._has_key:
             message = f"there is an array with the primary attributes {dict(record.primary)}"
-            return AlreadyExists(message, url=self._store.url, node=self._keys.name)
+            remedy = "collection.filter(the same attributes).first() gives it"
+            return AlreadyExists(message, url=self._store.url, node=self._keys.name, remedy=remedy)
         id = key.split("/")[-2]
         remedy = "leave the id out; what a dead writer left is taken away by hyperslab repair"
         return AlreadyExists(f"there is an array with the id {id}", url=self._store.url, node=id, remedy=remedy)
