@@ -89,8 +89,9 @@ MB (nco: 6.4 GB). `python -m benchmarks.old_tools` prints the table.
 
 ## What is not here
 
-Regridding, interpolation, arithmetic on fields, correlations, trends, spectra: `cdo remapbil`, `cdo expr`, `ncap2` and
-their kind have no counterpart, for xarray has all of it, and reads and writes every format here. Of a file such as
+Regridding, interpolation, arithmetic on fields, correlations, trends, spectra, months [weighted by their
+days](../how-to/stats.md#in-python): `cdo remapbil`, `cdo expr`, `cdo yearmonmean`, `ncap2` and their kind have no
+counterpart, for xarray has all of it, and reads and writes every format here. Of a file such as
 
 ```python
 import numpy as np

@@ -141,6 +141,17 @@ def test_curved_grids_without_areas_are_refused(tmp_path):
     assert not (tmp_path / "out.nc").exists()
 
 
+@pytest.mark.parametrize(("fill", "stays"), [(1e20, True), (-999.0, False)])
+def test_missing_cells_keep_a_mark(tmp_path, fill, stays):
+    with hs.create(tmp_path / "field.nc") as root:
+        attrs = {"_FillValue": np.float32(fill), "missing_value": np.float32(fill)}
+        root.create_array("t", data=np.array([[1, fill], [3, fill]], "f4"), dims=("time", "x"), attrs=attrs)
+    found = aggregated(tmp_path, "--how", "mean", "--over", "time")["t"]
+    mark = np.float32(fill if stays else np.nan)
+    np.testing.assert_array_equal(found[...], [2, mark])
+    np.testing.assert_array_equal(found.attrs["_FillValue"], mark)
+
+
 def test_packed_cells_are_decoded(tmp_path):
     with hs.create(tmp_path / "field.nc") as root:
         attrs = {"scale_factor": 0.5, "add_offset": 10.0, "_FillValue": np.int16(-9)}

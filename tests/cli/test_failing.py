@@ -104,6 +104,7 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
         ("db lst", "no such command 'lst'; did you mean 'list'?"),
         ("get", "missing argument 'URL'; write hyperslab get [OPTIONS] URL [PATH], or see its --help"),
         ("convert a b c", "got unexpected extra argument (c); several sources are one pattern in quotes: 'day_*.nc'"),
+        ("info a b", "got unexpected extra argument (b); several sources are one pattern in quotes: 'day_*.nc'"),
         (
             "convert --compressor x a b",
             "no such option '--compressor'; write hyperslab convert [OPTIONS] SRC DST, or see its --help",

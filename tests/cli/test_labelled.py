@@ -125,7 +125,8 @@ def test_rows_of_a_table(tmp_path: Path) -> None:
     out = tmp_path / "units.csv"
     run(place, "units", "-s", "row=1..", "-o", str(out))
     assert out.read_text() == 'id,times\n1,[]\n2,"[1.0, 1.5]"\n'
-    assert "write -s row=0..50" in run(place, "units", "-s", "id=2")
+    assert "[node=/units]; write -s row=0..50" in run(place, "units", "-s", "id=2")
+    assert "node=" not in run(f"{place}/units", "-s", "id=2")
     assert "the table has 3 rows, 3 is none of them" in run(place, "units", "-s", "row=3")
     assert ".csv" in run(place, "units", "-o", str(tmp_path / "units.npy"))
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -305,6 +305,25 @@ def test_the_nearest_longitude_of_a_region_is_found_by_whole_turns(region: str, 
     hs.convert(region, tmp_path / "b.zarr", path="v_america", select={"america": slice(-120.0, -105.0)}, verify=True)
     with hs.open_group(tmp_path / "b.zarr") as root:
         assert root["america"][...].tolist() == [-120, -105]
+
+
+def test_a_month_that_has_cells_is_no_neighbour(tmp_path: Path) -> None:
+    """The middle of June is nearer to the beginning of July than the middle of July, which is meant."""
+    place = str(tmp_path / "a.zarr")
+    with hs.create(place) as root:
+        units = {"units": "days since 1995-01-01", "calendar": "noleap"}
+        root.create_array("time", data=np.array([166.0, 196.5]), dims=("time",), attrs=units)
+        root.create_array("lat", data=np.array([-1.0, 1.0]), dims=("lat",), attrs={"units": "degrees_north"})
+        root.create_array("t", data=np.array([[6, -6], [7, -7]]), dims=("time", "lat"))
+
+    def taken(time: str) -> list[int]:
+        result = run("get", place, "t", "-s", f"time={time}", "-s", "lat=-0.5", "--nearest", "--json")
+        return cast("list[int]", np.ravel(json.loads(result.stdout)["values"]).tolist())
+
+    assert taken("1995-07") == [7]
+    assert taken("@1995") == [6, 7]
+    assert taken("1995-07-01") == [6]
+    assert hs.open(place)["t"].sel(time="1995-07", lat=-0.5, method="nearest") == 6  # as in xarray
 
 
 def test_cells_that_cannot_be_turned_are_refused(tmp_path: Path) -> None:

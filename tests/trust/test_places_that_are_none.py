@@ -111,3 +111,9 @@ def test_only_who_named_a_mode_is_told_of_another(tmp_path: Path) -> None:
             reading(place)
     with pytest.raises(NotFound, match=r"; check the spelling, or make it with mode='a'$"):
         hs.open(place, "r+")
+
+
+def test_a_pattern_where_one_dataset_is_wanted(tmp_path: Path) -> None:
+    hs.create(tmp_path / "a.zarr").close()
+    with pytest.raises(NotFound, match="patterns join datasets that are read; here name one"):
+        hs.check(tmp_path / "*.zarr")

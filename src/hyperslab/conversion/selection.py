@@ -38,7 +38,7 @@ from hyperslab.model.guessing import nearest
 from hyperslab.model.paths import outward, split
 from hyperslab.selection.circle import Circle, add_turns
 from hyperslab.selection.label_query import span_text
-from hyperslab.selection.labels import check_method, resolve_sel
+from hyperslab.selection.labels import check_method, has_cells, resolve_sel
 from hyperslab.selection.positional import outer
 from hyperslab.selection.region import Axis, PositionList, Range, Region
 
@@ -53,7 +53,8 @@ class Select:
 
     ``box``: the cells that lie in it, in degrees. ``nearest``: a label that no cell has means its neighbour, none
     farther than the ``tolerance`` that fits the labels: a number, or a timedelta for times. ``typed``: by a person,
-    whose whole numbers are dates where they look so and no cell has that position, and an error where else none has it.
+    whose whole numbers are dates where they look so and no cell has that position, and an error where else none has it;
+    ``nearest`` leaves a period that has cells as it is, of which xarray takes the neighbour of its beginning.
     """
 
     isel: Mapping[str, object]
@@ -514,7 +515,7 @@ class _Lookup:
             raise
 
     def _positions(self, item: Any) -> Any:
-        near = self.is_near(item)
+        near = self.is_near(item) and not (self.select.typed and has_cells(item, self.dim, self.index))
         method: Literal["nearest"] | None = "nearest" if near else None
         tolerance = self._tolerance() if near else None
         why = self.array._why_unlabelled

@@ -134,7 +134,7 @@ def labels_text(schema: AnyDimensionSchema, most: int) -> str:
 
 
 Item = int | slice
-_KINDS = "an item is an int, a float, text, a time, a slice of those or `...`"
+_KINDS = "an item is an int, a float, text, a time, a slice of those or `...`; array.array.sel(...) takes lists too"
 
 
 @dataclass(frozen=True, slots=True)

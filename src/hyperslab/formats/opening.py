@@ -211,6 +211,8 @@ def nothing_at(where: Location, mode: UserMode = "r") -> NotFound:
         remedy = "check the spelling: it takes the URL of a dataset or of a node in one, not that of a folder of some"
     elif "/~" in where.url and where.scheme == "file":
         remedy = "write the home folder out, os.path.expanduser(...) does: '~' is a word of the shell, without quotes"
+    elif where.scheme == "file" and "*" in where.url and mode == "r":
+        remedy = "patterns join datasets that are read; here name one, in a loop of the shell each"
     else:
         remedy = "check the spelling" + (", or make it with mode='a'" if mode != "r" else "")
     return NotFound("there is nothing", url=where.url, remedy=remedy)

@@ -83,6 +83,18 @@ def resolve_sel(
     return tuple(key)
 
 
+def has_cells(label: object, dim: str, index: Index | None) -> bool:
+    """Return True if cells lie in the period that a text names, such as all of ``"2013-01"``, or have it as a name."""
+    lookup = _lookup(dim, lambda _: index) if isinstance(label, str) else None
+    if lookup is None:
+        return False
+    try:
+        found = lookup.chosen(label)
+    except LabelError:
+        return False
+    return not isinstance(found, slice) or found.start < found.stop
+
+
 def check_method(method: str | None, tolerance: object) -> None:
     """Raise Unsupported for a method that is none, Invalid for a tolerance without one."""
     if method not in (None, "nearest"):

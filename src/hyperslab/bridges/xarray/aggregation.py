@@ -43,6 +43,9 @@ _LANES = "hyperslab_lane"
 _LONG = 8
 # Widths of longitudes that differ by less of themselves are the same, rounded: short floats near 360 tell them so well.
 _EVEN = 1e-4
+# A number of the source marks missing cells of the result, for nco (5.1) calculates with NaN as with a value; but only
+# where no mean or sum comes near it: 1e20 of CMIP, 9.97e36 of netCDF; a mean may be -999 or 0.
+_FAR = 1e15
 
 
 @dataclass(frozen=True)
@@ -229,9 +232,20 @@ def _reduced(
         found = found.astype(array.dtype)
     result = found.variable
     result.attrs = _attrs(dataset, array, wanted, dims, time if groups is not None else None, weights is not None)
-    is_marked = {FILL_VALUE, "missing_value"} & set(array.encoding) and result.dtype.kind == "f"
-    result.encoding = {FILL_VALUE: result.dtype.type(np.nan)} if is_marked else {}  # else cdo counts NaN as a cell
+    result.encoding = _missing_mark(array, result.dtype)
     return result
+
+
+def _missing_mark(array: xr.DataArray, dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Return the encoding that marks missing cells of floats as the source does, or by NaN; {} where it marks none."""
+    stored = array.encoding
+    mark = stored.get(FILL_VALUE, stored.get("missing_value"))
+    if dtype.kind != "f" or mark is None:
+        return {}
+    with np.errstate(over="ignore"):
+        value = np.asarray(mark).ravel()[0].astype(dtype)
+    is_far = not set(cf.PACKING) & set(stored) and _FAR <= abs(value) < np.inf
+    return {FILL_VALUE: value if is_far else dtype.type(np.nan)}
 
 
 def _over(plain: xr.DataArray, how: str, dims: list[str], weights: xr.DataArray | None) -> xr.DataArray:

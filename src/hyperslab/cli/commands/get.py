@@ -181,15 +181,17 @@ def find_table(root: Group | Array, path: str) -> dict[str, TableColumn] | None:
 
 def give_rows(columns: dict[str, TableColumn], path: str, selection: TypedSelection, output: str | None) -> None:
     """Write rows of a table to a CSV file, or show them. Invalid for another selection than ``row=a..b``."""
+    node = path.strip("/") or None
     total = max((column.length for column in columns.values()), default=0)
     item: Any = selection.isel.get("row", slice(None))
     if selection.sel or selection.isel.keys() - {"row"} or (isinstance(item, slice) and item.step not in (None, 1)):
-        raise Invalid("a table is chosen from by the positions of rows", node=path, remedy="write -s row=0..50")
+        remedy = "write -s row=0..50; of a data frame hyperslab.read_frame(..., loc=slice(start, stop)) takes labels"
+        raise Invalid("rows of a table are chosen by position alone", node=node, remedy=remedy)
     if isinstance(item, int) and not -total <= item < total:
-        raise SelectionError(f"the table has {total} rows, {item} is none of them", node=path, remedy="choose another")
+        raise SelectionError(f"the table has {total} rows, {item} is none of them", node=node, remedy="choose another")
     rows = range(total)[item] if isinstance(item, slice) else range(total)[item : item + 1 or None]
     if output and not output.endswith(".csv"):
-        raise Invalid("a table is saved as .csv", node=path, remedy="end the name with .csv, or name a column")
+        raise Invalid("a table is saved as .csv", node=node, remedy="end the name with .csv, or name a column")
     is_screen = output is None and sys.stdout.isatty()
     shown = rows[:_SCREEN] if is_screen else rows
     heads = list(columns)
