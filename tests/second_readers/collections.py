@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import json
 import struct
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,10 @@ def _check_crc32c(data: Any) -> bytes:
     if data[-4:] != struct.pack("<I", crc ^ 0xFFFFFFFF):
         raise ValueError("a wrong crc32c")
     return data[:-4]
+
+
+STAMP = "%Y%m%dT%H%M%S%f"
+"""How the names of versions spell a moment."""
 
 
 class Codecs:
@@ -89,9 +94,10 @@ class Codecs:
 class Array:
     """An array of a collection: ``id``, ``shape``, ``dtype``, ``dims``, ``primary``, ``custom``, ``labels``."""
 
-    def __init__(self, folder: Path, collection: Collection) -> None:
+    def __init__(self, id_: str, collection: Collection) -> None:
         """Read the document."""
-        self.folder, self.collection, self.said = folder, collection, _load(folder / "zarr.json")
+        self.folder, self.collection = collection.folder / "arrays" / id_[:2] / id_, collection
+        self.said = json.loads(collection.get(id_, "zarr.json") or b"")
         attributes = self.said["attributes"]
         self.id, mark = attributes["id"], attributes.get("_hyperslab", {})
         self.shape, self.dims = tuple(self.said["shape"]), tuple(self.said["dimension_names"])
@@ -104,7 +110,9 @@ class Array:
             self.fill_value = np.array(complex(*map(float, fill)), self.dtype)[()]
         else:
             self.fill_value = np.array(float(fill) if self.dtype.kind == "f" else fill).astype(self.dtype)[()]
-        stored = {**attributes["primary_attributes"], **attributes["custom_attributes"]}
+        stored: dict[str, Any] = {}
+        for part in ("primary_attributes", "custom_attributes"):
+            stored |= decode_attribute(attributes[part], mark.get("attrs", {}).get(part))
         self.primary = {name: value for name, value, primary in collection.decode(stored) if primary}
         self.custom = {name: value for name, value, primary in collection.decode(stored) if not primary}
         self.labels = {dim: self._make_labels(dim, said) for dim, said in mark.get("indexes", {}).items()}
@@ -137,63 +145,99 @@ class Array:
 
     def _read_tile(self, key: str) -> bytes | None:
         """Return a tile: while the journal is pending what is staged, and none of those that go."""
-        journal = _load(self.collection.folder / "journal" / self.id)
-        if journal.get("state") == "pending":
-            staged = self.collection.folder / "staged" / self.id / f"{journal['txn']}.{key.replace('/', '.')}"
-            if key in journal["gone"].split():
+        collection = self.collection
+        journal = _load(collection.folder / "journal" / self.id)
+        tiles, gone = (journal.get(part, "").split() for part in ("tiles", "gone"))
+        changed_later = any(collection.find_version(self.id, tile) for tile in [*tiles, *gone])
+        if journal.get("state") == "pending" and not changed_later:
+            staged = collection.folder / "staged" / self.id / f"{journal['txn']}.{key.replace('/', '.')}"
+            if key in gone:
                 return None
-            if key in journal["tiles"].split() and staged.exists():
+            if key in tiles and staged.exists():
                 return staged.read_bytes()
-        path = self.folder / key
-        return path.read_bytes() if path.exists() else None
-
-    def read_at(self, moment: datetime) -> np.ndarray[Any, Any]:
-        """Return all cells as of a moment (UTC), of an array of one tile with versions."""
-        key = "c." + ".".join("0" for _ in self.shape)
-        versions = self.collection.folder / "versions" / self.id[:2] / self.id / key
-        stamps = {path.name.rstrip("-"): path for path in versions.glob("*")}
-        later = sorted(stamp for stamp in stamps if stamp > moment.strftime("%Y%m%dT%H%M%S%f"))
-        if not later:
-            return self.read()
-        if stamps[later[0]].name.endswith("-"):
-            return np.full(self.shape, self.fill_value, self.dtype)
-        codecs = Codecs(self.said["codecs"], self.dtype, self.shape, self.fill_value)
-        return codecs.decode(stamps[later[0]].read_bytes())
+        return collection.get(self.id, key)
 
 
-def _decode_value(value: Any, word: str) -> Any:
+def parse_dtype(word: str) -> np.dtype[Any]:
+    """Return the type that a schema names."""
+    return np.dtype({"cfloat": "complex128", "uint": "uint64"}.get(word[6:], word[6:]))
+
+
+def decode_value(value: Any, word: str) -> Any:
     """Return a value of an attribute as its type in the schema says."""
     if value is None or word == "string":
         return value
     if word == "datetime":
         return datetime.fromisoformat(value)
     if word == "tuple":
-        return tuple(value)
+        return _decode_tuple(value)
     if word.startswith("numpy."):
-        kind = {"cfloat": "complex128", "uint": "uint64"}.get(word[6:], word[6:])
-        return np.dtype(kind).type(complex(value) if "complex" in kind else value)
+        kind = parse_dtype(word)
+        return kind.type({"c": complex, "f": float}.get(kind.kind, int)(value))
     return {"int": int, "float": float, "complex": complex}[word](value)
 
 
-class Collection:
-    """A collection: its ``schema`` and ``arrays`` by id."""
+def _decode_tuple(value: list[Any]) -> tuple[Any, ...]:
+    """Return a tuple: lists in it are tuples, and a text that Python would make of a complex number is that number."""
+    found = []
+    for each in value:
+        if isinstance(each, list):
+            each = _decode_tuple(each)
+        elif isinstance(each, str) and each.endswith(("j", "j)")):
+            with suppress(ValueError):
+                each = complex(each) if str(complex(each)) == each else each
+        found.append(each)
+    return tuple(found)
 
-    def __init__(self, folder: Path) -> None:
+
+def _spell_in_key(value: Any) -> Any:
+    """Return a value as the text of a key has it: numbers, without negative zeros; times and complex as text."""
+    if isinstance(value, tuple):
+        return [str(each) if isinstance(each, complex) else _spell_in_key(each) for each in value]
+    if isinstance(value, complex):
+        return str(value + 0j)
+    if isinstance(value, float):
+        return value + 0.0
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+class Collection:
+    """A collection: its ``schema`` and ``arrays`` by id, now or as of a moment (UTC)."""
+
+    def __init__(self, folder: Path, at: datetime | None = None) -> None:
         """Read the document, and the keys."""
-        self.folder, self.said = folder, _load(folder / "collection.json")
+        self.folder, self.said, self.moment = folder, _load(folder / "collection.json"), at
         self.name, self.schema = self.said["name"], self.said["schema"]
-        self.arrays = {id_: Array(folder / "arrays" / id_[:2] / id_, self) for id_ in self._find_ids()}
+        self.arrays = {id_: Array(id_, self) for id_ in self._find_ids()}
+
+    def find_version(self, id_: str, key: str) -> Path | None:
+        """Return what lay under a key of an array at the moment, where that was changed since."""
+        if self.moment is None:
+            return None
+        versions, stamp = self.folder / "versions" / id_[:2] / id_ / key.replace("/", "."), f"{self.moment:{STAMP}}"
+        return min((path for path in versions.glob("[!.]*") if path.name.rstrip("-") > stamp), default=None)
+
+    def get(self, id_: str, key: str) -> bytes | None:
+        """Return a value of an array: nothing where it is not there, or was not at the moment."""
+        version = self.find_version(id_, key)
+        path = version or self.folder / "arrays" / id_[:2] / id_ / key
+        return path.read_bytes() if path.is_file() and not path.name.endswith("-") else None
 
     def _find_ids(self) -> list[str]:
+        changed = {path.name for path in self.folder.glob("versions/*/*")}
+        later = {id_ for id_ in changed if self.find_version(id_, "zarr.json")}
+        return sorted(id_ for id_ in later | set(self._find_present()) if self.get(id_, "zarr.json"))
+
+    def _find_present(self) -> list[str]:
         if not any(each["primary"] for each in self.schema["attributes"]):
-            return sorted(path.parent.name for path in self.folder.glob("arrays/*/*/zarr.json"))
+            return [path.parent.name for path in self.folder.glob("arrays/*/*/zarr.json")]
         found = []
         for path in self.folder.glob("keys/[!.]*"):
             id_, _, batch = path.read_text().partition(" ")
             committed = self.folder / "batches" / batch
             if not batch or (committed.exists() and committed.read_text() == "committed"):
                 found.append(id_)
-        return sorted(id_ for id_ in found if (self.folder / "arrays" / id_[:2] / id_ / "zarr.json").exists())
+        return found
 
     def decode(self, stored: dict[str, Any]) -> list[tuple[str, Any, bool]]:
         """Return name, value and True if primary of each attribute of the schema."""
@@ -201,13 +245,13 @@ class Collection:
         found = []
         for each in self.schema["attributes"]:
             value = stored.get(at.get(each["name"], each["name"]), each.get("default"))
-            found.append((each["name"], _decode_value(value, each["dtype"]), each["primary"]))
+            found.append((each["name"], decode_value(value, each["dtype"]), each["primary"]))
         return found
 
     def find(self, **primary: Any) -> Array:
-        """Return the array of a key: the values as stored, in the order of the schema."""
+        """Return the array of a key."""
         names = [each["name"] for each in self.schema["attributes"] if each["primary"]]
-        values = [primary[name].isoformat() if isinstance(primary[name], datetime) else primary[name] for name in names]
+        values = [_spell_in_key(primary[name]) for name in names]
         text = json.dumps(values, separators=(",", ":")).encode()
         entry = self.folder / "keys" / hashlib.blake2b(text, digest_size=16).hexdigest()
         return self.arrays[entry.read_text().split()[0]]
@@ -225,11 +269,11 @@ class Collection:
 class Database:
     """A database: ``collections`` by name; of one that was a dataset ``groups`` and ``arrays`` by path, too."""
 
-    def __init__(self, root: str | Path) -> None:
-        """Read the documents."""
+    def __init__(self, root: str | Path, at: datetime | None = None) -> None:
+        """Read the documents; of the collections as of a moment."""
         root = Path(root)
         own = [path for path in root.glob("collections/*/collection.json") if _load(path).get("layout") == "hyperslab"]
-        self.collections = {path.parent.name: Collection(path.parent) for path in sorted(own)}
+        self.collections = {path.parent.name: Collection(path.parent, at) for path in sorted(own)}
         said = _load(root / "collections.json")
         self.groups = {path: _decode_all(each) for path, each in said.get("groups", {}).items()}
         self.dims = {path: each.get("dims", {}) for path, each in said.get("groups", {}).items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from datetime import datetime
 from typing import Any
 
@@ -30,14 +29,16 @@ class Collection:
         """Return an object by its name or id; ``at`` a moment (UTC), that version."""
         if isinstance(name, ObjectId):
             return Object(self.meta.find_one({"_id": name}), self)
-        if at is not None:
-            for each in self.meta.find({"name": name}):
-                said = each.get("hyperslab", {})
-                begun = said.get("since", each["_id"].generation_time.replace(tzinfo=None))
-                if begun <= at < said.get("retired_at", datetime.max) and said.get("status") in (None, "retired"):
-                    return Object(each, self)
-            raise KeyError(name)
         (found,) = [each for each in self.list_objects() if each.document.get("name") == name]
+        return found if at is None else self._find_version(found, at)
+
+    def _find_version(self, present: Object, at: datetime) -> Object:
+        """Return the version of an object that was the present one at a moment."""
+        retired = self.meta.find({"hyperslab.lineage": present.said.get("lineage"), "hyperslab.status": "retired"})
+        later = [each for each in retired if at < each["hyperslab"]["retired_at"]]
+        found = Object(min(later, key=lambda each: each["hyperslab"]["retired_at"]), self) if later else present
+        if at < found.said.get("since", found.document["_id"].generation_time.replace(tzinfo=None)):
+            raise KeyError(at)
         return found
 
 
@@ -48,29 +49,36 @@ class Object:
         """Take the object's document."""
         self.document, self.collection = document, collection
         said = self.said = document.get("hyperslab", {})
-        self.attrs = _decode_all(document.get("attrs", {}), said.get("attr_types", {}))
-        self.unlimited = tuple(said.get("unlimited", ()))
+        attrs = _decode_all(document.get("attrs", {}), said.get("attr_types", {}))
+        self.unlimited = {"": tuple(said.get("unlimited", ()))} | {
+            path: tuple(each.get("unlimited", ())) for path, each in said.get("groups", {}).items()
+        }
         self.groups = {
             path: _decode_all(each.get("attrs", {}), each.get("attr_types", {}))
             for path, each in said.get("groups", {}).items()
         }
         both = {**document["coords"], **document["data_vars"]}
         self.arrays = {self._find_path(name): Array(name, each, self) for name, each in both.items()}
+        self.attrs = {} if "__DataArray__" in both else attrs
+        if "__DataArray__" in both:
+            self.arrays[self._find_path("__DataArray__")].attrs.update(attrs)
         named = " ".join(array.attrs.get("coordinates", "") for array in self.arrays.values()).split()
         aside = [name for name, each in document["coords"].items() if each["dims"] != [name] and name not in named]
-        if aside:
-            self.attrs.setdefault("coordinates", " ".join(aside))
+        if "coordinates" in said or aside:
+            self.attrs.setdefault("coordinates", said.get("coordinates", " ".join(aside)))
 
     def _find_path(self, name: str) -> str:
         """Return where an array is: only a variable below groups that the document names is called by its path."""
         if name == "__DataArray__":
-            return str(self.document.get("name") or "data")
+            wanted = self.document.get("name")
+            return wanted if wanted and wanted not in self.document["coords"] else "data"
         parent = name.rpartition("/")[0]
         if parent in self.groups:
             return name
         if name.strip(".") == "":
             return "%2E" * len(name) or "%"
-        return name.replace("/", "%2F")
+        bad = [mark for mark in "/\\" if mark in name]
+        return "".join(f"%{ord(mark):02X}" if bad and mark in "/\\%" else mark for mark in name)
 
 
 class Array:
@@ -80,20 +88,35 @@ class Array:
         """Take what the object's document says of a variable."""
         self.name, self.said, self.parent = name, said, parent
         ours = parent.said.get("variables", {}).get(name, {})
-        self.shape, self.dtype = tuple(said["shape"]), np.dtype(said["dtype"])
+        self.chunks, self.dtype = said["chunks"], np.dtype(said["dtype"])
+        self.shape = tuple(said["shape"])
+        if any(size != size for size in [*self.shape, *itertools.chain(*(self.chunks or []))]):
+            self._measure_chunks()
         names = {
             dim for each in ("coords", "data_vars") for var in parent.document[each].values() for dim in var["dims"]
         }
-        self.dims = tuple(re.sub(r"@\d+$", "", dim) if dim.rpartition("@")[0] in names else dim for dim in said["dims"])
+        self.dims = tuple(
+            dim.removesuffix(f"@{size}") if dim.removesuffix(f"@{size}") in names else dim
+            for dim, size in zip(said["dims"], self.shape, strict=True)
+        )
         self.attrs = _decode_all(said.get("attrs", {}), ours.get("attr_types", {}))
         if "units" in said:
             self.attrs.setdefault("units", said["units"])
         if "coordinates" in ours:
             self.attrs["coordinates"] = ours["coordinates"]
-        self.chunks = said["chunks"]
         fill = ours.get("fill", ours.get("fill_value"))
         self.unwritten = None if "fill" not in ours else np.frombuffer(ours["fill"], self.dtype)[0]
         self.fill_value = np.zeros((), self.dtype)[()] if fill is None else np.frombuffer(fill, self.dtype)[0]
+
+    def _measure_chunks(self) -> None:
+        """Take sizes that nobody knew when the object was put from the shapes of its chunks."""
+        where = {"meta_id": self.parent.document["_id"], "name": self.name, "n": 0}
+        found = {tuple(each["chunk"]): each["shape"] for each in self.parent.collection.chunks.find(where)}
+        self.chunks = [
+            [next(shape[axis] for place, shape in found.items() if place[axis] == at) for at in range(len(sizes))]
+            for axis, sizes in enumerate(self.chunks)
+        ]
+        self.shape = tuple(map(sum, self.chunks))
 
     def read(self) -> np.ndarray[Any, Any]:
         """Return all cells; a chunk that is not there, of an array that was written whole, is an error."""
@@ -138,4 +161,16 @@ class Array:
 
 def _decode_all(attrs: dict[str, Any], codes: dict[str, Any]) -> dict[str, Any]:
     """Return attributes of the types that the field ``hyperslab`` says."""
-    return {name: decode_attribute(value, codes.get(name)) for name, value in attrs.items()}
+    return {name: _decode(value, codes.get(name)) for name, value in attrs.items()}
+
+
+def _decode(value: Any, code: Any) -> Any:
+    """Return one attribute: a date without a code is BSON's own, a large number is text."""
+    if code is None and isinstance(value, datetime):
+        return np.datetime64(value, "ms")
+    large = isinstance(code, str) and code.startswith("<u8")
+    return decode_attribute(_make_numbers(value) if large else value, code)
+
+
+def _make_numbers(value: Any) -> Any:
+    return [_make_numbers(each) for each in value] if isinstance(value, list) else int(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,11 +20,13 @@ from hyperslab.database import (
     AttributeSchema,
     Client,
     DimensionSchema,
+    HDF5CompressionOpts,
+    HDF5Options,
     Scale,
     TimeDimensionSchema,
     VArraySchema,
 )
-from second_readers import collections
+from second_readers import collections, deker
 from second_readers import mongo as objects
 from second_readers.cells import ATTRIBUTES, PLAIN, ROWS, assert_cells, assert_values, make
 
@@ -41,7 +44,8 @@ MONGO = [kind for kind in PLAIN if kind[0] != ">"]
 @pytest.mark.parametrize("embedded", [0, 10**6])
 def test_mongo_cells(mongo: Any, database: Any, embedded: int) -> None:
     wanted: dict[str, np.ndarray[Any, Any]] = {}
-    attributes = {name: value for name, value in ATTRIBUTES.items() if name not in ("u8", "row")}
+    attributes = {name: value for name, value in ATTRIBUTES.items() if name != "row"}
+    attributes |= {"counts": np.array([1, 2**64 - 1], "u8"), "date": np.datetime64("2020-01-01", "ms")}
     with hs.open(f"{mongo.url}/{database.name}", "a", embed_threshold_bytes=embedded, chunk_size_bytes=64) as root:
         group = root.create_group("sea", attrs=attributes)
         group.create_dimension("t", None)
@@ -62,7 +66,7 @@ def test_mongo_cells(mongo: Any, database: Any, embedded: int) -> None:
         group.create_array("scalar", data=np.float32(2.5))
         wanted["scalar"] = np.array(2.5, "f4")
     found = objects.Collection(database).find("sea")
-    assert set(found.arrays) == set(wanted) and found.unlimited == ("t",)
+    assert set(found.arrays) == set(wanted) and found.unlimited == {"": ("t",), "sub": (), "sub/dir": ()}
     for name, cells in wanted.items():
         assert_cells(found.arrays[name].read(), cells)
     assert found.arrays["sub/dir/v"].dims == ("y",) and found.arrays["grown"].attrs == {"units": "K"}
@@ -82,11 +86,53 @@ def test_mongo_objects_of_xarray(database: Any) -> None:
             xr.Dataset({"sp": (("a", "b"), cells), "a/b": ((), 1), ".": ((), 2)}, {"s": 5, "a": range(6)}), name="ds"
         )
         client.put(xr.DataArray([1.0, 2.0], dims="x", attrs={"q": 1}, name="da"), name="da")
+        client.put(xr.DataArray([1.0, 2.0], dims="q", coords={"q": [3, 4]}, attrs={"q": 1}), name="q")
+        client.put(xr.Dataset({"": 1, "a\\b": 2, "a%b": 3, "..": 4}), name="odd")
         found = objects.Collection(database, f"c{embedded}")
         assert_cells(found.find("ds").arrays["sp"].read(), cells.todense())
         assert set(found.find("ds").arrays) == {"sp", "a%2Fb", "%2E", "s", "a"}
         assert found.find("ds").attrs == {"coordinates": "s"}
-        assert found.find("da").arrays["da"].read().tolist() == [1.0, 2.0]
+        for name, array in (("da", "da"), ("q", "data")):
+            assert found.find(name).arrays[array].read().tolist() == [1.0, 2.0]
+            assert found.find(name).arrays[array].attrs == {"q": 1} and found.find(name).attrs == {}
+        assert set(found.find("odd").arrays) == {"%", "a%5Cb", "a%b", "%2E%2E"}
+
+
+def test_mongo_dimensions(mongo: Any, database: Any) -> None:
+    url = f"{mongo.url}/{database.name}#dims"
+    with hs.create(url) as root:
+        root.create_array("x", data=np.arange(3), dims=["x"])
+        root.create_array("lat", data=np.arange(3.0), dims=["x"])
+        root.create_array("own", data=np.arange(2), dims=["x@7"])
+        root.create_array("none", data=np.arange(2))
+        for path, size in (("g", 4), ("g/h", 5)):
+            group = root.create_group(path)
+            group.create_dimension("t", None)
+            group.create_array("x", data=np.arange(size), dims=["x"], attrs={"coordinates": "lat"})
+        root.create_array("cut", data=np.arange(6), chunks=(4,), dims=["t"])
+        root["cut"].resize(9)
+        root["cut"].resize(3)
+        root["cut"].resize(7)
+        root.attrs["coordinates"] = "lat none"
+    found, shown = objects.Collection(database).find("dims"), hs.open(url)
+    assert found.attrs == {"coordinates": "lat none"} and found.unlimited == {"": (), "g": ("t",), "g/h": ("t",)}
+    for path, array in found.arrays.items():
+        assert array.dims == shown[path].dims and array.attrs == dict(shown[path].attrs), path
+        assert_cells(array.read(), shown[path][...])
+    assert found.arrays["g/x"].dims == ("x",) and found.arrays["own"].dims == ("x@7",)
+    assert found.arrays["cut"].read().tolist() == [0, 1, 2, 0, 0, 0, 0]
+
+
+def test_mongo_sizes_that_nobody_knew(database: Any) -> None:
+    xr, da = pytest.importorskip("xarray"), pytest.importorskip("dask.array")
+    from hyperslab.mongo import XarrayMongoDB
+
+    cells = da.arange(10.0, chunks=4)
+    _, stored = XarrayMongoDB(database).put(xr.Dataset({"v": ("x", cells[cells % 3 > 0])}), name="some")
+    stored.compute()
+    found = objects.Collection(database).find("some").arrays["v"]
+    assert found.said["shape"] != [6] and found.shape == (6,)
+    assert found.read().tolist() == [1.0, 2.0, 4.0, 5.0, 7.0, 8.0]
 
 
 def test_mongo_versions_and_objects_that_are_not_complete(mongo: Any, database: Any) -> None:
@@ -95,12 +141,19 @@ def test_mongo_versions_and_objects_that_are_not_complete(mongo: Any, database: 
 
     client = XarrayMongoDB(database, keep_versions=timedelta(days=30))
     client.put(xr.Dataset({"q": ("a", [1, 2, 3])}), name="s")
-    client.replace("s", xr.Dataset({"q": ("a", [4, 5])}))
+    for cells in ([4, 5], [6]):
+        client.replace("s", xr.Dataset({"q": ("a", cells)}))
     found = objects.Collection(database)
-    assert found.find("s").arrays["q"].read().tolist() == [4, 5]
-    retired = found.meta.find_one({"hyperslab.status": "retired"})["hyperslab"]["retired_at"]
-    assert found.find("s", retired - timedelta(milliseconds=1)).arrays["q"].read().tolist() == [1, 2, 3]
-    assert found.find("s", retired).arrays["q"].read().tolist() == [4, 5]
+    assert found.find("s").arrays["q"].read().tolist() == [6]
+    versions = found.meta.find({"hyperslab.status": "retired"}).sort("hyperslab.retired_at")
+    first, second = (each["hyperslab"]["retired_at"] for each in versions)
+    assert found.find("s", first - timedelta(milliseconds=1)).arrays["q"].read().tolist() == [1, 2, 3]
+    for moment in (first, second - timedelta(milliseconds=1)):
+        assert found.find("s", moment).arrays["q"].read().tolist() == [4, 5]
+    assert found.find("s", second).arrays["q"].read().tolist() == [6]
+    found.meta.delete_one({"hyperslab.retired_at": first})
+    with pytest.raises(KeyError):
+        found.find("s", first - timedelta(seconds=9))
     with hs.open(f"{mongo.url}/{database.name}", "a") as root:
         root.create_group("half")
         assert [each.document.get("name") for each in found.list_objects()] == ["s"]
@@ -125,6 +178,7 @@ def test_mongo_chunk_that_is_being_changed(mongo: Any, database: Any) -> None:
 
 
 KEY = {"dt": datetime(2023, 1, 1, 1, 2, 3, 456, tzinfo=UTC), "s": "é", "c": 1 + 2j, "f": 0.1, "n": np.int16(4)}
+TUPLE = (1, "x", (2.5, 1j, (-0.0, "1+j")), float("inf"))
 WORDS: dict[str, Any] = {
     "dt": datetime,
     "s": str,
@@ -145,25 +199,85 @@ def test_collections_arrays(tmp_path: Path) -> None:
         made = client.create_collection(
             "air", ArraySchema(dimensions, np.int32, attributes, fill_value=-5), keep_versions=True
         )
-        array = made.create(KEY, {"tu": (1, "x"), "nan": float("nan")})
+        array = made.create(KEY, {"tu": TUPLE, "nan": float("nan")})
         array[1].update(make("<i4", 3, 2))
         made.add_attribute(AttributeSchema("q", int, primary=False, default=7))
+        made.add_attribute(AttributeSchema("low", float, primary=False, default=float("-inf")))
         made.rename_attribute("s", "station")
     collection = collections.Database(tmp_path / "db").collections["air"]
-    found = collection.find(**{**KEY, "c": "(1+2j)", "n": 4, "station": "é"})
+    found = collection.find(**{**KEY, "n": 4, "station": "é"})
     wanted = np.full((4, 3, 2), -5, "i4")
     assert (found.id, found.dims) == (array.id, ("h", "lat", "l"))
     assert found.primary == {"station" if name == "s" else name: value for name, value in KEY.items()}
-    assert {**found.custom, "nan": None} == {"tu": (1, "x"), "none": None, "nan": None, "q": 7} and found.custom[
-        "nan"
-    ] != 0
+    default = {"tu": TUPLE, "none": None, "nan": float("nan"), "q": 7, "low": float("-inf")}
+    assert repr(found.custom) == repr(default)
+    document = json.loads((collection.folder / "collection.json").read_bytes(), parse_constant=pytest.fail)
+    assert document["schema"]["attributes"][-1]["default"] == "-Infinity"
     assert found.labels["lat"].tolist() == [60.0, 57.5, 55.0] and found.labels["l"] == ["a", "b"]
     assert collection.find_times(found, "h")[1] == KEY["dt"] + timedelta(hours=6)  # type: ignore[operator]
     assert found.labels["h"][1] == np.datetime64("2023-01-01T07:02:03.000456")
-    assert_cells(found.read_at(datetime(2020, 1, 1)), wanted)
     wanted[1] = make("<i4", 3, 2)
     assert_cells(found.read(), wanted)
-    assert_cells(found.read_at(datetime(3020, 1, 1)), wanted)
+
+
+ODD: list[tuple[Any, Any]] = [
+    (float, float("nan")),
+    (float, -0.0),
+    (np.float32, float("-inf")),
+    (complex, complex(-0.0, -0.0)),
+    (complex, complex("nan+infj")),
+    (tuple, (-0.0, float("inf"), ("é", 1j))),
+    (datetime, datetime(1969, 1, 1, tzinfo=UTC)),
+    (int, 2**70),
+]
+
+
+@pytest.mark.parametrize(("kind", "value"), ODD, ids=str)
+def test_collections_key(tmp_path: Path, kind: Any, value: Any) -> None:
+    schema = ArraySchema([DimensionSchema("x", 1)], float, [AttributeSchema("k", kind, True)])
+    with Client(tmp_path / "db") as client:
+        array = client.create_collection("t", schema).create({"k": value})
+    found = collections.Database(tmp_path / "db").collections["t"].find(k=value)
+    assert found.id == array.id and str(found.primary["k"]) == str(value)
+
+
+@pytest.mark.parametrize("tiles", [(2, 2), (4, 3)], ids=str)
+@pytest.mark.parametrize("primary", [True, False])
+def test_collections_as_of_a_moment(tmp_path: Path, tiles: tuple[int, int], primary: bool) -> None:
+    dimensions, past = [DimensionSchema("y", 4), DimensionSchema("x", 3)], list[tuple[datetime, dict[str, Any]]]()
+    key, run = AttributeSchema("k", str, primary), AttributeSchema("run", int, False)
+
+    def keep() -> None:
+        time.sleep(0.002)
+        now = {array.id: (array[:].read(), array.custom_attributes["run"]) for array in made}
+        past.append((datetime.now(UTC).replace(tzinfo=None), now))
+        time.sleep(0.002)
+
+    with Client(tmp_path / "db") as client:
+        schema = VArraySchema(dimensions, np.int64, [key, run], arrays_shape=tiles)
+        made = client.create_collection("t", schema, keep_versions=True)
+        keep()
+        array = made.create_many([{"k": "a", "run": 1}, {"k": "b", "run": 2}])[0]
+        keep()
+        for change in (np.arange(12).reshape(4, 3), 5, 6):
+            array[:].update(change)
+            keep()
+        array[1, 1].update(7)
+        keep()
+        array.update_custom_attributes({"run": 3})
+        keep()
+        array[:].clear()
+        keep()
+        array.delete()
+        keep()
+        made.create({"k": "a"} if primary else {}, {"run": 4} if primary else {"k": "a", "run": 4})
+        keep()
+    for moment, wanted in past:
+        found = collections.Database(tmp_path / "db", moment).collections["t"]
+        assert set(found.arrays) == set(wanted)
+        for id_, (cells, run_then) in wanted.items():
+            assert found.arrays[id_].custom["run"] == run_then
+            assert_cells(found.arrays[id_].read(), cells)
 
 
 CELLS = [
@@ -267,3 +381,49 @@ def test_collections_of_a_dataset(tmp_path: Path) -> None:
     assert_values(database.groups[""], ATTRIBUTES)
     assert database.groups["g/sub"] == {"q": 1} and database.read("text").tolist() == ["a", "é"]
     assert_cells(database.read("hole"), np.full(3, "2020-01-01", "M8[D]"))
+
+
+@pytest.mark.parametrize("kind", CELLS, ids=lambda kind: kind.__name__)
+def test_deker_types_and_tiles(tmp_path: Path, kind: Any) -> None:
+    cells = make(np.float64, 4, 6).astype(kind) if np.dtype(kind).kind in "fc" else make(kind, 4, 6)
+    dimensions = [DimensionSchema("y", 4), DimensionSchema("x", 6)]
+    cut = HDF5Options((2, 2), HDF5CompressionOpts("gzip", 4))
+    wanted: dict[str, np.ndarray[Any, Any]] = {}
+    with Client(tmp_path / "db", durable=False) as client:
+        for name, fill in (("lowest", None), ("three", 3)):
+            whole, tiled = ArraySchema(dimensions, kind, (), fill), VArraySchema(dimensions, kind, (), fill, (2, 3))
+            for end, schema in (("", whole), ("-tiled", tiled)):
+                made = client.create_collection(name + end, schema, cut, layout="deker")
+                for part in ((slice(None), slice(None)), (slice(1, 3), slice(0, 3)), (slice(0, 0), slice(None))):
+                    array = made.create()
+                    if cells[part].size:
+                        array[part].update(cells[part])
+                    wanted[array.id] = array[:].read()
+                array = made.create()
+                array[:].update(cells)
+                array[:].clear()
+                wanted[array.id] = array[:].read()
+    found = [deker.Collection(path) for path in (tmp_path / "db/collections").iterdir() if path.is_dir()]
+    arrays = {id_: array for collection in found for id_, array in collection.arrays.items()}
+    assert set(arrays) == set(wanted)
+    for id_, array in arrays.items():
+        np.testing.assert_array_equal(array.read(), wanted[id_])
+        assert array.read().dtype == kind
+
+
+@pytest.mark.parametrize("tiled", [False, True])
+def test_deker_attributes_and_moves(tmp_path: Path, tiled: bool) -> None:
+    attributes = [AttributeSchema(name, kind, primary=name in KEY) for name, kind in WORDS.items()]
+    dimensions = [DimensionSchema("x", 4)]
+    schema = (
+        VArraySchema(dimensions, int, attributes, vgrid=(2,)) if tiled else ArraySchema(dimensions, int, attributes)
+    )
+    with Client(tmp_path / "db", durable=False) as client:
+        made = client.create_collection("air", schema, layout="deker")
+        array = made.create(KEY, {"tu": TUPLE, "nan": float("nan")})
+        array[1:3].update([1, 2])
+    (tmp_path / "db").rename(tmp_path / "moved")
+    found = deker.Collection(tmp_path / "moved/collections/air").find(KEY["dt"].isoformat(), *list(KEY.values())[1:])
+    assert found.id == array.id and found.primary == KEY
+    assert repr(found.custom) == repr({"tu": TUPLE, "none": None, "nan": float("nan")})
+    assert found.read()[1:3].tolist() == [1, 2]

@@ -307,7 +307,7 @@ class AttributeSchema:
     @property
     def as_dict(self) -> dict[str, object]:
         """The attribute as a collection document has it."""
-        default = {"default": value_to_json(self.default)} if self.has_default else {}
+        default = {"default": _default_to_json(self.default)} if self.has_default else {}
         return {"name": self.name, "primary": self.primary, "dtype": type_name(self.dtype), **default}
 
 
@@ -331,6 +331,13 @@ def value_to_json(value: object, *, spaced: bool = False) -> object:
         case complex():
             return str(value)
     return [value_to_json(part) for part in value] if isinstance(value, tuple) else value
+
+
+def _default_to_json(value: object) -> object:
+    """Return a default as a JSON value. JSON has no NaN and no infinities: they are text, as in documents of arrays."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    return value_to_json(value)
 
 
 def convert_value(attribute: AttributeSchema, value: object) -> object:
