@@ -10,6 +10,12 @@ from hyperslab.cli import main
 
 PAGE = Path(__file__).parents[1] / "man" / "hyperslab.1"
 
+COMPLETION = {
+    "bash, in ~/.bashrc": 'eval "$(_HYPERSLAB_COMPLETE=bash_source hyperslab)"',
+    "zsh, in ~/.zshrc, behind compinit": 'eval "$(_HYPERSLAB_COMPLETE=zsh_source hyperslab)"',
+    "fish, in ~/.config/fish/completions/hyperslab.fish": "_HYPERSLAB_COMPLETE=fish_source hyperslab | source",
+}
+
 
 def render_page() -> str:
     """Return the page in the language of man(7)."""
@@ -21,6 +27,9 @@ def render_page() -> str:
         command = main.get_command(context, name)
         assert command is not None
         lines += render_command(command, click.Context(command, info_name=name, parent=context))
+    lines += [".SH COMPLETION", "In a shell, the line of its kind:"]
+    for shell, line in COMPLETION.items():
+        lines += [".TP", shell, escape(line)]
     lines += [".SH SEE ALSO", "Each command has its own", ".B \\-\\-help", "with an example."]
     return "\n".join(lines) + "\n"
 

@@ -1,7 +1,17 @@
 """hyperslab: one system for large labelled N-dimensional arrays.
 
 ``open`` any dataset, slice it by label, compute, append, ``convert`` any format to any other. Names are loaded when
-they are first used, so that importing hyperslab costs next to nothing.
+they are first used, so that importing hyperslab costs next to nothing::
+
+    import hyperslab as hs
+
+    root = hs.open("air.zarr")                       # any format; only metadata is read
+    print(root.tree())
+    cells = root["t2m"].sel(time="2026-11", lat=57.5)  # a NumPy array
+    root["t2m"][0, :10]                              # by position, as in NumPy
+    hs.convert("air.zarr", "air.nc")
+
+On the command line ``hyperslab --help`` lists what can be done, and ``hyperslab doctor`` what is installed.
 """
 
 from importlib import import_module
@@ -125,4 +135,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """Return the names for users alone: those of imports and of the floors inside would hide them in a completion."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import hyperslab as hs
-from hyperslab.errors import Invalid
+from hyperslab.errors import Invalid, NotFound
 
 LEVELS = pd.MultiIndex.from_product([["a", "b"], [1, 2]], names=("letter", "number"))
 ZONED = pd.date_range("2013-01-01", periods=2, tz="Europe/Paris")
@@ -210,3 +210,10 @@ def test_a_frame_of_pandas_is_no_array(tmp_path: object, frame: object) -> None:
 def test_a_place_that_comes_second(tmp_path: object) -> None:
     with pytest.raises(Invalid, match=r"str cannot be saved.*save\(url, obj\)"):
         hs.save(along_x([1]), f"{tmp_path}/a.zarr")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", [None, "a"])
+def test_rows_for_a_dataset_that_nobody_made(tmp_path: object, mode: str | None) -> None:
+    with pytest.raises(NotFound) as caught:
+        hs.save(f"{tmp_path}/a.zarr", along_x([1]), append_dim="x", mode=mode)
+    assert caught.value.remedy.endswith("make it first: save without append_dim and region")

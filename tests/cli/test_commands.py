@@ -272,6 +272,7 @@ def test_doctor_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_shell_completes(shell: str, air: Path) -> None:
     def said(instruction: str, words: str = "", word: str = "", count: int = 0) -> str:
         environment = {**os.environ, "_HYPERSLAB_COMPLETE": instruction, "COMP_WORDS": words, "COMP_CWORD": str(count)}
+        environment["COMP_WORDS"] = words.replace(" ", "\n") if shell == "bash" else words  # as its script joins them
         environment["COMP_CWORD"] = word if shell == "fish" else str(count)
         program = [sys.executable, "-c", "from hyperslab.cli import main; main(prog_name='hyperslab')"]
         ended = subprocess.run(program, env=environment, capture_output=True, text=True, check=False, timeout=60)
@@ -282,8 +283,33 @@ def test_a_shell_completes(shell: str, air: Path) -> None:
     assert "convert" in said(f"{shell}_complete", "hyperslab con", "con", 1)
     if shell == "fish":  # click's script for it takes what is behind a comma for another text
         assert said("fish_complete", "hyperslab con", "con", 1).count(",") == 1
+        assert said("fish_complete", "hyperslab info --fo", "--fo", 2).count(",") == 1
     assert "--storage-option" in said(f"{shell}_complete", "hyperslab info --st", "--st", 2)
     assert "t2m" in said(f"{shell}_complete", f"hyperslab get {air} t", "t", 3)
+    assert "t2m" in said(f"{shell}_complete", f"hyperslab info {air} -v t", "t", 4)
+    assert "time=" in said(f"{shell}_complete", f"hyperslab get {air} t2m -s ti", "ti", 5)
+    assert "netcdf" in said(f"{shell}_complete", "hyperslab convert a b --format ne", "ne", 5)
+    assert "file" in said(f"{shell}_complete", "hyperslab convert a", "a", 2)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+def test_bash_takes_a_name_with_spaces_as_one_word(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("wind speed", data=np.arange(2))
+    (tmp_path / "hyperslab").write_text(f'#!/bin/sh\nexec {sys.executable} -m hyperslab "$@"\n')
+    (tmp_path / "hyperslab").chmod(0o755)
+    script = """
+eval "$(_HYPERSLAB_COMPLETE=bash_source hyperslab)"
+compopt() { :; }
+COMP_WORDS=(hyperslab get a.zarr "$1") COMP_CWORD=3
+_hyperslab_completion hyperslab
+printf '[%s]' "${COMPREPLY[@]}"
+"""
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    for typed, completed in (("w", r"[wind\ speed]"), ("wind\\ s", r"[wind\ speed]"), ('"wi', "[wind speed]")):
+        command = ["bash", "-c", script, "bash", typed]
+        ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+        assert (ended.stdout, ended.stderr) == (completed, "")
 
 
 def test_a_reader_that_goes_away_is_no_error(air: Path) -> None:

@@ -166,7 +166,7 @@ def test_what_is_no_dataset_is_answered_with_the_option_and_not_with_python(tmp_
         ("a.csv", b"a,b\n1,2\n", "hs.write_frame"),
         ("a.npy", b"\x93NUMPY\x01\x00", "np.load"),
         ("a.grib", b"GRIB\x00\x00", "cfgrib"),
-        ("a/b.nc", b"CDF", "name one in it: b.nc"),
+        ("a/b.nc", b"CDF", "name one in it: b.nc\n"),
     ],
 )
 def test_what_is_no_dataset_is_answered_with_what_reads_it(tmp_path: Path, name: str, data: bytes, words: str) -> None:
@@ -186,6 +186,17 @@ def test_a_folder_of_sessions_is_answered_with_their_names(tmp_path: Path, comma
     done = CliRunner().invoke(main, [command, str(tmp_path)])
     assert done.exit_code == 5
     assert "name one in it: a.nwb.zarr, b.nwb.zarr" in done.stderr
+
+
+def test_a_folder_of_files_that_end_alike_is_answered_with_their_pattern(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    for name in ("1.nc", "2.nc"):
+        (tmp_path / "files" / name).write_bytes(b"CDF")
+    done = CliRunner().invoke(main, ["info", str(tmp_path / "files")])
+    assert f"name one in it: 1.nc, 2.nc; or all as one, with '{tmp_path}/files/*.nc'" in done.stderr
+    (tmp_path / "files/3.zarr").mkdir()
+    done = CliRunner().invoke(main, ["info", str(tmp_path / "files")])
+    assert "2.nc, 3.zarr\n" in done.stderr
 
 
 def test_a_file_where_nobody_may_write_is_answered_with_the_permissions(tmp_path: Path) -> None:

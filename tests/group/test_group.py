@@ -48,6 +48,12 @@ def test_a_group_is_a_mapping(root):
     assert root["a"]["b"].dims["x"] == hs.Dimension("x", 3)
 
 
+def test_ipython_completes_names(root):
+    assert sorted(root._ipython_key_completions_()) == ["a", "y"]
+    assert root["a"]._ipython_key_completions_() == ["b"]
+    assert root.attrs._ipython_key_completions_() == ["title"]
+
+
 @pytest.mark.parametrize("bad", ["..", "a/../y", "a\\b", "a\0"])
 def test_names_that_leave_the_dataset_are_refused(root, bad):
     with pytest.raises(Invalid):

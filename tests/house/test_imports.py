@@ -177,6 +177,11 @@ def _indented(text: str) -> str:
     return "".join(f"    {line}\n" for line in text.splitlines())
 
 
+def test_a_completion_of_the_module_shows_public_names_alone() -> None:
+    importlib.import_module("hyperslab.web")
+    assert {name for name in dir(hyperslab) if not name.startswith("__")} == set(hyperslab.__all__)
+
+
 def test_no_room_bears_the_name_of_a_public_function() -> None:
     face = {name: getattr(hyperslab, name) for name in hyperslab.__all__}
     public = {name: value for name, value in face.items() if not isinstance(value, ModuleType)}

@@ -74,6 +74,10 @@ class Attributes(MutableMapping[str, Any]):
             attrs |= references.attrs_from(self._session, new)
             writer.put(self._path, spec.evolve(attrs=attrs))
 
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return what IPython and Jupyter offer behind ``attrs["``."""
+        return list(self)
+
     def __repr__(self) -> str:
         return repr(dict(self))
 

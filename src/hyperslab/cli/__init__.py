@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import click
 
+from hyperslab import __version__
 from hyperslab.cli.exit_codes import Commands
 
 COMMANDS = {
@@ -63,9 +64,11 @@ FILES = {
     commands=COMMANDS,
     files=FILES,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Each command has its own --help with an example.",
+    epilog="Each command has its own --help with an example; man hyperslab has all of them. The Tab key completes "
+    'commands, options, arrays and dimensions after eval "$(_HYPERSLAB_COMPLETE=bash_source hyperslab)"; so with '
+    "zsh_source and fish_source.",
 )
-@click.version_option(package_name="hyperslab", prog_name="hyperslab")
+@click.version_option(__version__, prog_name="hyperslab")
 def main() -> None:
     """Large labelled N-dimensional arrays: look at them, slice them by label, convert them."""
 

@@ -165,11 +165,8 @@ class Commands(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands and options that begin so, without importing the commands."""
-        is_fish = "fish" in os.environ.get("_HYPERSLAB_COMPLETE", "")  # click's script for it ends a text at a comma
         commands = [
-            CompletionItem(name, help=text.replace(",", ";") if is_fish else text)
-            for name, text in self.summaries.items()
-            if name.startswith(incomplete)
+            CompletionItem(name, help=text) for name, text in self.summaries.items() if name.startswith(incomplete)
         ]
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 
@@ -186,6 +183,10 @@ class Commands(click.Group):
     def main(self, *args: object, **extra: Any) -> NoReturn:
         """Run, and exit with the code."""
         start_no_threads()
+        if "_HYPERSLAB_COMPLETE" in os.environ:  # the script of a shell asks
+            from hyperslab.cli.shells import add_shells
+
+            add_shells()
         manner = Verbosity()
         # text in a file may hold what no encoding has, such as half a surrogate
         for stream in (sys.stdout, sys.stderr):

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from hyperslab.array import Array
 from hyperslab.array.periods import BY, EVERY
 from hyperslab.cli.arguments import (
     SelectionOptions,
@@ -20,6 +21,7 @@ from hyperslab.cli.arguments import (
     split_commas,
 )
 from hyperslab.errors import HyperslabError
+from hyperslab.formats import FORMATS
 from hyperslab.group.choice import Choice
 from hyperslab.group.walk import arrays_of
 from hyperslab.model.amounts import parse_size
@@ -35,19 +37,44 @@ def complete_place(context: click.Context, parameter: click.Parameter, incomplet
 
 def complete_array(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the paths of arrays in the dataset that was typed before, where it lies on this machine."""
-    url = context.params.get("url")
-    if not url or "://" in url:  # a server would be asked at each press of a key
-        return []
+    return [CompletionItem(path) for path in _arrays_typed(context) if path.startswith(incomplete)]
+
+
+def complete_dimension(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the dimensions of the array that was typed before, else of all arrays there, each with its ``=``."""
+    arrays = _arrays_typed(context)
+    path = context.params.get("path") or _typed(context, 1)
+    chosen = [arrays[path]] if path in arrays else arrays.values()
+    dims = dict.fromkeys(dim for array in chosen for dim in array.dims if dim is not None)
+    return [CompletionItem(f"{dim}=") for dim in dims if dim.startswith(incomplete)]
+
+
+def complete_format(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the names of formats."""
+    return [CompletionItem(name) for name in FORMATS if name.startswith(incomplete)]
+
+
+def _typed(context: click.Context, place: int) -> str | None:
+    """Return the argument at a place of the command, which click leaves aside while an option has no value yet."""
+    return context.args[place] if place < len(context.args) else None
+
+
+def _arrays_typed(context: click.Context) -> dict[str, Array]:
+    """Return the arrays by their path in the dataset that was typed before; none where that cannot be opened."""
+    url = context.params.get("url") or context.params.get("src") or _typed(context, 0)
+    if not isinstance(url, str) or "://" in url:  # a server would be asked at each press of a key
+        return {}
     try:
-        root = open_dataset(url, {})
-        return [CompletionItem(path) for path, _ in arrays_of(root, {}) if path.startswith(incomplete)]
+        return dict(arrays_of(open_dataset(url, {}), {}))
     except (HyperslabError, OSError):
-        return []
+        return {}
 
 
 url_argument = click.argument("url", shell_complete=complete_place)
 path_argument = click.argument("path", default="", shell_complete=complete_array)
-format_option = click.option("--format", help="The format, where it is not to be found out.")
+format_option = click.option(
+    "--format", shell_complete=complete_format, help="The format, where it is not to be found out."
+)
 memory_option = click.option(
     "--memory",
     default="256MiB",
@@ -66,6 +93,7 @@ selection_option = click.option(
     "selections",
     multiple=True,
     metavar="DIM=VALUE",
+    shell_complete=complete_dimension,
     help="A label, position or range along a dimension, or X, Y, Z, T or a standard name; repeatable.",
 )
 
@@ -92,7 +120,9 @@ def side_options(command: _Command) -> _Command:
 
 def target_options(command: _Command) -> _Command:
     """Give a command the options of a new dataset: its format, and whether it replaces what is there."""
-    format = click.option("--format", help="The target's format, where its name does not say it.")
+    format = click.option(
+        "--format", shell_complete=complete_format, help="The target's format, where its name does not say it."
+    )
     overwrite = click.option("--overwrite", is_flag=True, help="Replace the target, once the new one is complete.")
     return apply_options(command, format, overwrite)
 
@@ -126,10 +156,16 @@ def choice_options(*, companions: bool = False) -> Decorator:
             "--variables",
             multiple=True,
             metavar="NAME,…",
+            shell_complete=complete_array,
             help="These variables: names, or patterns over paths (t*, ocean/*/t, ocean/**); repeatable.",
         )
         left_out = click.option(
-            "-x", "--exclude", multiple=True, metavar="NAME,…", help="All variables but these; repeatable."
+            "-x",
+            "--exclude",
+            multiple=True,
+            metavar="NAME,…",
+            shell_complete=complete_array,
+            help="All variables but these; repeatable.",
         )
         conditions = click.option(
             "--where",

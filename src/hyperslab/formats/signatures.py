@@ -76,8 +76,8 @@ def unknown_format_error(probe: Probe, formats: Iterable[str]) -> FormatError:
         return FormatError(message, url=probe.url, remedy=f"open icechunk+{url}")
     words = describe_place(probe)
     remedy = next((remedy for kind, remedy in _REMEDIES.items() if words.startswith(kind)), None)
-    if remedy is None and (within := _name_datasets(probe)):
-        remedy = f"name one in it: {within}"
+    if remedy is None and (names := _datasets_within(probe)):
+        remedy = _name_datasets(probe.url, names)
     message = f"this is no dataset that hyperslab knows: {words}"
     return FormatError(message, url=probe.url, remedy=remedy or f"give format=; there are {', '.join(formats)}")
 
@@ -92,15 +92,24 @@ def _ends_as_dataset(name: str) -> bool:
     return os.path.splitext(name)[1].lower() in _ENDINGS
 
 
-def _name_datasets(probe: Probe) -> str:
-    """Return the names in a folder, or below a prefix of a bucket, that end as datasets do, the first few of them; ""
-    where none does."""
+def _datasets_within(probe: Probe) -> list[str]:
+    """Return the names in a folder, or below a prefix of a bucket, that end as datasets do, in order."""
     try:
         keys, folders = probe.store.list_dir("") if probe.where.is_dir() else ((), ())
     except Unsupported:  # a web server that lists nothing
-        return ""
-    names = sorted(filter(_ends_as_dataset, {*keys, *folders}))
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+        return []
+    return sorted(filter(_ends_as_dataset, {*keys, *folders}))
+
+
+def _name_datasets(url: str, names: list[str]) -> str:
+    """Return the remedy for a folder at ``url`` that holds these datasets: the first few names, and the pattern of all
+    where they end alike."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    remedy = f"name one in it: {', '.join(names[:_SHOWN])}{more}"
+    endings = {os.path.splitext(name)[1] for name in names}
+    if len(names) == 1 or len(endings) > 1 or "://" in url or any(".nwb" in name for name in names):  # sessions
+        return remedy
+    return f"{remedy}; or all as one, with '{url.rstrip('/')}/*{endings.pop()}'"
 
 
 def is_repository(probe: Probe) -> bool:

@@ -123,6 +123,10 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return what IPython and Jupyter offer behind ``group["``: the names right below."""
+        return list(self)
+
     def __contains__(self, name: object) -> bool:
         try:
             if not isinstance(name, str):

@@ -76,7 +76,8 @@ def wrapped(position: int, axis: int, length: int) -> int:
 
 def out_of_bounds(position: int, axis: int, length: int) -> SelectionError:
     """Return the error of a position that an axis does not have."""
-    remedy = f"positions go from {-length} to {length - 1}" if length else "the axis has no cells"
+    remedy = f"positions go from {-length} to {length - 1}; sel() takes whole numbers as labels"
+    remedy = remedy if length else "the axis has no cells"
     return SelectionError(f"index {position} is out of bounds for axis {axis} with size {length}", remedy=remedy)
 
 

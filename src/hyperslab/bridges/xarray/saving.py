@@ -86,7 +86,7 @@ def save_xarray(
         if mode in ("x", "w") and not path:
             delayed = _save_new(url, datasets, format, mode == "w", how, options)
         elif append_dim is not None or region is not None:
-            with api.open_group(url, "r+", format=format, path=path, **options) as root:
+            with _open_to_change(url, format, path, options) as root:
                 delayed = _save_part(root, datasets[""], append_dim, region, how, repeated)
         else:
             made = mode != "r+" and not Location.of(url, options.get("storage_options")).exists()
@@ -100,6 +100,15 @@ def save_xarray(
     with api.open_group(url, "r+", format=format, **options) as root:
         arrays: Any = root
         return dask.delay_writes([replace(each, array=arrays[each.array.path]).arguments for each in delayed])
+
+
+def _open_to_change(url: api.Target, format: str | None, path: str, options: Mapping[str, Any]) -> Group:
+    """Open the group whose cells change or grow; NotFound says that ``mode`` does not make it."""
+    try:
+        return api.open_group(url, "r+", format=format, path=path, **options)
+    except NotFound as error:
+        error.remedy = "check the spelling, or make it first: save without append_dim and region"
+        raise
 
 
 @contextmanager

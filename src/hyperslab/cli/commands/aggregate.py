@@ -30,6 +30,7 @@ from hyperslab.cli.options import (
     allow_option,
     at_option,
     choice_options,
+    complete_place,
     memory_option,
     period_options,
     scheduler_option,
@@ -76,8 +77,8 @@ _USUAL = 4 << 20
     "aggregate",
     epilog="Example: hyperslab aggregate air.nc months.nc --how mean --every month; --over lat,lon --weighted",
 )
-@click.argument("src")
-@click.argument("dst")
+@click.argument("src", shell_complete=complete_place)
+@click.argument("dst", shell_complete=complete_place)
 @click.option("--how", type=click.Choice(_HOW), required=True, help="What is computed.")
 @click.option("--over", multiple=True, metavar="DIM,…", help="The dimensions that vanish, or give periods.")
 @period_options

@@ -22,6 +22,7 @@ from hyperslab.cli.options import (
     allow_option,
     at_option,
     choice_options,
+    complete_place,
     memory_option,
     scheduler_option,
     selection_option,
@@ -44,8 +45,8 @@ from hyperslab.model.cells import Values
 
 
 @click.command("convert", epilog="Example: hyperslab convert air.nc air.zarr --chunks time=100,lat=50 --verify")
-@click.argument("src")
-@click.argument("dst")
+@click.argument("src", shell_complete=complete_place)
+@click.argument("dst", shell_complete=complete_place)
 @target_options
 @click.option("--path", default="", metavar="PATH", help="Only this group or array, with what belongs to it by CF.")
 @click.option("--chunks", metavar="DIM=N,…", help="Chunk lengths by dimension (-1: whole), or auto.")
@@ -141,8 +142,8 @@ _NPY = ".npy"
 
 
 @click.command("append", epilog="Example: hyperslab append station.zarr today.nc --dim time")
-@click.argument("target")
-@click.argument("source")
+@click.argument("target", shell_complete=complete_place)
+@click.argument("source", shell_complete=complete_place)
 @click.option("--dim", metavar="NAME", help="The dimension that gets longer; else the unlimited one, or the first.")
 @click.option("--path", default="", metavar="PATH", help="Only this array of TARGET, with its coordinate.")
 @click.option(
@@ -200,8 +201,8 @@ def _load(path: str) -> Values:
 
 
 @click.command("diff", epilog="Example: hyperslab diff air.nc air.zarr")
-@click.argument("a")
-@click.argument("b")
+@click.argument("a", shell_complete=complete_place)
+@click.argument("b", shell_complete=complete_place)
 @click.option("--no-cells", is_flag=True, help="Compare documents alone: attributes, types, dimensions, fill values.")
 @choice_options()
 @memory_option

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from hyperslab.cli.options import side_options
+from hyperslab.cli.options import complete_place, side_options
 from hyperslab.cli.output import json_option, print_json, print_remark, shows_progress
 from hyperslab.conversion.transfer import TransferReport, copy, sync
 
@@ -23,8 +23,8 @@ def _command_of_transfer(
     besides; ``text`` is its help."""
 
     @click.command(name, help=text, epilog=f"Example: {example}")
-    @click.argument("src")
-    @click.argument("dst")
+    @click.argument("src", shell_complete=complete_place)
+    @click.argument("dst", shell_complete=complete_place)
     @option
     @side_options
     @json_option

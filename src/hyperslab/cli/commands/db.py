@@ -38,7 +38,7 @@ from hyperslab.cli.database_rows import (
     version_rows,
 )
 from hyperslab.cli.open_collections import find_collection, find_database_array, open_client, tell_unreadable
-from hyperslab.cli.options import at_option, selection_option, selection_options
+from hyperslab.cli.options import at_option, complete_place, selection_option, selection_options, url_argument
 from hyperslab.cli.output import echo_rows, format_columns, print_json, print_remark
 from hyperslab.conversion.labelled_part import read_part
 from hyperslab.conversion.pipeline import convert
@@ -78,7 +78,7 @@ def _objects(url: str, storage: dict[str, object] | None) -> Iterator[DatabaseOb
 
 
 @verb("list", "weather.db")
-@click.argument("url")
+@url_argument
 @attribute_option
 @dimension_option
 @click.option("--variable", "names", multiple=True, metavar="NAME", help="Only objects with this variable; repeatable.")
@@ -120,7 +120,7 @@ def list_objects(
 
 
 @verb("info", "'mongodb://localhost/climate#temperature'")
-@click.argument("url")
+@url_argument
 def info(url: str, storage_option: dict[str, Any] | None, as_json: bool) -> None:
     """What one object of a server holds; without #NAME how many objects and bytes the collection holds."""
     with _objects(url, storage_option) as objects:
@@ -151,7 +151,7 @@ def _fact_text(name: str, value: Any) -> str:
 
 
 @verb("get", "weather.db temperature dt=2023-01-01 -s lat=50.0 -o lat50.csv")
-@click.argument("url")
+@url_argument
 @click.argument("wanted", nargs=-1, metavar="[COLLECTION [ID|CONDITION]...]")
 @selection_option
 @selection_options
@@ -211,8 +211,8 @@ def get(
 
 
 @verb("put", "air.nc 'mongodb://localhost/climate#air'")
-@click.argument("source")
-@click.argument("url")
+@click.argument("source", shell_complete=complete_place)
+@url_argument
 @click.option("--overwrite", is_flag=True, help="Replace the object of this name, once the new one is complete.")
 @click.option("--allow-loss", is_flag=True, help="Store what a document can hold, leave out the rest.")
 def put(
@@ -231,7 +231,7 @@ def put(
 
 
 @verb("delete", "weather.db temperature 'dt<=2020-12-31' --yes")
-@click.argument("url")
+@url_argument
 @click.argument("wanted", nargs=-1, metavar="[COLLECTION [ID|CONDITION]...]")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def delete(url: str, wanted: tuple[str, ...], yes: bool, storage_option: dict[str, Any] | None, as_json: bool) -> None:
@@ -263,7 +263,7 @@ def delete(url: str, wanted: tuple[str, ...], yes: bool, storage_option: dict[st
 
 
 @verb("rename", "weather.db temperature t2m")
-@click.argument("url")
+@url_argument
 @click.argument("names", nargs=-1, required=True, metavar="[COLLECTION] NAME")
 def rename(url: str, names: tuple[str, ...], storage_option: dict[str, Any] | None, as_json: bool) -> None:
     """Give COLLECTION another name; or the one object of a server that URL names behind #."""
@@ -287,7 +287,7 @@ def rename(url: str, names: tuple[str, ...], storage_option: dict[str, Any] | No
 
 
 @verb("expire", "mongodb://localhost/climate --older-than 90d --keep-newest 3 --dry-run")
-@click.argument("url")
+@url_argument
 @click.argument("collection", required=False)
 @click.option("--older-than", callback=parse_age, metavar="AGE", help="Made longer ago: 2w, 90d, 12h, 30m or 45s.")
 @click.option("--keep-newest", type=click.IntRange(1), metavar="N", help="Of each name keep the newest N.")
@@ -334,7 +334,7 @@ def expire(
 
 
 @verb("versions", "'mongodb://localhost/climate#air'")
-@click.argument("url")
+@url_argument
 @click.argument("wanted", nargs=-1, metavar="[COLLECTION [ID|CONDITION]...]")
 def versions(url: str, wanted: tuple[str, ...], storage_option: dict[str, object] | None, as_json: bool) -> None:
     """The older versions of one object of a server that are kept, the oldest first, and the object itself.
@@ -358,7 +358,7 @@ def versions(url: str, wanted: tuple[str, ...], storage_option: dict[str, object
 
 
 @verb("compact", "'mongodb://localhost/climate#air' --keep-old 2h")
-@click.argument("url")
+@url_argument
 @click.option("--chunk-bytes", metavar="SIZE", help="Join chunks up to so many bytes, such as 1MiB; else 4MiB.")
 @click.option("--keep-old", callback=parse_age, metavar="AGE", help="Keep the old chunks for their readers: 1h, 2d.")
 def compact(
@@ -385,7 +385,7 @@ def compact(
 
 
 @verb("check", "weather.db --deep")
-@click.argument("url")
+@url_argument
 @click.option("--deep", is_flag=True, help="Read every cell too; of a server, decode every sparse chunk.")
 def check(url: str, deep: bool, storage_option: dict[str, Any] | None, as_json: bool) -> int:
     """Every problem of the collections or objects at URL, or of one object, one a line; nothing when all is well.
@@ -404,7 +404,7 @@ def check(url: str, deep: bool, storage_option: dict[str, Any] | None, as_json: 
 
 
 @verb("index", "mongodb://localhost/climate --attr station")
-@click.argument("url")
+@url_argument
 @click.argument("collection", required=False)
 @click.option("--attr", "attrs", multiple=True, metavar="NAME", help="Also by this attribute; repeatable.")
 @click.option("--positional", is_flag=True, help="Also by the place of a chunk: one key finds one chunk.")
@@ -441,7 +441,7 @@ def index(
 
 
 @verb("gc", "mongodb://localhost/climate --apply")
-@click.argument("url")
+@url_argument
 @click.option("--apply", is_flag=True, help="Remove; without it only what would be removed is shown.")
 @click.option(
     "--age", type=float, default=3600, show_default=True, metavar="SECONDS", help="Leave what is younger; 0: nothing."

@@ -11,7 +11,7 @@ from hyperslab.cli.database_objects import refuse_server
 from hyperslab.cli.database_options import is_confirmed, verb
 from hyperslab.cli.database_rows import array_rows, describe_array, schema_rows
 from hyperslab.cli.open_collections import find_collection, find_database_array, open_client, tell_unreadable
-from hyperslab.cli.options import at_option
+from hyperslab.cli.options import at_option, url_argument
 from hyperslab.cli.output import echo_rows, format_columns, print_json, print_remark
 from hyperslab.database import AttributeSchema, Collection
 from hyperslab.database.typed_conditions import parse_conditions, parse_value
@@ -46,7 +46,7 @@ def _show_arrays(
 
 
 @verb("schema", "weather.db temperature")
-@click.argument("url")
+@url_argument
 @click.argument("collection")
 def schema(url: str, collection: str, storage_option: dict[str, Any] | None, as_json: bool) -> None:
     """What the arrays of COLLECTION have in common: dimensions with their labels, attributes, type, fill value."""
@@ -64,7 +64,7 @@ _limit = click.option("--limit", type=click.IntRange(0), help="At most so many."
 
 
 @verb("arrays", "weather.db temperature --limit 10")
-@click.argument("url")
+@url_argument
 @click.argument("collection")
 @at_option("the collection")
 @_order
@@ -83,7 +83,7 @@ def arrays(
 
 
 @verb("query", "weather.db temperature 'dt>=2023-01-01' 'dt<=2023-01-31' station^=K --order -dt")
-@click.argument("url")
+@url_argument
 @click.argument("collection")
 @click.argument("conditions", nargs=-1, metavar="[CONDITION]...")
 @at_option("the collection")
@@ -110,7 +110,7 @@ def query(
 
 
 @verb("relink", "weather.db temperature")
-@click.argument("url")
+@url_argument
 @click.argument("collection", required=False)
 @click.option("--relative/--absolute", default=None, help="Links that stay right when the store moves, or the peer's.")
 def relink(
@@ -145,7 +145,7 @@ def _tell_schema_change(schema: str, url: str, changed: Collection, remark: str,
 
 
 @verb("add-attribute", "weather.db temperature quality int --default 0")
-@click.argument("url")
+@url_argument
 @click.argument("collection")
 @click.argument("name")
 @click.argument("kind", metavar="TYPE")
@@ -175,7 +175,7 @@ def add_attribute(
 
 
 @verb("rename-attribute", "weather.db temperature quality flag")
-@click.argument("url")
+@url_argument
 @click.argument("collection")
 @click.argument("name")
 @click.argument("new_name")
@@ -192,7 +192,7 @@ def rename_attribute(
 
 
 @verb("remove-attribute", "weather.db temperature quality --yes")
-@click.argument("url")
+@url_argument
 @click.argument("collection")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask.")

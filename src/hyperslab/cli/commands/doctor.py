@@ -17,7 +17,7 @@ import click
 
 from hyperslab.chunks.engine import describe_engine
 from hyperslab.chunks.memory import available
-from hyperslab.cli.options import storage_option
+from hyperslab.cli.options import complete_place, storage_option
 from hyperslab.cli.output import format_columns, json_option, print_json, print_remark
 from hyperslab.codecs import crc32c, libblosc2
 from hyperslab.formats import get_format, names
@@ -66,7 +66,7 @@ _NEEDED = {
 
 
 @click.command("doctor", epilog="Example: hyperslab doctor mongodb://localhost/climate")
-@click.argument("url", required=False)
+@click.argument("url", required=False, shell_complete=complete_place)
 @storage_option()
 @json_option
 def doctor_command(url: str | None, storage_option: dict[str, object] | None, as_json: bool) -> None:

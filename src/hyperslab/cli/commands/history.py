@@ -11,7 +11,7 @@ import click
 
 from hyperslab import versions
 from hyperslab.cli.database_options import parse_age
-from hyperslab.cli.options import at_option, storage_option, url_argument
+from hyperslab.cli.options import at_option, complete_place, storage_option, url_argument
 from hyperslab.cli.output import echo_rows, json_option, print_json, print_remark, shows_progress
 from hyperslab.conversion.pipeline import convert
 from hyperslab.errors import Invalid, Unsupported
@@ -130,7 +130,7 @@ def _has_dataset(where: Location) -> bool:
 
 @click.command("commit", epilog="Example: hyperslab commit icechunk+file:///data/air air.nc -m 'Corrected January'")
 @url_argument
-@click.argument("src")
+@click.argument("src", shell_complete=complete_place)
 @click.option("-m", "--message", required=True, metavar="TEXT", help="What the commit changes, and why.")
 @click.option("--branch", default=MAIN, show_default=True, metavar="NAME", help="The branch that is written to.")
 @storage_option("--storage-option", "the repository")

@@ -9,15 +9,15 @@ from typing import Any
 import click
 
 from hyperslab.cli.arguments import parse_lengths, split_commas
-from hyperslab.cli.options import apply_options, memory_option, side_options, target_options
+from hyperslab.cli.options import apply_options, complete_place, memory_option, side_options, target_options
 from hyperslab.cli.output import json_option, print_json, print_remark, shows_progress
 from hyperslab.conversion.packing import Pack, Recoder, Round, Unpack, plan_recoding
 from hyperslab.conversion.pipeline import convert
 from hyperslab.errors import Invalid
 
 _OPTIONS = (
-    click.argument("src"),
-    click.argument("dst"),
+    click.argument("src", shell_complete=complete_place),
+    click.argument("dst", shell_complete=complete_place),
     click.option("-v", "--variables", multiple=True, metavar="NAME,…", help="These alone are changed; repeatable."),
     target_options,
     click.option("--chunks", metavar="DIM=N,…", help="Chunk lengths by dimension, or auto."),

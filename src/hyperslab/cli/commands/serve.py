@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from hyperslab.cli.options import storage_option
+from hyperslab.cli.options import complete_place, storage_option
 from hyperslab.cli.output import json_option, print_json, print_remark
 from hyperslab.web.server import DataServer, serve
 
@@ -20,7 +20,7 @@ _TOKEN_VARIABLE = "HYPERSLAB_TOKEN"
 
 
 @click.command("serve", epilog="Example: hyperslab serve air.zarr air.nc")
-@click.argument("places", nargs=-1, required=True, metavar="PLACE...")
+@click.argument("places", nargs=-1, required=True, metavar="PLACE...", shell_complete=complete_place)
 @click.option(
     "--host", default="127.0.0.1", show_default=True, help="Where it listens: this machine alone, or another."
 )

@@ -6,14 +6,14 @@ from dataclasses import asdict, replace
 
 import click
 
-from hyperslab.cli.options import allow_option, storage_option
+from hyperslab.cli.options import allow_option, complete_place, storage_option
 from hyperslab.cli.output import json_option, print_json, print_remark, shows_progress
 from hyperslab.conversion.virtual_dataset import virtual
 
 
 @click.command("virtual", epilog="Example: hyperslab virtual '*.nc' archive.json --along time")
-@click.argument("pieces", nargs=-1, required=True)
-@click.argument("target")
+@click.argument("pieces", nargs=-1, required=True, shell_complete=complete_place)
+@click.argument("target", shell_complete=complete_place)
 @click.option("--along", multiple=True, metavar="DIM", help="Join the pieces along DIM; else it is found out.")
 @click.option("--format", help="The form of the references, where the name of TARGET does not say it.")
 @click.option("--absolute", is_flag=True, help="Name files by their whole path, also those below TARGET's folder.")
