@@ -62,10 +62,10 @@ class Carray:
         self._fill(made.reshape(self.shape or (1,)), self.data)
         return made
 
-    def _fill(self, cells: np.ndarray[Any, Any], folder: Path) -> None:
-        if cells.dtype.names and not self.whole:
+    def _fill(self, cells: np.ndarray[Any, Any], folder: Path, *, whole: bool = False) -> None:
+        if cells.dtype.names and not self.whole and not whole:
             for name in cells.dtype.names:
-                self._fill(cells[name], folder / name)
+                self._fill(cells[name], folder / name, whole=cells.dtype[name].subdtype is not None)
             return
         for begin, part in self._parts(folder):
             raw = np.frombuffer(part, cells.dtype)

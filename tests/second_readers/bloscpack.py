@@ -50,6 +50,14 @@ def read_undone(path: Path) -> bytes:
     return bytes(old) if hashlib.sha256(old[:4096]).digest() == body[32:64] else now
 
 
+def read_metadata(text: bytes) -> Any:
+    """Return metadata, which are JSON or a Python literal."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return ast.literal_eval(text.decode())
+
+
 class Chunks:
     """The header, the metadata and the chunks of one file."""
 
@@ -76,7 +84,7 @@ class Chunks:
                     raise ValueError("unknown version of Bloscpack")
                 room = 0
                 if options & 2:
-                    self.metadata = json.loads(data[32 : 32 + length])
+                    self.metadata = read_metadata(data[32 : 32 + length])
                     self.begin += length
                 behind = version == 2 and not options & 2
         self.offsets = self._read_offsets(max(room, 0)) if offsets else None
@@ -92,7 +100,7 @@ class Chunks:
             raise ValueError("wrong digest of the metadata")
         text = zlib.decompress(text) if codec == 1 else text
         assert len(text) == size
-        self.metadata = json.loads(text)
+        self.metadata = read_metadata(text)
 
     def _read_offsets(self, room: int) -> list[int]:
         if self.count >= 0:
@@ -148,9 +156,7 @@ def decode_cell(value: Any, dtype: np.dtype[Any]) -> Any:
     """Return a cell, spelled in JSON, as NumPy takes it into an array of the type."""
     if dtype.subdtype:
         base, shape = dtype.subdtype
-        flat = np.empty(math.prod(shape), base)
-        flat[:] = [decode_cell(each, base) for each in np.array(value, object).reshape(-1, *_inner(base))]
-        return flat.reshape(shape)
+        return _make_array(value, base, shape)
     if dtype.names:
         return tuple(decode_cell(each, dtype[name]) for each, name in zip(value, dtype.names, strict=True))
     if dtype.kind == "c":
@@ -160,10 +166,6 @@ def decode_cell(value: Any, dtype: np.dtype[Any]) -> Any:
     if dtype.kind in "mM":
         return np.array(value, "i8").view(dtype.newbyteorder("="))[()]
     return float(value) if dtype.kind == "f" else value
-
-
-def _inner(dtype: np.dtype[Any]) -> tuple[int, ...]:
-    return (2,) if dtype.kind == "c" else (len(dtype.names),) if dtype.names else ()
 
 
 def _make_array(cells: list[Any], dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -178,9 +180,28 @@ def _flatten(value: Any, depth: int) -> list[Any]:
 
 
 def decode_attribute(value: Any, code: Any) -> Any:
-    """Return an attribute, spelled in JSON, as the value that its code says."""
-    if code is None:
+    """Return an attribute, spelled in JSON, as the value that its code says; as JSON has it if that does not fit."""
+    try:
+        return value if code is None else _decode_by_code(value, code)
+    except (TypeError, ValueError, KeyError, IndexError):
         return value
+
+
+def _decode_user(value: Any, code: dict[str, Any]) -> Any:
+    said, several = code["type"], "array" in code
+    cells = value if several else [value]
+    if said["type"] == "vlen":
+        base = decode_dtype(said["base"])
+        found = np.empty(len(cells), object)
+        for index, cell in enumerate(cells):
+            found[index] = _make_array(cell, base, (len(cell),))
+    else:
+        kind = {"opaque": f"V{said.get('size')}", "char": "S1"}.get(said["type"]) or decode_dtype(said["base"])
+        found = _make_array(cells, np.dtype(kind), (len(cells),))
+    return found if several else found[0]
+
+
+def _decode_by_code(value: Any, code: Any) -> Any:
     if code == "float":
         return float(value)
     if isinstance(code, list):
@@ -198,6 +219,8 @@ def decode_attribute(value: Any, code: Any) -> Any:
     if code in ("string", "string[]"):
         return np.str_(value) if code == "string" else np.array(value, np.dtypes.StringDType())
     if isinstance(code, dict):
+        if "type" in code:
+            return _decode_user(value, code)
         kind, brackets = decode_dtype(code["fields"]), code.get("array", "")
     else:
         name, bracket, rest = code.partition("[") if code[1] not in "mM" else _split_time(code)
@@ -273,7 +296,8 @@ class File:
         coords = ours.get("coords", {})
         if not all(isinstance(each, dict) and "dtype" in each for each in coords.values()):
             coords = ours.pop("coords") and {}
-        known = {*ours, "dtype", "shape", "order", "container", "others", "fill_value"}
+        known = {*ours, "dtype", "shape", "order", "container", "fill_value"}
+        known |= set() if said.get("others") else {"others"}
         attrs = {key: value for key, value in said.items() if key not in known} | ours.get("attrs", {})
         dtype, shape = decode_dtype(said["dtype"]), tuple(said["shape"])
         stored = np.frombuffer(cells, dtype, math.prod(shape))

@@ -144,6 +144,27 @@ def test_bloscpack_blaze_of_2012(tmp_path: Path) -> None:
         assert_cells(cells, np.arange(6.0).reshape(2, 3))
 
 
+def test_bloscpack_metadata_of_others(tmp_path: Path) -> None:
+    """A Python literal, words of others, codes of user types, a code that does not fit its value."""
+    sky, rows = {"type": "enum", "base": "|u1", "members": {"clear": 0}}, {"type": "vlen", "base": "<i4"}
+    codes = {"sky": {"type": sky}, "rows": {"type": rows, "array": "[]"}, "wrong": "<f4"}
+    said = {
+        "dtype": "<f8",
+        "shape": [6],
+        "others": ["a"],
+        "name": 3,
+        "attrs": {"sky": 1, "rows": [[1], []], "wrong": "x"},
+    }
+    text = repr(said | {"types": codes}).encode()
+    chunk = bloscpack.numcodecs.blosc.compress(np.arange(6.0), b"lz4", 5, 1)
+    header = struct.pack("<4s4Biiqii", b"blpk", 2, 2, 0, 8, 48, 48, 1, len(text), 0)
+    (tmp_path / "x.blp").write_bytes(header + text + chunk)
+    found = bloscpack.File(tmp_path / "x.blp").arrays["data"].attrs
+    assert found == dict(hs.open(tmp_path / "x.blp").attrs) | {"rows": found["rows"]}
+    assert (found["sky"].dtype, found["others"], found["name"], found["wrong"]) == ("u1", ["a"], 3, "x")
+    assert [cell.tolist() for cell in found["rows"]] == [[1], []]
+
+
 def unpack(tmp_path: Path, name: str) -> Path:
     with ZipFile(GOLDEN / name) as archive:
         archive.extractall(tmp_path)

@@ -68,6 +68,25 @@ def test_headers(place: Path, how: dict) -> None:
 
 
 @pytest.mark.parametrize(
+    ("dtype", "dflt", "wanted"),
+    [
+        ("complex128", None, 0),
+        ("complex128", "(1+2j)", 1 + 2j),
+        ("complex128", [0, 1, 0], 0),
+        ("float64", None, 0),
+        ("|S3", "abcd", b"abc"),
+        ("|S3", 5, b""),
+    ],
+)
+def test_what_nobody_wrote(place: Path, dtype: str, dflt: object, wanted: object) -> None:
+    path = place / "meta/storage"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"dtype": dtype, "dflt": dflt}))
+    for file in (place / "data").iterdir():
+        file.unlink()
+    assert set(hs.open_array(place)[...].tolist()) == {wanted}
+
+
+@pytest.mark.parametrize(
     "text", ["float64", "<f8", "'<f8'", "d8", "[('a', '<f8')]", [["a", "<f8"]], "[('a', '<f4'), ('', '|V4')]"]
 )
 def test_spellings_of_types(place: Path, text: str) -> None:

@@ -76,7 +76,7 @@ def test_labels_stand_behind_it() -> None:
         (PLAIN | {"coords": {"x": {}}}, "labels"),
         (PLAIN | {"coords": {"data": {"dtype": "<i4", "shape": [], "cells": [1]}}}, "as the array is"),
         (PLAIN | {"coords": {"x": {"dtype": "<i4", "shape": [2**40], "cells": [1]}}}, "cells"),
-        (PLAIN | {"attrs": []}, "attrs"),
+        (PLAIN | {"attrs": {}, "types": {}, "dims": [1, 2]}, "no names"),
         (PLAIN | {"fill_value": "x"}, "labels"),
     ],
 )

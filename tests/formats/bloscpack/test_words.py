@@ -79,6 +79,16 @@ def test_a_word_that_stands_in_attrs_too(tmp_path: Path) -> None:
     assert metadata_of(path)["units"] == "F"
 
 
+@pytest.mark.parametrize(
+    "words", [{"attrs": [1]}, {"types": "x"}, {"dims": 2}, {"name": 7}, {"group": None}, {"coords": {"lat": [1, 2]}}]
+)
+def test_words_of_ours_with_values_of_another_kind(words: dict[str, Any], tmp_path: Path) -> None:
+    path = spec_file(tmp_path, **words)
+    assert dict(hs.open(path).attrs) == words
+    hs.open(path, "r+").attrs["units"] = "K"
+    assert dict(hs.open(path).attrs) == words | {"units": "K"}
+
+
 def test_the_specification_s_own_words_are_written(tmp_path: Path) -> None:
     for dtype, word in [("<f8", "float64"), (">f8", ">f8"), ("S5", "|S5"), ("M8[ns]", "datetime64[ns]")]:
         path = tmp_path / f"{word.strip('<>|')}.blp"

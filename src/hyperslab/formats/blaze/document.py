@@ -249,7 +249,7 @@ def _cell(declared: Any, spec: ArraySpec) -> Values:
         if dtype.kind == "S":
             cell = np.bytes_(declared.encode("latin-1"))
         elif dtype.kind == "c" and not isinstance(declared, list):
-            cell = dtype.type(declared)
+            cell = dtype.type(complex(declared))
         else:
             cell = cell_from_json(bool(declared) if dtype.kind == "b" else declared, dtype)
         found[()] = cell

@@ -164,7 +164,7 @@ def is_label(key: str, value: object) -> bool:
             return isinstance(value, list)
         case "coords":
             return isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())
-        case "types" | "group":
+        case "attrs" | "types" | "group":
             return isinstance(value, dict)
     return key in KEYS
 
