@@ -17,7 +17,7 @@ from contextlib import suppress
 from html import unescape
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import httpx
@@ -32,6 +32,9 @@ from hyperslab.web import zarr_view
 from hyperslab.web.guard import Limits
 from hyperslab.web.server import start_server
 from hyperslab.web.zarr_view import ZarrView
+
+if TYPE_CHECKING:
+    from servers.s3 import S3
 
 CELLS = np.arange(4000, dtype="i4").reshape(40, 100)
 
@@ -243,6 +246,25 @@ def test_folders_are_looked_into(client: httpx.Client) -> None:
     assert "b.nc" in client.get("/zarr/inside/deeper/more").text
     assert client.get("/zarr/inside/deeper/more/b.nc/x/zarr.json").json()["shape"] == [40, 100]
     assert client.get("/zarr/inside/notes.txt").status_code == 404
+
+
+def test_prefixes_of_a_bucket_are_looked_into(s3: S3) -> None:
+    url = f"s3://{s3.bucket()}/lab"
+    for name in ("a.nwb.zarr", "b.zarr", ".hidden.zarr"):
+        with hs.create(f"{url}/{name}", storage_options=s3.options) as root:
+            root.create_array("x", data=CELLS, dims=["row", "column"])
+    with (
+        hs.serve(url, token="", storage_options=s3.options) as server,
+        httpx.Client(base_url=f"{server.address}/") as client,
+    ):
+        assert client.get("/api/browse/lab").json()["names"] == ["a.nwb.zarr", "b.zarr"]
+        for name in ("a.nwb.zarr", "b.zarr"):
+            assert client.get(f"/zarr/lab/{name}/x/zarr.json").json()["shape"] == [40, 100]
+        with hs.create(f"{url}/later.zarr", storage_options=s3.options) as root:
+            root.create_array("x", data=CELLS)
+        assert client.get("/zarr/lab/later.zarr/x/zarr.json").json()["shape"] == [40, 100]
+        for wrong in ("none", "zarr.json", ".hidden.zarr", "a.nwb.zarr/x/zarr.jso", "b.zarr/none", "..%2Flab"):
+            assert client.get(f"/zarr/lab/{wrong}").status_code in (400, 404), wrong
 
 
 def test_files_of_strangers_lead_nowhere(tmp_path: Path) -> None:

@@ -83,12 +83,14 @@ def unknown_format_error(probe: Probe, formats: Iterable[str]) -> FormatError:
 
 
 def holds_only_datasets(probe: Probe) -> bool:
-    """Return True for a folder, or a prefix of a bucket, whose folders all have names that end as datasets do."""
-    _, folders = probe.store.list_dir("")
-    return bool(folders) and all(map(_ends_as_dataset, folders))
+    """Return True for a folder, or a prefix of a bucket, without a document of Zarr, whose folders all have names that
+    end as datasets do."""
+    keys, folders = probe.list_dir()
+    return bool(folders) and all(map(ends_as_dataset, folders)) and not {DOCUMENT_3, *_DOCUMENTS_2} & set(keys)
 
 
-def _ends_as_dataset(name: str) -> bool:
+def ends_as_dataset(name: str) -> bool:
+    """Return True for a name that ends as those of datasets do."""
     return os.path.splitext(name)[1].lower() in _ENDINGS
 
 
@@ -98,7 +100,7 @@ def _datasets_within(probe: Probe) -> list[str]:
         keys, folders = probe.store.list_dir("") if probe.where.is_dir() else ((), ())
     except Unsupported:  # a web server that lists nothing
         return []
-    return sorted(filter(_ends_as_dataset, {*keys, *folders}))
+    return sorted(filter(ends_as_dataset, {*keys, *folders}))
 
 
 def _name_datasets(url: str, names: list[str]) -> str:
