@@ -317,7 +317,9 @@ def test_relink_where_no_links_are(tmp_path: Path) -> None:
 
 
 def test_other_commands_show_collections(root: Path) -> None:
-    assert "air" in run("info", root).stdout
+    of_all = run("info", root)
+    assert ("air" in of_all.stdout, f"hyperslab db list {root} prints" in of_all.stderr) == (True, True)
+    assert run("info", f"{root}/air").stderr == ""
     assert len(run("tree", root).stdout.splitlines()) == 9
     first = ids(root, "air")[0]
     assert "1 chunk" in run("plan", root, f"air/{first}", "-s", "lat=60.0").stdout

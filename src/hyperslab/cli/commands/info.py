@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
@@ -25,7 +26,7 @@ from hyperslab.cli.options import (
     storage_option,
     url_argument,
 )
-from hyperslab.cli.output import format_columns, json_option, print_json
+from hyperslab.cli.output import format_columns, json_option, print_json, print_remark
 from hyperslab.codecs.registry import IMPLIED, PARAMETERS
 from hyperslab.errors import HyperslabError, Invalid, Problem
 from hyperslab.group import Group
@@ -169,6 +170,8 @@ def info_command(
         print_json("info", **facts)
     else:
         click.echo(as_text(facts, [codec_word(array.codec) for _, array in found]))
+        if facts["format"] in ("collections", "deker") and not root.path and len(found) > 1:
+            print_remark(f"hyperslab db list {shlex.quote(redact(url))} prints a line for each collection, not array")
 
 
 def gather(
