@@ -101,6 +101,7 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
     [
         ("nonsense", "no command 'nonsense'; write hyperslab [OPTIONS] COMMAND [ARGS]..., or see its --help"),
         ("inof x.zarr", "no command 'inof'; did you mean 'info'?"),
+        ("help", "no command 'help'; did you mean '--help'?"),
         ("db lst", "no such command 'lst'; did you mean 'list'?"),
         ("get", "missing argument 'URL'; write hyperslab get [OPTIONS] URL [PATH], or see its --help"),
         ("convert a b c", "got unexpected extra argument (c); several sources are one pattern in quotes: 'day_*.nc'"),

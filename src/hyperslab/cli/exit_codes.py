@@ -159,7 +159,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that is named first; one that is not there is answered with the nearest that is."""
         if args and args[0] not in self.summaries and not args[0].startswith("-"):
-            near = get_close_matches(args[0], self.summaries, 1)
+            near = get_close_matches(args[0], [*self.summaries, "--help", "--version"], 1)
             ctx.fail(f"no command {args[0]!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         return super().resolve_command(ctx, args)
 
