@@ -19,6 +19,17 @@ CASES = {
 }
 
 
+def test_a_series_of_nwb_is_selected_by_samples(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "x.zarr", "hdmf") as root:
+        root.create_group("lfp", {"neurodata_type": "TimeSeries"})
+        root.create_array("lfp/data", data=np.zeros((2, 4)), dims=["num_times", "num_channels"])
+    array: Any = hs.open_array(tmp_path / "x.zarr", path="lfp/data")
+    with pytest.raises(WrongType, match=r"'num_times', and .* by samples, \(seconds - starting_time\) \* rate"):
+        array.sel(num_times=slice(0.0, 1.0))
+    with pytest.raises(WrongType, match="there is no coordinate 'num_channels'"):
+        array.sel(num_channels=slice(0.0, 1.0))
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_reason_is_named(tmp_path: Path, case: str) -> None:
     coordinate, why = CASES[case]

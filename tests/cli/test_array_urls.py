@@ -32,3 +32,9 @@ def test_info_tells_units_and_dimensions_of_groups(tmp_path: Path) -> None:
     assert said[0].startswith(f"{tmp_path / 'a.zarr/g/v'}: zarr3, ")
     assert said[1] == "dimensions: level: 2, lat: 3"
     assert said[3].startswith("/g/v ") and len(said) == 4
+    with hs.open(tmp_path / "a.zarr", mode="r+") as root:
+        for number in range(20):
+            root.create_array(f"g{number}/v", data=np.zeros(1), dims=("x",))
+    said = CliRunner().invoke(main, ["info", str(tmp_path / "a.zarr")]).stdout.splitlines()
+    assert said[1].startswith("dimensions: lat: 3, g/level: 2, g0/x: 1, ")
+    assert said[1].endswith(", … (10 more, below)") and said[1].count("/x") == 10

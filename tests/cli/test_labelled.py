@@ -185,6 +185,18 @@ def test_csv_of_names_that_no_text_has(tmp_path: Path) -> None:
     assert (tmp_path / "x.csv").read_text() == "r\\ud800,x\n0,0\n1,1\n"
 
 
+def test_a_position_that_is_taken_is_told(tmp_path: Path) -> None:
+    """Who types lat=0 may mean the equator."""
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("lat", data=np.array([60.0, 0.0, -60.0]), dims=("lat",), units="degrees_north")
+        root.create_array("t", data=np.arange(3), dims=("lat",))
+    stderr = {
+        label: CliRunner().invoke(main, ["get", str(tmp_path / "a.zarr"), "t", "-s", f"lat={label}"]).stderr
+        for label in ("0", "0.0", "@0", "0..2")
+    }
+    assert stderr == {"0": "taken: lat=60.0\n", "0.0": "", "@0": "", "0..2": ""}
+
+
 def test_seconds_of_a_series(tmp_path: Path) -> None:
     """Of NWB: on the axis of a picture, and beside the cells."""
     from hyperslab.cli.commands.plot import compose

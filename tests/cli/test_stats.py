@@ -37,6 +37,16 @@ def levels(tmp_path):
     return tmp_path / "levels.nc", cells
 
 
+def test_what_is_left_out_for_one_reason_is_one_remark(tmp_path):
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("n", data=np.arange(3))
+        for name in "abcde":
+            root.create_array(name, data=np.array(["a"], np.dtypes.StringDType()))
+        root.create_array("z", data=np.array([1j]))
+    remarks = run(tmp_path / "a.zarr").stderr.splitlines()
+    assert remarks == ["/a, /b, /c and 2 more are left out: text", "/z is left out: complex numbers"]
+
+
 def test_the_table_stands_in_columns(levels):
     place, cells = levels
     result = run(place)

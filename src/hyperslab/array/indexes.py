@@ -6,6 +6,7 @@ import numpy as np
 
 from hyperslab.array.cells import CellAccess
 from hyperslab.array.cf import join_characters
+from hyperslab.array.series import is_series_data
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import NodeNotFound
 from hyperslab.model.dims import Coordinate, Index, cf_time
@@ -59,6 +60,8 @@ def why_unlabelled(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -
         if coordinate.shape != (size,):
             return f"the coordinate /{place} has the length {coordinate.shape[0]}, the dimension {size}"
         return f"the cells of the coordinate /{place} are no labels"
+    if dim == spec.dims[0] and is_series_data(session, path):
+        return "a series of NWB is selected by samples, (seconds - starting_time) * rate"
     return f"there is no coordinate {dim!r}"
 
 

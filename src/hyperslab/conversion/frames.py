@@ -399,7 +399,10 @@ class _Decoder:
             error.url = where
             raise
         if description is None:
-            remedy = "write_frame() stores one; of other datasets to_xarray().to_dataframe() makes one"
+            remedy = (
+                "write_frame() stores one; a table of NWB is read by Group.read_table(), "
+                "and of other datasets to_xarray().to_dataframe() makes one"
+            )
             raise Invalid("this is no stored data frame", url=where, remedy=remedy)
         self._description: Part = description
 

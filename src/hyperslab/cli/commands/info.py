@@ -49,6 +49,8 @@ _UNSAID = {"blosc": {"shuffle"}, "zstd": {"checksum"}, "shuffle": {"elementsize"
 """Parameters that a word may give ``--codec``, and that ``info`` leaves out: few choose them."""
 # Nodes that cannot be read and have a line each: ``check`` tells all of them.
 _SHOWN = 5
+# Dimensions that one line names; those of the groups of a session of NWB are dozens, and stand beside its arrays.
+_DIMENSIONS = 12
 
 
 def codec_word(codecs: Iterable[Codec]) -> str:
@@ -234,7 +236,8 @@ def as_text(facts: dict[str, Any], codecs: list[str]) -> str:
         text = f"-> {value}" if isinstance(value, ObjectReference | RegionReference) else str(value)
         attrs.append(f"  {name}: {text.splitlines()[0] if text else ''}")
     links = [f"  /{link['path']} -> {Link(link['target'], link['source'])}" for link in facts["links"]]
-    parts = [head, f"dimensions: {', '.join(dims) or 'none'}", format_columns(rows)]
+    rest = f", … ({len(dims) - _DIMENSIONS} more, below)" if len(dims) > _DIMENSIONS else ""
+    parts = [head, f"dimensions: {', '.join(dims[:_DIMENSIONS]) or 'none'}{rest}", format_columns(rows)]
     units = [f"/{array['path']} {array['units']}" for array in facts["arrays"] if array["units"] not in (None, "")]
     parts += [f"units: {', '.join(units)}"] if units else []
     parts += storage

@@ -51,6 +51,8 @@ from hyperslab.selection.region import Axis
 _HEADS = ("cells", "missing", "min", "mean", "max", "std", "units")
 # Width of the longest bar of a histogram.
 _BAR = 40
+# Arrays that a remark names; it counts the others.
+_NAMED = 3
 
 
 @click.command("stats", epilog="Example: hyperslab stats air.nc t2m --every month -s lat=40.0..50.0")
@@ -106,11 +108,12 @@ def stats_command(
     selector = find_cells(found, parse_selections(selections), manner)
     ends = None if span is None else parse_range(span)
     remarks: dict[str, None] = {}  # in order, each once
+    left_out: dict[str, list[str]] = {}  # by reason
     results = []
     for array in found:
         reason = why_not_measured(array)
         if reason is not None:
-            print_remark(f"/{array.path} is left out: {reason}")
+            left_out.setdefault(reason, []).append(array.path)
             continue
         axes = _choose(array, selector)
         groups = _groups(array, axes, selector, per, by, every)
@@ -121,12 +124,19 @@ def stats_command(
             raise Invalid(message, url=url, remedy=f"its dimensions are {', '.join(axis_names(array.dims))}")
         remarks |= dict.fromkeys(describe_empty_ranges(array, selector.key(array), selections))
         results.append(measure(array, axes, groups=groups, bins=bins or 0, span=ends, memory=memory, **options))
-    for remark in remarks:
+    for remark in [*(describe_left_out(*each) for each in left_out.items()), *remarks]:
         print_remark(remark)
     if as_json:
         print_json("stats", url=url, arrays=[as_json_value(each) for each in results])
         return
     _print_tables(results)
+
+
+def describe_left_out(reason: str, paths: Sequence[str]) -> str:
+    """Return a remark on arrays that are not measured, all for one reason: a session of NWB has dozens of texts."""
+    shown = ", ".join(f"/{path}" for path in paths[:_NAMED])
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return f"{shown}{more} {'is' if len(paths) == 1 else 'are'} left out: {reason}"
 
 
 def _print_tables(results: Sequence[Statistics]) -> None:
