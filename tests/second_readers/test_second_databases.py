@@ -26,7 +26,7 @@ from hyperslab.database import (
     TimeDimensionSchema,
     VArraySchema,
 )
-from second_readers import collections, deker
+from second_readers import bucket_index, collections, deker
 from second_readers import mongo as objects
 from second_readers.cells import ATTRIBUTES, PLAIN, ROWS, assert_cells, assert_values, make
 
@@ -239,6 +239,35 @@ def test_collections_key(tmp_path: Path, kind: Any, value: Any) -> None:
         array = client.create_collection("t", schema).create({"k": value})
     found = collections.Database(tmp_path / "db").collections["t"].find(k=value)
     assert found.id == array.id and str(found.primary["k"]) == str(value)
+
+
+def test_collections_index_in_a_bucket(s3: Any) -> None:
+    from obstore.store import S3Store
+
+    bucket = s3.bucket()
+    attributes = [AttributeSchema("k", datetime, True)]
+    attributes += [AttributeSchema(f"a{at}", kind, False) for at, (kind, _) in enumerate(ODD)]
+    start, values = KEY["dt"], {f"a{at}": value for at, (_, value) in enumerate(ODD)}
+    with Client(f"s3://{bucket}/db", storage_options=s3.options) as client:
+        made = client.create_collection("t", ArraySchema([DimensionSchema("x", 1)], float, attributes))
+        many = made.create_many({"k": start + timedelta(hours=at), **values} for at in range(200))  # type: ignore[operator]
+        made.add_attribute(AttributeSchema("late", float, False, default=1.5))
+        made.remove_attribute("a1")
+        for array in many[:2]:
+            array.delete()
+        many[2].update_custom_attributes({"late": float("nan"), "a7": -256})
+        made.create({"k": datetime(1960, 1, 1, tzinfo=UTC)}, {"a6": datetime(2000, 1, 1, tzinfo=UTC)})
+    where = s3.options | {"client_options": {"allow_http": True}, "virtual_hosted_style_request": False}
+    index = bucket_index.Index(S3Store(bucket, prefix="db/collections/t", **where), f"s3://{bucket}/db/collections/t")
+    assert index.is_here and all(index.is_known(part) for part in index.parts) and not index.unsettled
+    assert len(index.rows) == 199 and many[1].id not in index.rows
+    found = index.rows[many[2].id]
+    assert found["k"] == start + timedelta(hours=2) and found["a7"] == -256  # type: ignore[operator]
+    assert [repr(found[name]) for name in ("a0", "a2", "a4", "late")] == ["nan", "-inf", "nan", "nan"]
+    assert repr(found["a3"]) == "0j" and found["a5"] == [0.0, float("inf"), ["é", "1j"]]
+    assert index.rows[many[3].id]["late"] == 1.5 and index.rows[many[3].id]["a7"] == 2**70
+    hours = {start + timedelta(hours=at) for at in range(2, 200)}  # type: ignore[operator]
+    assert {row["k"] for row in index.rows.values()} == hours | {datetime(1960, 1, 1, tzinfo=UTC)}
 
 
 @pytest.mark.parametrize("tiles", [(2, 2), (4, 3)], ids=str)
