@@ -1,4 +1,4 @@
-"""Read HDMF on Zarr v2, from docs/formats/hdmf.md and the mark of zarr.md alone: nothing of hyperslab is used."""
+"""Read HDMF on Zarr v2 and v3, from docs/formats/hdmf.md and zarr.md alone: nothing of hyperslab is used."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,13 @@ from typing import Any
 import numcodecs
 import numpy as np
 
+from second_readers import zarr3
 from second_readers.bloscpack import decode_attribute
 
-_HIDDEN = ("zarr_link", "zarr_dtype", ".specloc", "_hyperslab", "_ARRAY_DIMENSIONS")
-_REFERENCES = ("object", "ref", "reference", "region")
+_HIDDEN_2 = ("zarr_link", "zarr_dtype", ".specloc", "_hyperslab", "_ARRAY_DIMENSIONS")
+_HIDDEN = (*_HIDDEN_2, "_LINKS", "_DTYPE", "_REFERENCE_FIELDS", "_REGION_FIELDS")
+_DOCUMENTS = (".zarray", ".zgroup", "zarr.json")
+_REFERENCES = ("object", "ref", "reference", "region", "object_reference", "region_reference")
 _TEXTS = ("str", "str_", "text", "utf8", "utf-8", "utf", "isodatetime")
 _BYTES = ("bytes", "bytes_", "string_", "ascii")
 _NUMBERS = {"int": "int64", "float": "float64", "bool_": "bool", "uint": "uint64", "long": "int64", "double": "float64"}
@@ -26,6 +30,10 @@ _NUMBERS = {"int": "int64", "float": "float64", "bool_": "bool", "uint": "uint64
 
 def _load(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _load_attributes(folder: Path) -> dict[str, Any]:
+    return zarr3.load(folder).get("attributes", {}) or _load(folder / ".zattrs")
 
 
 @dataclass
@@ -40,6 +48,8 @@ class Reference:
 
 
 def _make_reference(said: Any) -> Reference | None:
+    if isinstance(said, str) and said:  # of v3
+        said = json.loads(said) if said.startswith("{") else {"path": said}
     if not isinstance(said, dict):
         return None
     keys = ("source", "path", "object_id", "source_object_id", "region")
@@ -79,7 +89,7 @@ def _choose_kind(word: Any) -> str:
 
 
 class Array:
-    """One array: ``shape``, ``dtype``, ``dims``, ``attrs``, ``read()``."""
+    """One array of v2: ``shape``, ``dtype``, ``dims``, ``attrs``, ``read()``."""
 
     def __init__(self, folder: Path, dataset: Dataset) -> None:
         """Read the documents."""
@@ -109,6 +119,10 @@ class Array:
                 sizes = [min(step, size - at) for at, step, size in zip(starts, chunks, shape, strict=True)]
                 here = tuple(slice(at, at + size) for at, size in zip(starts, sizes, strict=True))
                 made[here] = cells[tuple(map(slice, sizes))]
+        if "vlen-array" in self.filters:
+            empty = np.zeros(0, next(each["dtype"] for each in self.said["filters"] if each["id"] == "vlen-array"))
+            for place in np.ndindex(made.shape):
+                made[place] = empty if made[place] is None else made[place]
         return self._find_references(made).reshape(self.shape)
 
     def _find_fill(self) -> Any:
@@ -188,6 +202,57 @@ class Array:
         return cells
 
 
+class Array3(Array):
+    """One array of v3."""
+
+    def __init__(self, folder: Path, dataset: Dataset) -> None:
+        """Read the document."""
+        self.folder, self.dataset, self.said = folder, dataset, zarr3.load(folder)
+        self.plain = _load_attributes(folder)
+        self.mark, self.word = self.plain.get("_hyperslab", {}), self.plain.get("_DTYPE")
+        self.shape = tuple(self.said["shape"])
+        self.dims = tuple(self.said.get("dimension_names") or [None] * len(self.shape))
+        self.attrs = read_attributes(self.plain)
+        self.dtype = zarr3.decode_dtype(self.said["data_type"])
+        self.rows = bool(self.dtype.names)
+        missing = self.plain.get("_FillValue")
+        if (
+            self.dtype.kind in "fc"
+            and isinstance(missing, str | list)
+            and "_FillValue" not in self.mark.get("attrs", {})
+        ):
+            parts = [np.frombuffer(base64.b64decode(each), "<f8")[0] for each in np.atleast_1d(missing)]
+            self.attrs["_FillValue"] = self.dtype.type(parts[0] if self.dtype.kind == "f" else complex(*parts))
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """Return all cells; text of any length and references as objects."""
+        cells, kind = zarr3.read_cells(self.folder), self.mark.get("dtype", {})
+        fields = {*self.plain.get("_REFERENCE_FIELDS", ()), *self.plain.get("_REGION_FIELDS", ())}
+        if self.dtype.names:
+            texts = {
+                name for name in self.dtype.names if self.dtype[name].kind == "U" and self.dtype[name].itemsize >= 2048
+            }
+            objects = texts | fields
+            made = np.empty(cells.shape, [(n, "O" if n in objects else self.dtype[n]) for n in self.dtype.names])
+            for name in self.dtype.names:
+                made[name] = _change(cells[name], _make_reference) if name in fields else cells[name]
+            return made
+        if self.word in _REFERENCES:
+            return _change(cells, _make_reference)
+        if kind == {"type": "bytes"} or self.word in _BYTES:
+            return _change(cells, lambda cell: cell.encode() if isinstance(cell, str) else cell)
+        if kind.get("type") == "vlen":
+            return _change(cells, lambda cell: np.frombuffer(cell, kind["base"]))
+        return cells
+
+
+def _change(cells: np.ndarray[Any, Any], change: Callable[[Any], Any]) -> np.ndarray[Any, Any]:
+    made = np.empty(cells.shape, object)
+    for place in np.ndindex(cells.shape):
+        made[place] = change(cells[place])
+    return made
+
+
 def _decode_attribute(value: Any, code: Any) -> Any:
     if isinstance(code, str) and code.startswith("utf-8:"):
         words = [base64.b64encode(each.encode()) for each in (value if isinstance(value, list) else [value])]
@@ -203,6 +268,8 @@ def read_attributes(plain: dict[str, Any]) -> dict[str, Any]:
             continue
         if isinstance(value, dict) and value.get("zarr_dtype") in _REFERENCES and "value" in value:
             made[name] = _make_reference(value["value"])
+        elif isinstance(value, dict) and value.keys() == {"_REFERENCE"}:
+            made[name] = _make_reference(value["_REFERENCE"])
         else:
             made[name] = _decode_attribute(value, mark.get("attrs", {}).get(name))
     for name, hidden in mark.get("hidden", {}).items():
@@ -216,14 +283,20 @@ class Group:
     def __init__(self, folder: Path, dataset: Dataset) -> None:
         """Read the documents."""
         self.folder, self.dataset = folder, dataset
-        self.plain = _load(folder / ".zattrs")
+        self.plain = _load_attributes(folder)
         self.attrs, self.links = read_attributes(self.plain), {}
-        self.names = sorted(path.parent.name for kind in (".zarray", ".zgroup") for path in folder.glob(f"*/{kind}"))
-        for said in self.plain.get("zarr_link", ()):
+        self.names = sorted(path.parent.name for kind in _DOCUMENTS for path in folder.glob(f"*/{kind}"))
+        for said in self.plain.get("zarr_link", self.plain.get("_LINKS", ())):
             if said["name"] not in self.names:
                 self.links.setdefault(said["name"], _make_reference(said))
         sizes = self.plain.get("_hyperslab", {}).get("dims", {})
         self.unlimited = [name for name, size in sizes.items() if size.get("unlimited")]
+
+
+def _open(folder: Path, dataset: Dataset) -> Group | Array:
+    if (folder / ".zarray").exists():
+        return Array(folder, dataset)
+    return (Array3 if zarr3.load(folder).get("node_type") == "array" else Group)(folder, dataset)
 
 
 class Dataset:
@@ -246,7 +319,7 @@ class Dataset:
                 raise KeyError(path)
             if name in node.names:
                 folder = node.folder / name
-                node = (Array if (folder / ".zarray").exists() else Group)(folder, node.dataset)
+                node = _open(folder, node.dataset)
             elif name in node.links and hops < 64:
                 node = node.dataset.resolve(node.links[name], hops + 1)
             else:
@@ -272,10 +345,10 @@ class Dataset:
             inside = any(place.is_relative_to(allowed) for allowed in (around, *self.allowed))
             if "://" in source or (place.exists() and not inside):
                 raise PermissionError(f"{source} leads out of the folder")
-            if (place / ".zgroup").exists():
+            if any((place / name).exists() for name in _DOCUMENTS):
                 return self if place == self.folder else Dataset(place, self.allowed)
         for folder in (self.folder, *sorted(around.iterdir())):
-            ids = _load(folder / ".zattrs").get("object_id")
+            ids = _load_attributes(folder).get("object_id")
             wanted = reference.source_object_id
             if ids == wanted if wanted else folder.name == Path(source).name:
                 return Dataset(folder, self.allowed)

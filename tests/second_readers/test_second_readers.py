@@ -14,7 +14,18 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.model.dtypes import Char, Compound, Enum, ObjectRef, Opaque, RegionRef, VlenBytes, VlenString, tagged
+from hyperslab.model.dtypes import (
+    Char,
+    Compound,
+    Enum,
+    ObjectRef,
+    Opaque,
+    RegionRef,
+    VlenArray,
+    VlenBytes,
+    VlenString,
+    tagged,
+)
 from second_readers import blaze, bloscpack, hdmf, nczarr
 from second_readers.cells import ATTRIBUTES, NUMBERS, PLAIN, ROWS, assert_cells, assert_values, make
 
@@ -351,20 +362,31 @@ def test_nczarr_of_peers(tmp_path: Path, release: str) -> None:
     assert count > 15
 
 
-@pytest.mark.parametrize("codec", ["json2", "pickle"])
-def test_hdmf_cells(tmp_path: Path, codec: str) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [{"profile": "v2"}, {"profile": "v2", "object_codec": "pickle"}, {"profile": "v3"}],
+    ids=["json2", "pickle", "v3"],
+)
+def test_hdmf_cells(tmp_path: Path, options: dict[str, Any]) -> None:
+    is_v3 = options["profile"] == "v3"
+    kinds = [*PLAIN, ROWS[0]] if is_v3 else [*PLAIN, *ROWS]
+    shards: dict[str, Any] = {"shards": (4, 6)} if is_v3 else {}
     row = np.dtype(
         [("a", ">i4"), ("text", tagged(OBJECT, VlenString())), ("of", tagged(OBJECT, ObjectRef())), ("f", "f4")]
     )
-    with hs.create(tmp_path / "x.hdmf.zarr", profile="v2", object_codec=codec) as root:
-        for number, kind in enumerate([*PLAIN, *ROWS]):
+    with hs.create(tmp_path / "x.hdmf.zarr", **options) as root:
+        for number, kind in enumerate(kinds):
             cells = make(kind, 7, 5)
-            root.create_array(f"n{number}", data=cells, dims=["y", "x"], chunks=(2, 3))
+            root.create_array(f"n{number}", data=cells, dims=["y", "x"], chunks=(2, 3), **shards)
             root.create_array(f"h{number}", (3,), kind, chunks=(2,), fill_value=cells[0, 0])
         root.create_array("text", data=["a", "é", ""], dtype=str, chunks=(2,))
         root.create_array("none", (3, 2), str, chunks=(2, 2))[0, 0] = "q"
-        root.create_array("bytes", data=[b"a", b"\xff\0"], dtype=VlenBytes())
+        root.create_array("bytes", data=[b"a", b"\xc3\xa9\0"], dtype=VlenBytes())
         root.create_array("scalar", data=np.float32(3))
+        lists = root.create_array("lists", (3,), VlenArray(np.dtype("<i2")))
+        lists[1] = np.array([3, 4], "i2")
+        sparse = root.create_array("sparse", (9, 9), ">i4", fill_value=-1, chunks=(2, 2), **shards)
+        sparse[3:5, 3] = 7
         root.create_array("word", data="one", dtype=str)
         rows = root.create_array("rows", (4,), row, chunks=(3,))
         rows[0] = (7, "é", root["text"].ref, 0.5)
@@ -377,13 +399,20 @@ def test_hdmf_cells(tmp_path: Path, codec: str) -> None:
         assert isinstance(array, hdmf.Array)
         return array.read()
 
-    for number, kind in enumerate([*PLAIN, *ROWS]):
+    for number, kind in enumerate(kinds):
         cells = make(kind, 7, 5)
+        if is_v3:  # which has no byte order
+            kind = np.dtype(kind).newbyteorder("=")
+            cells = cells.astype(kind)
         assert_cells(read(f"n{number}"), cells)
         assert_cells(read(f"h{number}"), np.full(3, cells[0, 0], kind))
     assert read("text").tolist() == ["a", "é", ""] and read("none").tolist() == [["q", ""], ["", ""], ["", ""]]
-    assert read("bytes").tolist() == [b"a", b"\xff\0"] and read("word")[()] == "one"
+    assert read("bytes").tolist() == [b"a", b"\xc3\xa9\0"] and read("word")[()] == "one"
     assert_cells(read("scalar"), np.array(3, "f4"))
+    assert [each.tolist() for each in read("lists")] == [[], [3, 4], []]
+    wanted = np.full((9, 9), -1)
+    wanted[3:5, 3] = 7
+    assert read("sparse").tolist() == wanted.tolist()
     (first, *others) = read("rows").tolist()
     assert (first[:2], first[3], others) == ((7, "é"), 0.5, [(0, "", None, 0.0)] * 3)
     references = [first[2], *read("refs")[:, 0], read("ref")[()]]
@@ -391,14 +420,15 @@ def test_hdmf_cells(tmp_path: Path, codec: str) -> None:
     assert read("refs")[:, 1].tolist() == [None, None]
 
 
-def test_hdmf_links_references_regions_and_attributes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("profile", ["v2", "v3"])
+def test_hdmf_links_references_regions_and_attributes(tmp_path: Path, profile: str) -> None:
     cells = np.arange(40).reshape(8, 5)
-    with hs.create(tmp_path / "other.hdmf.zarr", profile="v2") as root:
+    with hs.create(tmp_path / "other.hdmf.zarr", profile=profile) as root:
         root.create_array("lfp", data=cells)
     (tmp_path / "deep").mkdir()
-    with hs.create(tmp_path / "deep/far.hdmf.zarr", profile="v2") as root:
+    with hs.create(tmp_path / "deep/far.hdmf.zarr", profile=profile) as root:
         root.create_array("lfp", data=cells)
-    with hs.create(tmp_path / "x.hdmf.zarr", profile="v2") as root:
+    with hs.create(tmp_path / "x.hdmf.zarr", profile=profile) as root:
         root.attrs["object_id"] = "root"
         raw = root.create_array("g/raw", data=cells, dims=["t", "c"], attrs={"object_id": "raw", **ATTRIBUTES})
         raw.attrs["of"] = raw.ref
@@ -430,15 +460,19 @@ def test_hdmf_links_references_regions_and_attributes(tmp_path: Path) -> None:
     assert hdmf.Dataset(tmp_path / "x.hdmf.zarr")["signal"].folder.name == "moved"
 
 
-@pytest.mark.parametrize("name", ["hdmf_zarr_v2_0130", "hdmf_zarr_v2_old_060"])
+@pytest.mark.parametrize("name", ["hdmf_zarr_v2_0130", "hdmf_zarr_v2_old_060", "hdmf_zarr_v3_0140"])
 def test_hdmf_of_peers(tmp_path: Path, name: str) -> None:
-    stores = [path.parent for path in unpack(tmp_path, f"hdmf/{name}.zip").glob("*/.zgroup")]
-    assert len(stores) > 4
+    stores = [
+        path.parent
+        for path in unpack(tmp_path, f"hdmf/{name}.zip").glob("*/*")
+        if path.name in (".zgroup", "zarr.json")
+    ]
+    assert len(stores) > 3
     for store in stores:
         dataset, root = hdmf.Dataset(store), hs.open(store, format="hdmf")
         for array in dataset.walk():
-            if isinstance(array, hdmf.Array) and array.word != "object" and not array.rows:
+            if isinstance(array, hdmf.Array) and array.word not in ("object", "object_reference") and not array.rows:
                 cells = root[array.folder.relative_to(store).as_posix()][...]
                 assert array.read().tolist() == np.asarray(cells).tolist(), array.folder
-    nwb = next(store for store in stores if "nwb_pickle" in store.name)
+    nwb = next(store for store in stores if "nwb" in store.name)
     assert "nwb.base" in next(iter(hdmf.Dataset(nwb).read_specifications()["core"].values()))
