@@ -41,6 +41,7 @@ VALUES = {
     "text": (np.str_("x"), "x", "string"),
     "bytes": (b"\0\xff", "AP8=", "bytes"),
     "numpy bytes": (np.bytes_(b"ab"), "YWI=", "|S2"),
+    "no bytes": (np.bytes_(b""), "", "|S1"),
     "nan": (math.nan, "NaN", "float"),
     "minus infinity": (-math.inf, "-Infinity", "float"),
     "nested": ([1.0, math.nan, {"a/~b": math.inf}], [1.0, "NaN", {"a/~b": "Infinity"}], ["/1", "/2/a~1~0b"]),

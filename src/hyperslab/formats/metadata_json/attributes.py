@@ -72,6 +72,8 @@ def encode_attribute(name: str, value: object) -> tuple[Any, Code | None]:
             return encode_attribute(name, value[()])
         case np.str_():
             return str(value), "string"
+        case np.bytes_() if not value:  # its own dtype is S0, which JSON has no name for
+            return "", "|S1"
         case np.generic():
             code = _code(name, value.dtype)
             return cell_to_json(value), code
