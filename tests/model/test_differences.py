@@ -49,3 +49,9 @@ def test_groups_and_kinds() -> None:
     assert [problem.kind for problem in differences("", unlimited, GroupSpec())] == ["dimensions"]
     assert not differences("", unlimited, GroupSpec(), dims=False)
     assert [problem.kind for problem in differences("", GroupSpec(), BASE)] == ["kind"]
+
+
+def test_a_list_of_one_text_without_type_may_get_the_type_string() -> None:
+    words = BASE.evolve(attrs={"n": 1, "s": ["a"]})
+    string = BASE.evolve(attrs={"n": 1, "s": np.str_("a")})
+    assert differences("a", words, string, texts=False) == differences("a", words, string) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -60,21 +59,23 @@ def _type_differences(path: str, expected: GroupSpec, found: GroupSpec) -> Itera
 
 def _attribute_differences(path: str, expected: Attrs, found: Attrs, either: bool, texts: bool) -> list[Problem]:
     """Return attributes that are gone, new, or of another type or value."""
-    if not texts:
-        expected, found = _with_plain_texts(expected), _with_plain_texts(found)
     problems = [Problem(path, "attribute", f"no attribute {name!r}") for name in expected if name not in found]
     problems += [Problem(path, "attribute", f"new attribute {name!r}") for name in found if name not in expected]
     shared = ((name, expected[name], found[name]) for name in expected if name in found)
-    changed = [name for name, a, b in shared if not (_same_attribute(a, b) or (either and _same_attribute(b, a)))]
+    changed = [
+        name
+        for name, a, b in shared
+        if not (_same_attribute(a, b) or (either and _same_attribute(b, a)) or (not texts and _same_text(a, b)))
+    ]
     return problems + [
         Problem(path, "attribute", f"attribute {name!r} is {_shown(found[name])}, not {_shown(expected[name])}")
         for name in changed
     ]
 
 
-def _with_plain_texts(attrs: Attrs) -> dict[str, Any]:
-    """Return attributes with text of the type ``string`` as that of ``char``."""
-    return {name: str(value) if isinstance(value, np.str_) else value for name, value in attrs.items()}
+def _same_text(expected: object, found: object) -> bool:
+    """Return True for equal text of netCDF's types ``string`` (``np.str_``) and ``char``."""
+    return isinstance(expected, str) and isinstance(found, str) and str(expected) == str(found)
 
 
 def _shown(value: object) -> str:
