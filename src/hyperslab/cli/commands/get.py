@@ -109,8 +109,8 @@ def get_command(
     selector = find_cells(arrays, selection, manner)
     parts = [_read(root, array, selector, selections, decoded, output) for array in arrays]
     # lat=0 is a position, which who means the equator has to see
-    is_told = manner.nearest or any(isinstance(item, int) for item in selection.isel.values())
-    give_out_several(parts, url, nearest=is_told, output=output, as_json=as_json, alone=choice.alone)
+    shows_taken = manner.nearest or any(isinstance(item, int) for item in selection.isel.values())
+    give_out_several(parts, url, nearest=shows_taken, output=output, as_json=as_json, alone=choice.alone)
 
 
 def _read(
