@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
-from hyperslab.errors import FormatError
+from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats.zarr.node_search import MOST_FOLDERS, NodeSearch
 from hyperslab.stores import MemoryStore, WrappedStore
 from hyperslab.stores.location import Location
@@ -84,6 +84,22 @@ def test_other_file_systems_are_not_looked_into() -> None:
     assert not NodeSearch.of(store, ["zarr.json"]).holds_nodes("proc")
     with hs.open_group(store) as root:
         assert list(root) == ["z"]
+
+
+def test_a_folder_of_datasets_says_which_are_of_other_formats(tmp_path: Path) -> None:
+    for name, format in (("a.zarr", "zarr3"), ("b.zarr", "zarr2"), ("c.nc", "netcdf")):
+        hs.save(tmp_path / "mixed" / name, np.arange(3), format=format)
+    (tmp_path / "mixed" / "notes.txt").write_text("of anything")
+    for mode in ("r", "r+"):
+        with hs.open_group(tmp_path / "mixed", mode) as root:
+            lines = [line.partition(" !! ") for line in root.tree().splitlines()]
+            assert [line[4:] for line, _, why in lines if why.startswith("not shown: a dataset")] == ["b.zarr", "c.nc"]
+    with pytest.raises(Unsupported, match=r"/b\.zarr: a dataset of another format"):
+        hs.convert(tmp_path / "mixed", tmp_path / "copy.zarr")
+    report = hs.convert(tmp_path / "mixed", tmp_path / "copy.zarr", allow_loss=True)
+    assert [loss.node for loss in report.losses] == ["b.zarr", "c.nc"]
+    with hs.open_group(tmp_path / "copy.zarr") as root:
+        assert list(root) == ["a.zarr"] and "not shown" not in root.tree()
 
 
 @pytest.mark.skipif(not os.path.ismount("/proc"), reason="needs /proc")

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import FormatError, HyperslabError, NodeNotFound
+from hyperslab.errors import FormatError, HyperslabError, NodeNotFound, Problem
 from hyperslab.formats.base import Reader
 from hyperslab.formats.documents import INLINE, JsonMapping, JsonObject, read_document
 from hyperslab.formats.format_errors import node_not_found, require_array
+from hyperslab.formats.signatures import ends_as_dataset
 from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr.dialect import Consolidated, Docs, MetadataDialect, read_consolidated
 from hyperslab.formats.zarr.node_search import NodeSearch
@@ -116,6 +117,7 @@ class ZarrReader(Reader):
         before, found = search.left, search.holds_nodes(path)
         if found and not path:
             self._search = search
+            self.has_omissions = True
         if self._search is not None and search.left <= 0 < before:
             message = "%s: %s folders were looked at for %s, and no more are: name a dataset in it"
             _log.warning(message, self.store.url, f"{search.looked:,}", " or ".join(self._dialect.nodes))
@@ -291,6 +293,16 @@ class ZarrReader(Reader):
         except HyperslabError:
             return True
         return True
+
+    def omitted(self, path: str) -> Iterable[Problem]:
+        """Return the datasets of other formats right below a folder without a document, by the ends of their names: it
+        may be a folder of anything."""
+        if not self.has_omissions or self.node(path).is_array or self._docs(path) is not None:
+            return []
+        keys, folders = self.store.list_dir(path)
+        names = (name for name in {*keys, *folders} if ends_as_dataset(name) and not self._is_node(child(path, name)))
+        message = "a dataset of another format, which is opened by its own name"
+        return [Problem(child(path, name), "datasets", message) for name in sorted(names)]
 
     # -- chunks -----------------------------------------------------------------------------------------------------
 
