@@ -126,6 +126,9 @@ def test_labels_go_on_in_order(tmp_path: Path) -> None:
         append_dataset(target, again)
     with pytest.raises(Invalid, match="2020-01-01T00:00:00 to 2020-01-01T00:00:00 behind 2020-01-01T02:00:00"):
         append_cells(target, np.zeros(1, "i4"), "time")
+    later, earlier = made(tmp_path / "late.zarr", slice(3, 5)), made(tmp_path / "first.zarr", slice(0, 3))
+    with pytest.raises(Invalid, match=r"T02:00:00 behind .*: are target and source the wrong way round"):
+        append_dataset(later, earlier)
     falling = made(tmp_path / "c.zarr", slice(4, 2, -1))
     with pytest.raises(Invalid, match="T05:00:00 to 2020-01-01T05:00:00 behind 2020-01-01T03:00:00"):
         append_dataset(falling, made(tmp_path / "e.zarr", slice(5, 6)))

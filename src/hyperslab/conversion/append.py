@@ -343,6 +343,9 @@ def _check_order(session: OpenDataset, pair: _Growth) -> None:
                 "sort the rows; for a late piece remove the rows after it, append it, and append these again; "
                 "repeated='allow' (--repeated allow) puts it behind"
             )
+            joined = np.concatenate([come, stored])
+            if sorted_as(joined[:-1], joined[1:]).all():  # they would go on in order the other way round
+                remedy = f"all of them come before: are target and source the wrong way round? Else {remedy}"
             raise Invalid(message, url=session.url, node=pair.array.path, remedy=remedy)
 
 
