@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 import hyperslab as hs
 from hyperslab.cli import main
+from hyperslab.errors import Invalid
 
 ASKED = {"t": 6, "y": 6, "x": 10}
 
@@ -37,6 +38,25 @@ def test_what_is_cut_as_asked_is_not(source: Path, tmp_path: Path) -> None:
         assert not hs.convert(source, tmp_path / format, format, path="v", chunks=ASKED).recut
     assert not hs.convert(source, tmp_path / "longer.blp", path="v", chunks={"t": 100}).recut
     assert not hs.convert(source, tmp_path / "as-it-suits.blp", path="v").recut
+
+
+def test_a_dimension_without_a_name_goes_by_its_place(tmp_path: Path) -> None:
+    """So does one that shares its name; the name means all that have it."""
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("plain", data=np.zeros((24, 30), "f4"))
+        root.create_array("square", data=np.zeros((24, 30), "f4"), dims=["x", "x"])
+    source, chunks, shards = tmp_path / "a.zarr", {"dim_0": 6, "x": 10}, {"dim_1": 20}
+    hs.convert(source, tmp_path / "b.zarr", chunks=chunks, shards=shards)
+    with hs.open_group(tmp_path / "b.zarr") as root:
+        assert root["plain"].chunks[0] == 6
+        assert root["square"].chunks == (6, 10)
+        assert root["square"].shards == (6, 20)
+    report = hs.convert(source, tmp_path / "c.blp", path="plain", chunks={"dim_1": 7})
+    assert len(report.recut) == 1 and report.recut[0].endswith("(asked: dim_1=7)")
+    with pytest.raises(Invalid, match="no dimension 'dim_2'"):
+        hs.convert(source, tmp_path / "d.zarr", chunks={"dim_2": 7})
+    with pytest.raises(Invalid, match="shards of dim_1=20 hold no whole number of chunks of dim_1=7"):
+        hs.convert(source, tmp_path / "d.zarr", chunks={"dim_1": 7}, shards=shards)
 
 
 def test_the_closing_line(source: Path, tmp_path: Path) -> None:

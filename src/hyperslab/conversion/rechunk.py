@@ -21,6 +21,7 @@ from hyperslab.conversion.losses import Features
 from hyperslab.conversion.selection import ArraySelection
 from hyperslab.errors import Invalid
 from hyperslab.formats.base import Feature
+from hyperslab.model.dims import axis_names
 from hyperslab.model.dtypes import is_fixed
 from hyperslab.model.spec import ArraySpec, Chunks
 
@@ -75,7 +76,6 @@ def choose_chunks(
 ) -> tuple[Chunks, tuple[int, ...] | None]:
     """Return the chunk and shard lengths of the new array; no shard lengths where it has none."""
     shape, itemsize = picked.shape, spec.numpy_dtype.itemsize
-    dims = tuple(spec.dims[axis] for axis in picked.kept)
     auto = auto_chunks(shape, itemsize)
     current: Chunks = spec.inner_chunks or spec.chunks
     untouched = encoding.chunks is None and encoding.shards is None and picked.is_all(spec.shape)
@@ -94,7 +94,7 @@ def choose_chunks(
     if encoding.chunks == "auto" or not _is_suitable(kept, stored, shape, spec):
         kept = auto
     if isinstance(encoding.chunks, Mapping):
-        kept = _requested_lengths(encoding.chunks, dims, shape, longest_chunk(kept))
+        kept = _requested_lengths(lengths_by_axis(encoding.chunks, spec, picked), shape, longest_chunk(kept))
     if encoding.shards is None or drops_shards:
         if shards is not None and kept is not auto:
             return kept, shards
@@ -102,8 +102,10 @@ def choose_chunks(
     inner = longest_chunk(kept)
     if isinstance(encoding.shards, Mapping):
         # A shard takes in whole chunks, so its lengths are rounded up to multiples of theirs.
-        _require_whole_chunks(encoding, dims, inner)
-        wanted = _requested_lengths(encoding.shards, dims, shape, inner)
+        sizes = lengths_by_axis(encoding.shards, spec, picked)
+        if isinstance(encoding.chunks, Mapping):
+            _require_whole_chunks(sizes, lengths_by_axis(encoding.chunks, spec, picked), inner)
+        wanted = _requested_lengths(sizes, shape, inner)
         check_shards(wanted, inner)
         return inner, tuple(-(-size // cut) * cut for size, cut in zip(wanted, inner, strict=True))
     return inner, auto_shards(shape, inner, itemsize)
@@ -129,16 +131,13 @@ def _source_shards(spec: ArraySpec, picked: ArraySelection, chunks: Chunks) -> t
     return tuple(-(-min(size, max(length, 1)) // cut) * cut for size, length, cut in lengths)
 
 
-def _require_whole_chunks(encoding: Encoding, dims: tuple[str | None, ...], inner: tuple[int, ...]) -> None:
+def _require_whole_chunks(shards: AxisLengths, chunks: AxisLengths, inner: tuple[int, ...]) -> None:
     """Raise Invalid for shards that hold no whole number of chunks, where both lengths were asked for.
 
     Neither is rounded then; where the chunks were not asked for, a shard takes in whole ones.
     """
-    if not (isinstance(encoding.chunks, Mapping) and isinstance(encoding.shards, Mapping)):
-        return
-    for dim, cut in zip(dims, inner, strict=True):
-        shard = encoding.shards.get(dim, -1) if dim is not None and dim in encoding.chunks else -1
-        if shard > 0 and shard % cut:
+    for (dim, shard), (_, chunk), cut in zip(shards, chunks, inner, strict=True):
+        if chunk is not None and shard is not None and shard > 0 and shard % cut:
             raise Invalid(
                 f"shards of {dim}={shard} hold no whole number of chunks of {dim}={cut}",
                 remedy="make every shard length a multiple of the chunk length",
@@ -166,13 +165,24 @@ def _nbytes(chunks: Chunks, spec: ArraySpec) -> int:
     return max(spec.numpy_dtype.itemsize, 1) * prod(longest_chunk(chunks))
 
 
-def _requested_lengths(
-    requested: Mapping[str, int], dims: tuple[str | None, ...], shape: tuple[int, ...], others: tuple[int, ...]
-) -> tuple[int, ...]:
-    """Return lengths by dimension name (-1: the whole axis), ``others`` for dimensions that are not named."""
+AxisLengths = list[tuple[str, int | None]]
+"""For each axis the name of its dimension, and the length that the caller wants of it."""
+
+
+def lengths_by_axis(requested: Mapping[str, int], spec: ArraySpec, picked: ArraySelection) -> AxisLengths:
+    """Return the lengths of the axes that are kept; a dimension goes by its place, too (:func:`.axis_names`)."""
+    names = list(zip(axis_names(spec.dims), spec.dims, strict=True))
+    return [
+        (place, requested.get(place, None if dim is None else requested.get(dim)))
+        for place, dim in (names[axis] for axis in picked.kept)
+    ]
+
+
+def _requested_lengths(requested: AxisLengths, shape: tuple[int, ...], others: tuple[int, ...]) -> tuple[int, ...]:
+    """Return lengths along each axis (-1: the whole axis), ``others`` where none is wanted."""
     lengths = []
-    for dim, length, other in zip(dims, shape, others, strict=True):
-        size = requested.get(dim, other) if dim is not None else other
+    for (_, wanted), length, other in zip(requested, shape, others, strict=True):
+        size = other if wanted is None else wanted
         if size != -1 and size < 1:
             raise Invalid(f"a chunk length of {size}", remedy="lengths are at least 1, or -1 for the whole dimension")
         lengths.append(max(length, 1) if size == -1 else size)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hyperslab.conversion.copy import ArrayCopy
 from hyperslab.conversion.cost import ConversionCost
 from hyperslab.conversion.losses import Loss
-from hyperslab.conversion.rechunk import Encoding
+from hyperslab.conversion.rechunk import AxisLengths, Encoding, lengths_by_axis
 from hyperslab.errors import Problem
 from hyperslab.group.cf_variables import name_companions
 from hyperslab.model.amounts import counted, size_text
@@ -107,22 +107,23 @@ def describe_recut(copies: Sequence[ArrayCopy], encoding: Encoding) -> Iterator[
             continue
         cut = _clip_chunks(chunks, shape)
         if isinstance(encoding.chunks, Mapping):
-            reason = _unmet_request(encoding.chunks, names, shape, cut)
+            reason = _unmet_request(lengths_by_axis(encoding.chunks, copy.source_spec, copy.picked), shape, cut)
         else:
             reason = _changed_source_chunks(copy, cut)
         if reason:
             yield f"/{copy.path} has chunks of {' x '.join(map(str, chunks))} ({reason})"
 
 
-def _unmet_request(
-    requested: Mapping[str, int], names: list[str | None], shape: tuple[int, ...], cut: list[int | tuple[int, ...]]
-) -> str:
+def _unmet_request(requested: AxisLengths, shape: tuple[int, ...], cut: list[int | tuple[int, ...]]) -> str:
     """Return the lengths that were asked for, when one is another; else nothing."""
-    wanted = [requested.get(name, -1) if name is not None else -1 for name in names]
-    wished = [min(size, length) if size != -1 else length for size, length in zip(wanted, shape, strict=True)]
-    if not any(name in requested and size != actual for name, size, actual in zip(names, wished, cut, strict=True)):
+    wished = [
+        (dim, length if size == -1 else min(size, length), actual)
+        for (dim, size), length, actual in zip(requested, shape, cut, strict=True)
+        if size is not None
+    ]
+    if all(size == actual for _, size, actual in wished):
         return ""
-    return "asked: " + ",".join(f"{name}={size}" for name, size in zip(names, wished, strict=True) if name in requested)
+    return "asked: " + ",".join(f"{dim}={size}" for dim, size, _ in wished)
 
 
 def _changed_source_chunks(copy: ArrayCopy, cut: list[int | tuple[int, ...]]) -> str:

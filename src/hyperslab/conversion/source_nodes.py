@@ -43,7 +43,7 @@ from hyperslab.group.links import follow_within
 from hyperslab.integrity.cells import read_through
 from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.cells import as_type
-from hyperslab.model.dims import Dimension
+from hyperslab.model.dims import Dimension, axis_names
 from hyperslab.model.guessing import meant
 from hyperslab.model.paths import child, is_within, join, normalize, outward, relative, split
 from hyperslab.model.spec import ArraySpec, GroupSpec, Node
@@ -256,8 +256,9 @@ def select_nodes(
     Invalid for a dimension, named by ``select`` or ``encoding``, that no array has.
     """
     known = {dim for part in parts if part.node.is_array for dim in part.node.dims}
+    places = (place for part in parts if part.node.is_array for place in axis_names(part.node.dims))
     with session.add_place_to_errors():
-        _check_dimensions(encoding.dims, known)
+        _check_dimensions(encoding.dims, {*known, *places})
         arrays = [Array(session, part.origin, part.node) for part in parts if part.node.is_array]
         selector = Selector(arrays, select)
         selector.check_tolerance()
