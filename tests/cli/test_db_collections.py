@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
 import hyperslab as hs
 from command_line import run
+from hyperslab.cli import main
+from hyperslab.cli.exit_codes import exit_code
 from hyperslab.database import (
     ArraySchema,
     AttributeSchema,
@@ -25,6 +29,7 @@ from hyperslab.database import (
     TimeDimensionSchema,
     VArraySchema,
 )
+from hyperslab.errors import Conflict
 from hyperslab.stores.location import Location
 from programs import COMMAND, ran
 from servers.s3 import S3
@@ -399,6 +404,55 @@ def test_arrays_and_collections_are_deleted(root: Path) -> None:
     assert db("delete", root, "--yes").exit_code == 2
     assert db("delete", root, "none", "--yes").exit_code != 0
     assert db("delete", root, "air", "--yes").exit_code == 0
+    assert [each["name"] for each in document("list", root)["collections"]] == ["tiles"]
+
+
+class _YesAfter(io.RawIOBase):
+    """A person who answers yes to the first question, once ``change`` is made."""
+
+    def __init__(self, change: Callable[[], object]) -> None:
+        self._change = change
+        self._answer = io.BytesIO(b"y\n")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if len(buffer) and not self._answer.tell():
+            self._change()
+        return self._answer.readinto(buffer)
+
+
+def _delete_and_answer(change: Callable[[], object], *arguments: Any) -> Result:
+    return CliRunner().invoke(main, ["db", "delete", *map(str, arguments)], input=_YesAfter(change))
+
+
+def test_only_arrays_that_were_shown_and_still_meet_the_conditions_are_deleted(root: Path) -> None:
+    early, later = ids(root, "air", "height<=10", "--order", "height")[::3]
+    with Client(root) as client:
+        air = client.get_collection("air")
+        assert air is not None
+
+        def change() -> None:
+            air[early].update_custom_attributes({"height": 99})
+            air.create({"dt": DAY + timedelta(days=9), "station": "KEF"}, {"height": 5, "place": None})
+
+        result = _delete_and_answer(change, root, "air", "height<=10")
+    assert result.exit_code == 0 and "Remove 4 arrays" in result.stderr, result.output
+    assert "1 array no longer met the conditions" in result.stderr and "3 arrays of the collection" in result.stderr
+    assert ids(root, "air", "height=99") == [early] and later not in ids(root, "air")
+    assert len(ids(root, "air", "height=5")) == 1
+
+
+def test_a_collection_that_grew_while_its_end_was_asked_about_stays(root: Path) -> None:
+    with Client(root) as client:
+        air = client.get_collection("air")
+        assert air is not None
+        key = {"dt": DAY + timedelta(days=9), "station": "KEF"}
+        result = _delete_and_answer(lambda: air.create(key, {"height": 5}), root, "air")
+    assert result.exit_code == exit_code(Conflict("")) and "has 7 arrays by now" in result.stderr, result.output
+    assert len(ids(root, "air")) == 7
+    assert _delete_and_answer(lambda: None, root, "air").exit_code == 0
     assert [each["name"] for each in document("list", root)["collections"]] == ["tiles"]
 
 

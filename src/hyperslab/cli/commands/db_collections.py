@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from hyperslab.cli.options import at_option, url_argument
 from hyperslab.cli.output import echo_rows, format_columns, print_json, print_remark
 from hyperslab.database import AttributeSchema, Collection
 from hyperslab.database.typed_conditions import parse_conditions, parse_value
-from hyperslab.errors import Invalid
+from hyperslab.errors import Conflict, Invalid
 from hyperslab.formats.conditions import is_condition, join_conditions
 from hyperslab.model.schemas.attributes import type_of
 
@@ -249,23 +250,58 @@ def delete_collection(
     name, *rest = wanted
     with open_client(url, storage, writable=True) as client:
         collection = find_collection(client, name)
-        if len(rest) == 1 and not is_condition(rest[0]):
-            found = [collection[rest[0]]]
-        else:
-            found = list(collection.query(parse_conditions(collection, join_conditions(rest)))) if rest else []
-        count = len(found) if rest else len(collection)
-        arrays = "1 array" if count == 1 else f"{count} arrays"
-        what = f"{arrays} of the collection {name}" if rest else f"the collection {name} with {arrays}"
-        if rest and not found:
-            print_remark("no array is that: nothing was removed")
-        elif yes or is_confirmed(f"Remove {what}?", url):
-            for array in found:
-                array.delete()
-            if not rest:
-                collection.delete()
-            print_remark(f"{what} was removed" if count == 1 or not rest else f"{what} were removed")
-        else:
-            print_remark("nothing was removed")
-            return
-    if as_json:
-        print_json("db-delete", url=url, collection=name, ids=[array.id for array in found], arrays=count)
+        removed = _delete_arrays(collection, rest, url, yes=yes) if rest else _delete_whole(collection, url, yes=yes)
+    if removed is None:
+        print_remark("nothing was removed")
+    elif as_json:
+        ids, count = removed
+        print_json("db-delete", url=url, collection=name, ids=ids, arrays=count)
+
+
+def _delete_arrays(
+    collection: Collection, wanted: Sequence[str], url: str, *, yes: bool
+) -> tuple[list[str], int] | None:
+    """Remove the arrays that an id or conditions name. Return their ids and number, None where the answer is no."""
+    if len(wanted) == 1 and not is_condition(wanted[0]):
+        where, found = None, [collection[wanted[0]]]
+    else:
+        where = parse_conditions(collection, join_conditions(wanted))
+        found = list(collection.query(where))
+    if not found:
+        print_remark("no array is that: nothing was removed")
+        return [], 0
+    if not yes:
+        if not is_confirmed(f"Remove {_count_text(len(found))} of the collection {collection.name}?", url):
+            return None
+        if where is not None:
+            # The answer may take hours. What has come to meet the conditions since was not shown, and stays; so does
+            # what meets them no more.
+            shown = {array.id for array in found}
+            found = [array for array in collection.query(where) if array.id in shown]
+            if left := len(shown) - len(found):
+                print_remark(f"{_count_text(left)} no longer met the conditions: left alone")
+    for array in found:
+        array.delete()
+    print_remark(
+        f"{_count_text(len(found))} of the collection {collection.name} {'was' if len(found) == 1 else 'were'} removed"
+    )
+    return [array.id for array in found], len(found)
+
+
+def _delete_whole(collection: Collection, url: str, *, yes: bool) -> tuple[list[str], int] | None:
+    """Remove a collection. Return no ids, and how many arrays it had; None where the answer is no. Conflict where
+    arrays were made or removed while the question stood."""
+    count = len(collection)
+    if not yes:
+        if not is_confirmed(f"Remove the collection {collection.name} with {_count_text(count)}?", url):
+            return None
+        if (now := len(collection)) != count:
+            message = f"the collection {collection.name} has {_count_text(now)} by now: nothing was removed"
+            raise Conflict(message, url=url, remedy="look at what was made, and ask again or say --yes")
+    collection.delete()
+    print_remark(f"the collection {collection.name} with {_count_text(count)} was removed")
+    return [], count
+
+
+def _count_text(count: int) -> str:
+    return "1 array" if count == 1 else f"{count} arrays"
