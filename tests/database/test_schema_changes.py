@@ -487,6 +487,17 @@ def test_dekers_layout_keeps_its_schema_and_name(tmp_path: Path) -> None:
         assert len(collection) == 10
 
 
+@pytest.mark.parametrize("layout", ["hyperslab", "deker"])
+def test_makers_of_both_layouts_wait_for_the_same_lock(tmp_path: Path, layout: str) -> None:
+    with Client(tmp_path, write_lock_timeout=0) as client:
+        store = Location.of(str(tmp_path)).store(read_only=False)
+        with store.lock_node("collections", 0), pytest.raises(Conflict):
+            make(client, layout=layout)
+        make(client, layout=layout)
+        with pytest.raises(AlreadyExists):
+            make(client, layout="deker" if layout == "hyperslab" else "hyperslab")
+
+
 def test_a_collection_gets_another_name(tmp_path: Path, options: dict[str, Any]) -> None:
     with Client(tmp_path) as client, Client(tmp_path) as other:
         collection = make(client, **options)

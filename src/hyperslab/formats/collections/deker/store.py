@@ -129,7 +129,10 @@ class DekerLayout(Layout):
 
         with write_errors(where.url, f"collections/{document.name}"):
             os.makedirs(folder, exist_ok=True)
-            with hold_file(lock_path, settings.lock_timeout):
+            # Lock order: the folder of all collections, which a maker in our own layout holds as well, then the peer's
+            # lock file of the name.
+            timeout = settings.lock_timeout
+            with hold_folder(lambda: folder, timeout, beside=True), hold_file(lock_path, timeout):
                 # An empty folder is what a creation left that was not completed.
                 if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
                     raise AlreadyExists(f"the collection {document.name!r} exists", url=where.url)

@@ -111,7 +111,9 @@ class OwnLayout(Layout):
         taken = AlreadyExists(f"the collection {document.name!r} exists", url=where.url, node=document.name)
         if _is_taken(store, keys):  # before a folder is made for the lock
             raise taken
-        with store.lock_node(keys.base, settings.lock_timeout):
+        timeout = settings.lock_timeout
+        # The folder of all collections first: that is what a maker in DEKER's layout holds, too.
+        with _keep_folder(store, COLLECTIONS, timeout), store.lock_node(keys.base, timeout):
             if _is_taken(store, keys):
                 raise taken
             for folder in FOLDERS:  # of one that was not removed to the end
@@ -351,8 +353,8 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
         keys = CollectionKeys(check_collection_name(name))
         document = replace(self.document, name=name)
         taken = AlreadyExists(f"the collection {name!r} exists", url=self.store.url, node=name)
-        # Lock order: the folder of all collections, the old name, the new one. Who makes a collection holds the latter
-        # alone, and clears what a removed one left there: without it that would be this one.
+        # Lock order: the folder of all collections, the old name, the new one. Who makes a collection holds the latter,
+        # too, and clears what a removed one left there: without it that would be this one.
         with self._lock_document():
             if _is_taken(self.store, keys):  # before a folder is made for the lock
                 raise taken
