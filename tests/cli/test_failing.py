@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,31 @@ def test_an_interrupt_while_a_command_is_imported_is_quiet(module: str) -> None:
     line = [sys.executable, "-c", INTERRUPTED.format(module=module)]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "error: interrupted")
+
+
+ENDING = """
+import atexit, sys, time
+
+def end():
+    print("ending", flush=True)
+    time.sleep(60)
+
+atexit.register(end)
+sys.argv = ["hyperslab", "--version"]
+from hyperslab.__main__ import run
+run()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there a signal cannot be sent to one process")
+def test_an_interrupt_at_the_end_of_a_process_is_quiet() -> None:
+    with subprocess.Popen([sys.executable, "-c", ENDING], text=True, stdout=-1, stderr=-1) as running:
+        assert running.stdout is not None
+        while running.stdout.readline() != "ending\n":
+            assert running.poll() is None
+        running.send_signal(signal.SIGINT)
+        assert running.communicate(timeout=60) == ("", "")
+    assert running.returncode == -signal.SIGINT
 
 
 def _below(kind: type[errors.HyperslabError]) -> list[type[errors.HyperslabError]]:
