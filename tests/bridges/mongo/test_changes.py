@@ -338,6 +338,25 @@ def test_replace_of_what_has_no_name(xdb: XarrayMongoDB) -> None:
         xdb.replace(ObjectId(), days(0, 1))
 
 
+def test_no_object_is_given_a_name_that_is_taken_for_an_id(xdb: XarrayMongoDB) -> None:
+    key, name = stored(xdb, days(0, 5), name="n"), str(ObjectId())
+    for give in (
+        lambda: xdb.put(days(0, 1), name=name),
+        lambda: xdb.put(days(0, 1), name=name, replace=True),
+        lambda: xdb.replace(name, days(0, 1)),
+        lambda: xdb.rename("n", name),
+        lambda: xdb.copy("n", name=name),
+    ):
+        with pytest.raises(Invalid, match="which is an id"):
+            give()
+    assert [(each.id, each.name) for each in xdb.list()] == [(key, "n")]
+    assert no_rest(xdb)
+    # One that another program has given it is found, and can be replaced.
+    xdb.meta.update_one({"_id": key}, {"$set": {"name": name}})
+    new, _ = xdb.replace(name, days(5, 5))
+    assert [(each.id, each.name) for each in xdb.list()] == [(new, name)]
+
+
 def test_objects_are_found_renamed_copied_and_deleted(xdb: XarrayMongoDB) -> None:
     key = stored(xdb, days(0, 5).assign_attrs(kind="day"), name="n")
     other = stored(xdb, days(0, 2))

@@ -111,7 +111,7 @@ def test_rename(db: Database[Any]) -> None:
 
 def test_what_is_no_name(db: Database[Any]) -> None:
     one: Any = put(db, "one")
-    wrong: list[Any] = [{"$gt": ""}, 5, ["a"], "a\0b", ""]
+    wrong: list[Any] = [{"$gt": ""}, 5, ["a"], "a\0b", "", str(ObjectId())]
     for name in wrong:
         with pytest.raises(Invalid, match="cannot have the name"):
             objects.rename_object(*pair(db), one, name)

@@ -196,8 +196,9 @@ def insert_replacement(
     new = {field: value for field, value in document.items() if field != "name"}
     ours = {**document.get(EXTENSION, {}), "status": WRITING, **({} if keeps is None else {"keeps": keeps})}
     if old is None or not is_id:
+        taken = check_object_name(str(name_or_id))
         meta.insert_one({**new, EXTENSION: ours})
-        return str(name_or_id)
+        return taken
     name = _own_name(meta, old)
     meta.insert_one({**new, **({} if name is None else {"name": name}), EXTENSION: {**ours, "replaces": old}})
     return None
@@ -249,9 +250,12 @@ def _delete_documents(meta: DocumentCollection, chunks: DocumentCollection, want
 
 
 def check_object_name(name: object) -> str:
-    """Return the name, if an object can have it. Invalid."""
+    """Return the name, if an object can be given it. Invalid; also for one that would be taken for an id."""
     if not isinstance(name, str) or not name or "\0" in name:
         raise Invalid(f"an object cannot have the name {name!r}", remedy="give it a text without NUL, not an empty one")
+    if ObjectId.is_valid(name):
+        remedy = "give it a text other than 24 hexadecimal digits"
+        raise Invalid(f"an object cannot have the name {name!r}, which is an id", remedy=remedy)
     return name
 
 
@@ -505,8 +509,11 @@ def copy_object(
     """Copy an object with all its documents as they are, under new ids. Return the new id, found once it is whole.
 
     ``name`` None keeps the name, whoever else has it. What is left of a copy that was broken off is garbage.
-    DocumentNotFoundError; Conflict when the object was changed meanwhile; AlreadyExists for a name that is taken.
+    DocumentNotFoundError; Conflict when the object was changed meanwhile; AlreadyExists for a name that is taken;
+    Invalid for one that no object can be given.
     """
+    if name is not None:
+        check_object_name(name)
     raw = meta.codec_options.with_options(document_class=RawBSONDocument)
     source = meta.with_options(codec_options=raw)
     before = source.find_one({"_id": id})

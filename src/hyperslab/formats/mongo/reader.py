@@ -20,7 +20,7 @@ from hyperslab.formats.mongo import objects, rules, search
 from hyperslab.formats.mongo.bson_values import Collections, Document, DocumentCollection
 from hyperslab.formats.mongo.chunk_source import ChunkCollection, MongoChunks
 from hyperslab.formats.mongo.chunk_writes import UndoView, undo_entries, with_write_concern
-from hyperslab.formats.mongo.document import Meta, Variable, parse_object
+from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, parse_object
 from hyperslab.formats.mongo.embedded import EmbeddedChunk
 from hyperslab.formats.mongo.server import ServerPlace, storage_errors
 from hyperslab.formats.mongo.to_spec import (
@@ -290,7 +290,7 @@ class CollectionReader(Reader):
                     "name": str(info.name or info.id),
                     "kind": info.kind,
                     "dims": ", ".join(f"{dim}: {'?' if size is None else size}" for dim, size in info.dims.items()),
-                    "variables": [name for name in info.variables if name != "__DataArray__"],
+                    "variables": [name for name in info.variables if name != ARRAY],
                     "nbytes": info.nbytes,
                     "created": info.created,
                     "attributes": dict(info.attrs),
@@ -373,8 +373,6 @@ def check_new_name(place: ServerPlace) -> str:
     wanted = place.object
     if wanted is None:
         raise Invalid("a new object needs a name", url=place.url, remedy="name it behind #: mongodb://host/db#name")
-    if ObjectId.is_valid(wanted):
-        raise Invalid(f"an object cannot be called {wanted!r}, which is an id", url=place.url, remedy="give it a name")
     try:
         return objects.check_object_name(wanted)
     except Invalid as error:
