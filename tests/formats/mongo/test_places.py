@@ -1,4 +1,5 @@
-"""What a URL may say: a place of many objects is no dataset, and what the driver does not know is an error."""
+"""What a URL and options may say: a place of many objects is no dataset, and what the driver does not know is an
+error."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import xarray as xr
 
 import hyperslab as hs
 from hyperslab.errors import Invalid, MissingChunks
+from hyperslab.mongo import XarrayMongoDB
 
 if TYPE_CHECKING:
     from pymongo.database import Database
@@ -65,3 +67,33 @@ def test_a_missing_chunk_says_what_to_do(base: str, db: Database[Any]) -> None:
     db["xarray.chunks"].delete_many({})
     with pytest.raises(MissingChunks, match="check the dataset"):
         hs.open_group(f"{base}#one")["t"][...]
+
+
+@pytest.mark.parametrize(
+    ("option", "wrong"),
+    [
+        *(("chunk_size_bytes", size) for size in (0, -1, 1.5, True, "1", (16 << 20) - (64 << 10) + 1)),
+        *(("embed_threshold_bytes", size) for size in (-1, 1.5, True, "1")),
+    ],
+)
+def test_both_faces_refuse_the_same_sizes(db: Database[Any], base: str, option: str, wrong: Any) -> None:
+    options: dict[str, Any] = {option: wrong}
+    with pytest.raises(Invalid, match=f"{option}=") as one:
+        hs.create(f"{base}#o", "mongo", **options)
+    with pytest.raises(Invalid, match=f"{option}=") as other:
+        XarrayMongoDB(db, **options)
+    assert (one.value.message, one.value.remedy) == (other.value.message, other.value.remedy)
+
+
+def test_both_faces_take_the_largest_chunks_and_embed_what_has_room(db: Database[Any], base: str) -> None:
+    """The larger one of the two has no room in the document of the object."""
+    options: dict[str, Any] = {"chunk_size_bytes": np.int64((16 << 20) - (64 << 10)), "embed_threshold_bytes": 1 << 40}
+    cells = np.arange(options["chunk_size_bytes"], dtype="u1")
+    data = xr.Dataset({"a": ("x", cells), "b": ("y", cells[:1000])})
+    XarrayMongoDB(db, **options).put(data, name="one")
+    hs.save(f"{base}#two", data, **options)
+    for name in ("one", "two"):
+        xr.testing.assert_identical(XarrayMongoDB(db).get(name, load=True), data)
+        meta = db["xarray.meta"].find_one({"name": name}, {"data_vars": 1})
+        assert meta is not None
+        assert ["data" in each for each in meta["data_vars"].values()] == [False, True]

@@ -25,14 +25,13 @@ from hyperslab.bridges.mongo.put_plan import (
     Layout,
     Positional,
     PutOptions,
-    check_byte_options,
     plan_put,
 )
 from hyperslab.bridges.mongo.put_tasks import put_object
 from hyperslab.bridges.mongo.reads import Load, build_object, eager_names, lazy_variables
 from hyperslab.errors import HyperslabError, Invalid, NotFound, Problem, WrongType
 from hyperslab.formats.mongo import completeness, objects, rules, search
-from hyperslab.formats.mongo.bson_values import Collections, Document
+from hyperslab.formats.mongo.bson_values import Collections, Document, parse_byte_options
 from hyperslab.formats.mongo.document import Meta
 from hyperslab.formats.mongo.errors import DocumentNotFoundError
 from hyperslab.formats.mongo.indexes import SearchIndex, ensure_index, ensure_write_indexes
@@ -157,8 +156,7 @@ class XarrayMongoDB:
 
     def _current_options(self) -> PutOptions:
         """Return the options, with the sizes that may have been assigned since."""
-        chunk_size, threshold = self.chunk_size_bytes, self.embed_threshold_bytes
-        check_byte_options(chunk_size, threshold)
+        chunk_size, threshold = parse_byte_options(self.chunk_size_bytes, self.embed_threshold_bytes)
         return replace(self._options, chunk_size_bytes=chunk_size, embed_threshold_bytes=threshold)
 
     # -- the two of xarray_mongodb --------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from hyperslab.formats.mongo.bson_values import (
     check_document,
     check_levels,
     dtype_to_text,
+    parse_byte_options,
     subdocument,
     to_little_endian,
 )
@@ -47,9 +48,6 @@ Layout = Literal["compatible", "extended"]
 ChunkIds = Literal["objectid", "derived"]
 Commit = Literal["meta_first", "meta_last"]
 Positional = Literal[False, True, "unique"]
-
-_HEAD = 128
-"""Bytes that every chunk document has beside its cells, at least."""
 
 COMPATIBLE: Mapping[str, Any] = {
     "chunk_size_bytes": 255 * 1024,
@@ -109,7 +107,8 @@ class PutOptions:
         for name, choices in _CHOICES.items():
             if name in chosen and not any(chosen[name] is one or chosen[name] == one for one in choices):
                 raise Invalid(f"{name}={chosen[name]!r}", remedy=f"it is one of {', '.join(map(repr, choices))}")
-        check_byte_options(chosen["chunk_size_bytes"], chosen["embed_threshold_bytes"])
+        sizes = "chunk_size_bytes", "embed_threshold_bytes"
+        chosen |= zip(sizes, parse_byte_options(*(chosen[name] for name in sizes)), strict=True)
         chosen["keep_versions"] = parse_retention(chosen.get("keep_versions"))
         return cls(**{**chosen, "search_index": parse_search_index(chosen["search_index"])})
 
@@ -117,19 +116,8 @@ class PutOptions:
 def options_for(meta: Meta, options: PutOptions) -> PutOptions:
     """Return the options by which new cells of an object are stored, so that they lie as those that it has."""
     ids = DERIVED if meta.has_derived_ids else options.chunk_ids
-    return replace(options, chunk_size_bytes=meta.chunk_size, embed_threshold_bytes=0, chunk_ids=ids)
-
-
-def check_byte_options(chunk_size: Any, threshold: Any) -> None:
-    """Raise Invalid for sizes that no document can have."""
-    for name, size, least in (("chunk_size_bytes", chunk_size, 1), ("embed_threshold_bytes", threshold, 0)):
-        if isinstance(size, bool) or not isinstance(size, int) or size < least:
-            raise Invalid(f"{name}={size!r}", remedy=f"give a whole number of at least {least}")
-    if chunk_size > MAX_DOCUMENT_BYTES - _HEAD:
-        remedy = "the best are 1 to 2 MiB: 1_048_576 - 1024"
-        raise Invalid(
-            f"chunk_size_bytes={chunk_size}: no document is larger than {MAX_DOCUMENT_BYTES} bytes", remedy=remedy
-        )
+    size = meta.chunk_size or options.chunk_size_bytes  # 0: its document says none
+    return replace(options, chunk_size_bytes=size, embed_threshold_bytes=0, chunk_ids=ids)
 
 
 # -- names and attributes as BSON has them ----------------------------------------------------------------------------
@@ -347,7 +335,6 @@ def plan_put(x: Any, options: PutOptions, *, name: Any = None, id: ObjectId | No
     variable.
     """
     coords, data_vars, attrs = _names_and_attrs(x)
-    check_byte_options(options.chunk_size_bytes, options.embed_threshold_bytes)
     variables: dict[str, Variable] = {}
     cells: MutableDocument = {}
     pandas_types: MutableDocument = {}

@@ -44,18 +44,16 @@ Faces:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid
 from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mode, Reader, Variant
-from hyperslab.model.amounts import is_whole_number
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.location import Location, Probe
 
 if TYPE_CHECKING:
     from hyperslab.formats.mongo.indexes import SearchIndex
-    from hyperslab.formats.mongo.writer import WriteOptions
 
 SCHEMES = ("mongodb", "mongodb+srv")
 FEATURES = frozenset(
@@ -98,8 +96,6 @@ _NOTES = {
 _EMBEDDED = 255 << 10
 # The server takes and gives documents of 1 to 2 MiB quickest, as measured.
 _SEGMENT = 2 << 20
-# Less than the 16 MiB of a document, which says what the chunk is besides.
-LARGEST_CHUNK_SIZE = 15 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,21 +165,12 @@ class MongoFormat(Format):
             remedy = "name one: mongodb://host/database#name"
             raise Invalid("format mongo is that of databases", url=where.url, remedy=remedy)
         import_pymongo()
-        from hyperslab.formats.mongo.writer import open_place
+        from hyperslab.formats.mongo.bson_values import parse_byte_options
+        from hyperslab.formats.mongo.indexes import parse_search_index
+        from hyperslab.formats.mongo.writer import WriteOptions, open_place
 
-        return open_place(where, mode, settings, _write_options(chunk_size_bytes, embed_threshold_bytes, search_index))
-
-
-def _write_options(chunk_size: Any, embedded: Any, search_index: SearchIndex) -> WriteOptions:
-    from hyperslab.formats.mongo.indexes import parse_search_index
-    from hyperslab.formats.mongo.writer import WriteOptions
-
-    for name, value, least in (("chunk_size_bytes", chunk_size, 1), ("embed_threshold_bytes", embedded, 0)):
-        if not is_whole_number(value) or not least <= value <= LARGEST_CHUNK_SIZE:
-            raise Invalid(
-                f"{name}={value!r}", remedy=f"give a whole number of bytes from {least} to {LARGEST_CHUNK_SIZE}"
-            )
-    return WriteOptions(int(chunk_size), int(embedded), parse_search_index(search_index))  # BSON knows none of NumPy's
+        sizes = parse_byte_options(chunk_size_bytes, embed_threshold_bytes)
+        return open_place(where, mode, settings, WriteOptions(*sizes, parse_search_index(search_index)))
 
 
 FORMAT = MongoFormat()

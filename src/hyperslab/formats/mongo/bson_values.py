@@ -12,7 +12,7 @@ import numpy as np
 from bson.errors import BSONError
 from pymongo.collection import Collection
 
-from hyperslab.errors import HyperslabError, Unsupported
+from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.metadata_json import attributes
 from hyperslab.formats.mongo.errors import CorruptDocument
 from hyperslab.model.amounts import is_whole_number
@@ -138,6 +138,10 @@ _PADS = np.dtype(np.longdouble).itemsize == 16 and np.finfo(np.longdouble).nmant
 
 MAX_DOCUMENT_BYTES = 16 << 20
 """The most bytes of a document of MongoDB."""
+# A chunk document says what the chunk is besides, in a few hundred bytes and the name of the variable; the document of
+# an object has all its other variables and attributes, for which there is 1 MiB.
+LARGEST_CHUNK_SIZE = MAX_DOCUMENT_BYTES - (64 << 10)
+MOST_EMBEDDED = MAX_DOCUMENT_BYTES - (1 << 20)
 # The server parses 200 levels, and keeps 20 of them for what it wraps stored documents in.
 MAX_DEPTH = 180
 """Levels of mappings and lists within each other, the document itself included."""
@@ -159,6 +163,17 @@ def check_document(doc: Document) -> None:
     if size > MAX_DOCUMENT_BYTES:
         message = f"the document of the object would have {size} bytes, and may have {MAX_DOCUMENT_BYTES}"
         raise Unsupported(message, remedy=_LARGE)
+
+
+def parse_byte_options(chunk_size: object, threshold: object) -> tuple[int, int]:
+    """Return ``chunk_size_bytes`` and ``embed_threshold_bytes`` as Python's integers, for BSON knows none of NumPy's;
+    of the latter no more than a document has room for. Invalid."""
+    if not is_whole_number(chunk_size) or not 1 <= chunk_size <= LARGEST_CHUNK_SIZE:
+        remedy = f"give a whole number of bytes from 1 to {LARGEST_CHUNK_SIZE}; the best are 1 to 2 MiB"
+        raise Invalid(f"chunk_size_bytes={chunk_size!r}", remedy=remedy)
+    if not is_whole_number(threshold) or threshold < 0:
+        raise Invalid(f"embed_threshold_bytes={threshold!r}", remedy="give a whole number of bytes from 0 on")
+    return int(chunk_size), min(int(threshold), MOST_EMBEDDED)
 
 
 def check_levels(what: str | None, value: object) -> None:
