@@ -34,11 +34,38 @@ Recoding = Mapping[str, CellChange]
 """Changed arrays, by their paths in the source."""
 
 
-class SourceReader(Reader):
-    """A source's reader, for those in which some arrays are others."""
+# -- arrays that are made ----------------------------------------------------------------------------------------------
 
-    def __init__(self, reader: Reader) -> None:
+
+class DerivedChunks(ReadOnlyChunks):
+    """The chunks of an array that the source has not, but that is made of it here: no other process has it.
+
+    ``cell_bytes``: bytes that are read for one of its cells.
+    """
+
+    cell_bytes: int = 1
+
+
+class DerivedArray(ABC):
+    """An array that the source has not, or has with other cells, and that is made of it."""
+
+    spec: ArraySpec
+
+    @abstractmethod
+    def open_chunks(self, reader: Reader) -> ChunkSource:
+        """Return the chunks; ``reader``: of the source."""
+
+
+DerivedArrays = Mapping[str, DerivedArray]
+"""By the path that an array is read under."""
+
+
+class _DerivingReader(Reader):
+    """A source's reader, for that which has more arrays, or others."""
+
+    def __init__(self, reader: Reader, arrays: DerivedArrays) -> None:
         self._reader = reader
+        self._arrays = arrays
         self.has_omissions = reader.has_omissions
         self.has_links = reader.has_links
         self.is_single_array = reader.is_single_array
@@ -53,12 +80,12 @@ class SourceReader(Reader):
         return self._reader.children(path)
 
     def node(self, path: str) -> Node:
-        """Return what the source has there."""
-        return self._reader.node(path)
+        """Return an array that is made, or what the source has there."""
+        return self._arrays[path].spec if path in self._arrays else self._reader.node(path)
 
     def chunks(self, path: str) -> ChunkSource:
-        """Return the chunks of an array of the source."""
-        return self._reader.chunks(path)
+        """Return the chunks of an array that is made, or of one of the source."""
+        return self._arrays[path].open_chunks(self._reader) if path in self._arrays else self._reader.chunks(path)
 
     def omitted(self, path: str) -> Iterable[Problem]:
         """Return what the source's format does not show."""
@@ -73,50 +100,8 @@ class SourceReader(Reader):
         self._reader.close()
 
 
-# -- arrays that are made ----------------------------------------------------------------------------------------------
-
-
-class DerivedChunks(ReadOnlyChunks):
-    """The chunks of an array that the source has not, but that is made of it here: no other process has it.
-
-    ``cell_bytes``: bytes that are read for one of its cells.
-    """
-
-    cell_bytes: int = 1
-
-
-class DerivedArray(ABC):
-    """An array that the source has not, but that is made of it."""
-
-    spec: ArraySpec
-
-    @abstractmethod
-    def open_chunks(self, reader: Reader) -> DerivedChunks:
-        """Return the chunks; ``reader``: of the source."""
-
-
-DerivedArrays = Mapping[str, DerivedArray]
-"""By the path that an array is read under."""
-
-
-class _DerivingReader(SourceReader):
-    """A source's reader, for that which has more arrays."""
-
-    def __init__(self, reader: Reader, arrays: DerivedArrays) -> None:
-        super().__init__(reader)
-        self._arrays = arrays
-
-    def node(self, path: str) -> Node:
-        """Return an array that is made, or what the source has there."""
-        return self._arrays[path].spec if path in self._arrays else super().node(path)
-
-    def chunks(self, path: str) -> ChunkSource:
-        """Return the chunks of an array that is made, or of one of the source."""
-        return self._arrays[path].open_chunks(self._reader) if path in self._arrays else super().chunks(path)
-
-
 def add_arrays(source: OpenDataset, arrays: DerivedArrays) -> OpenDataset:
-    """Return the source, in which there are more arrays."""
+    """Return the source, in which there are more arrays, or others."""
     return replace(source, reader=_DerivingReader(source.reader, arrays)) if arrays else source
 
 
@@ -126,34 +111,30 @@ def add_arrays(source: OpenDataset, arrays: DerivedArrays) -> OpenDataset:
 class RecodedChunks(ReadOnlyChunks):
     """The chunks of an array with other cells."""
 
-    def __init__(self, source: ChunkSource, change: CellChange) -> None:
+    def __init__(self, source: ChunkSource, apply: Callable[[Values], Values]) -> None:
         self._source = source
-        self._change = change
+        self._apply = apply
         self.grid = source.grid
 
     def read(self, coords: Coords) -> Block | None:
         """Return the changed cells of a chunk; None where none was written."""
         block = self._source.read(coords)
-        return None if block is None else np.ascontiguousarray(self._change.apply(np.asarray(block)))
+        return None if block is None else np.ascontiguousarray(self._apply(np.asarray(block)))
 
 
-class _RecodedReader(SourceReader):
-    """A source's reader in which some arrays have other cells."""
+@dataclass(frozen=True, eq=False)
+class _RecodedArray(DerivedArray):
+    """The array at ``path`` of the source, with other cells."""
 
-    def __init__(self, reader: Reader, recoding: Recoding) -> None:
-        super().__init__(reader)
-        self._recoding = recoding
+    path: str
+    spec: ArraySpec
+    apply: Callable[[Values], Values]
 
-    def node(self, path: str) -> Node:
-        """Return a changed array, or what the source has there."""
-        return self._recoding[path].spec if path in self._recoding else super().node(path)
-
-    def chunks(self, path: str) -> ChunkSource:
-        """Return the chunks of an array, changed where it is."""
-        chunks = super().chunks(path)
-        return RecodedChunks(chunks, self._recoding[path]) if path in self._recoding else chunks
+    def open_chunks(self, reader: Reader) -> RecodedChunks:
+        """Return the source's chunks with the cells that become of them."""
+        return RecodedChunks(reader.chunks(self.path), self.apply)
 
 
 def add_recoding(source: OpenDataset, recoding: Recoding) -> OpenDataset:
     """Return the source, in which arrays have the cells that become of them."""
-    return replace(source, reader=_RecodedReader(source.reader, recoding)) if recoding else source
+    return add_arrays(source, {path: _RecodedArray(path, each.spec, each.apply) for path, each in recoding.items()})
