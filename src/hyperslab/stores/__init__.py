@@ -6,7 +6,6 @@
                 ``moments`` is what ``?at=`` says, ``several`` places that are named together
 ``directory``   a folder of files, the store of most datasets; ``reading`` is its reading half, ``folders`` the
                 folders below a root, ``files`` the system calls, ``unexpected_files`` what lies there and is no value
-                (``strays``)
 ``memory``, ``zip``, ``references``   a dict, an archive, kerchunk's documents
 ``object``      buckets and web servers; ``buckets`` makes them of URLs and options, ``requests`` says what failures
                 mean, ``leases`` are locks where a store has none

@@ -29,11 +29,10 @@ from hyperslab.errors import (
     Unsupported,
 )
 from hyperslab.stores.attempts import attempts, beaten
-from hyperslab.stores.keys import below, check_key, check_prefix, split_names
+from hyperslab.stores.keys import Stray, below, check_key, check_prefix, split_names
 from hyperslab.stores.ranges import span
 from hyperslab.stores.requests import each_request
 from hyperslab.stores.stored_file import ValuePlace
-from hyperslab.stores.strays import Stray
 
 Buffer = bytes | bytearray | memoryview
 Stamp = Hashable

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from itertools import count
@@ -187,3 +188,22 @@ def has_no_writer(name: str, age: float) -> bool:
     """
     temporary = is_temporary(name)
     return age > _ABANDONED or (temporary is not None and owner_of(temporary[1]) == "dead")
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """An entry in a folder of a store that is no value.
+
+    ``kind``: ``temporary``, ``dangling-link``, ``circular-link``, ``outside-link``, ``special-file`` or
+    ``unusable-name``; ``age``: seconds since it changed; ``target``: what a link names.
+    """
+
+    name: str
+    kind: str
+    age: float
+    target: str = ""
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Return True if it is an unfinished write of a writer that is gone."""
+        return self.kind == "temporary" and has_no_writer(self.name, self.age)

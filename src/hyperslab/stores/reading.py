@@ -24,10 +24,9 @@ from hyperslab.stores.files import (
     version_of,
 )
 from hyperslab.stores.folders import Folders
-from hyperslab.stores.keys import below, check_file_key, check_file_prefix, is_file_key
+from hyperslab.stores.keys import Stray, below, check_file_key, check_file_prefix, is_file_key
 from hyperslab.stores.ranges import span
 from hyperslab.stores.stored_file import StoredFile, ValuePlace
-from hyperslab.stores.strays import Stray
 from hyperslab.stores.system import FOLDER, IS_WINDOWS, NO_FOLLOW, is_link_followed, open_again, pread, preadv, readv
 from hyperslab.stores.unexpected_files import stray_on_way, strays_in
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from hyperslab.errors import Invalid
 from hyperslab.stores.files import MISSING, open_folder, real_path, remove_tree, sync_and_close, sync_folder
 from hyperslab.stores.folders import Folders
-from hyperslab.stores.keys import LOCK, is_key, is_temporary, owner_of, partial_name, temporary_stem
-from hyperslab.stores.strays import Stray
+from hyperslab.stores.keys import LOCK, Stray, is_key, is_temporary, owner_of, partial_name, temporary_stem
 from hyperslab.stores.system import ALWAYS, FLUSHABLE
 
 

@@ -23,7 +23,7 @@ from hyperslab.formats.bloscpack.preamble import ENOUGH, parse_header
 from hyperslab.formats.rules import Finding, Rule, Rules, nothing
 from hyperslab.stores import counting
 from hyperslab.stores.base import Store
-from hyperslab.stores.strays import Stray
+from hyperslab.stores.keys import Stray
 
 # -- data files that are whole though they are not what the documents say -------------------------------------------
 
