@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.cli.plot_axes import MOST, date_text, date_ticks
+from hyperslab.cli.plot_axes import MOST_TICKS, date_text, date_ticks
 from hyperslab.model.calendars import CALENDARS
 
 UNITS = {"julian": "seconds since 1969-12-19"} | dict.fromkeys(set(CALENDARS) - {"julian"}, "seconds since 1970-01-01")
@@ -25,7 +25,7 @@ def seconds(calendar: str, *date: int) -> float:
 @given(calendars, starts, spans)
 def test_ticks_are_few_and_lie_where_cftime_has_their_dates(calendar: str, start: float, span: float) -> None:
     ticks = date_ticks(start, start + span, calendar)
-    assert 1 <= len(ticks) <= MOST
+    assert 1 <= len(ticks) <= MOST_TICKS
     places = [place for place, _ in ticks]
     assert places == sorted(set(places))
     assert start - 1e-3 <= places[0] and places[-1] <= start + span + 1e-3

@@ -324,7 +324,7 @@ def mask_torn_cells(cells: Any, columns: Axis) -> object:
 # Nanoseconds, which instants of calendars count.
 SECOND = 10**9
 # Ticks of an axis: more dates would run into one another.
-MOST = 7
+MOST_TICKS = 7
 
 _YEARS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 _MONTHS = (1, 2, 3, 6)
@@ -334,12 +334,11 @@ _SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800
 Tick = tuple[float, str]
 
 
-def date_ticks(first: float, last: float, calendar: str, most: int = MOST) -> list[Tick]:
-    """Return place and text of at most ``most`` ticks from ``first`` to ``last``; none where these are less than 2 s
-    apart."""
+def date_ticks(first: float, last: float, calendar: str) -> list[Tick]:
+    """Return place and text of the few ticks from ``first`` to ``last``; none where these are less than 2 s apart."""
     low, high = round(min(first, last) * SECOND), round(max(first, last) * SECOND)
     for kind in (_clock_ticks, _day_ticks, _month_ticks, _year_ticks):
-        found = kind(low, high, calendar, most)
+        found = kind(low, high, calendar)
         if found:
             return [(instant / SECOND, text) for instant, text in found]
     return []
@@ -350,10 +349,10 @@ def date_text(place: float, calendar: str) -> str:
     return iso_text(round(place) * SECOND, calendar)
 
 
-def _clock_ticks(low: int, high: int, calendar: str, most: int) -> list[tuple[int, str]]:
+def _clock_ticks(low: int, high: int, calendar: str) -> list[tuple[int, str]]:
     """Return times of day; the date stands below the first one of each day."""
     for step in (seconds * SECOND for seconds in _SECONDS):
-        if (high - low) // step < most:
+        if (high - low) // step < MOST_TICKS:
             instants = range(-(-low // step) * step, high + 1, step)
             found: list[tuple[int, str]] = []
             for before, instant in zip((None, *instants), instants, strict=False):
@@ -365,10 +364,10 @@ def _clock_ticks(low: int, high: int, calendar: str, most: int) -> list[tuple[in
     return []
 
 
-def _day_ticks(low: int, high: int, calendar: str, most: int) -> list[tuple[int, str]]:
+def _day_ticks(low: int, high: int, calendar: str) -> list[tuple[int, str]]:
     """Return midnights of days 1, 1 + step … of each month (of steps over 1 those not close to the next month)."""
     for step in _DAYS:
-        if (high - low) // (step * DAY) >= 2 * most:
+        if (high - low) // (step * DAY) >= 2 * MOST_TICKS:
             continue
         found = []
         for number in range(low // DAY, high // DAY + 1):
@@ -376,27 +375,27 @@ def _day_ticks(low: int, high: int, calendar: str, most: int) -> list[tuple[int,
             is_tick = (day - 1) % step == 0 and (step == 1 or day + step // 2 <= 29)
             if is_tick and low <= number * DAY <= high:
                 found.append(number * DAY)
-        if 1 < len(found) <= most:
+        if 1 < len(found) <= MOST_TICKS:
             return [(instant, iso_text(instant, calendar)) for instant in found]
     return []
 
 
-def _month_ticks(low: int, high: int, calendar: str, most: int) -> list[tuple[int, str]]:
+def _month_ticks(low: int, high: int, calendar: str) -> list[tuple[int, str]]:
     first, last = date_of(low // DAY, calendar)[0], date_of(high // DAY, calendar)[0]
-    if last - first > most:
+    if last - first > MOST_TICKS:
         return []
     for step in _MONTHS:
         months = [(year, number) for year in range(first, last + 1) for number in range(1, 13, step)]
         found = _inside(low, high, [(Moment(year, number), calendar) for year, number in months])
-        if 1 < len(found) <= most:
+        if 1 < len(found) <= MOST_TICKS:
             return [(instant, iso_text(instant, calendar)[:-3]) for instant in found]
     return []
 
 
-def _year_ticks(low: int, high: int, calendar: str, most: int) -> list[tuple[int, str]]:
+def _year_ticks(low: int, high: int, calendar: str) -> list[tuple[int, str]]:
     first, last = date_of(low // DAY, calendar)[0], date_of(high // DAY, calendar)[0]
     steps = (unit * thousand for thousand in (1000**power for power in range(8)) for unit in _YEARS)
-    step = next((step for step in steps if (last - first) // step < most), None)
+    step = next((step for step in steps if (last - first) // step < MOST_TICKS), None)
     if step is None:
         return []
     years = range(-(-first // step) * step, last + 1, step)

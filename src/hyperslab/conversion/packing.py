@@ -498,14 +498,14 @@ def plan_recoding(
 
 
 def recode_arrays(
-    root: Group | Array, arrays: Sequence[Array], recoders: Sequence[Recoder], memory: int = MEMORY
+    root: Group | Array, arrays: Sequence[Array], recoders: Sequence[Recoder]
 ) -> tuple[Group | Array, list[Array]]:
     """Return the root of a dataset and arrays of it as recoders make them and what belongs to them by CF; what these
     read of cells is read now. Arrays of other datasets stay as they are."""
     session = root._session
     own = [array for array in [*arrays, *companions_of(arrays, {})] if array._session is session]
     nodes = [SourceNode(relative(array.path, root.path), array.path, array.spec) for array in own]
-    recoded, _ = _recode_nodes(session, nodes, recoders, memory)
+    recoded, _ = _recode_nodes(session, nodes, recoders, MEMORY)
     found = [_array_at(recoded, array) if array._session is session else array for array in arrays]
     return (Group(recoded, root.path) if isinstance(root, Group) else _array_at(recoded, root)), found
 
