@@ -87,16 +87,6 @@ workers_option = click.option("--workers", type=click.IntRange(1), metavar="N", 
 scheduler_option = click.option(
     "--scheduler", metavar="ADDRESS", help="Have the workers of this dask.distributed cluster do it."
 )
-selection_option = click.option(
-    "-s",
-    "--select",
-    "selections",
-    multiple=True,
-    metavar="DIM=VALUE",
-    shell_complete=complete_dimension,
-    help="A label, position or range along a dimension, or X, Y, Z, T or a standard name; repeatable.",
-)
-
 units_option = click.option(
     "--units",
     multiple=True,
@@ -179,7 +169,7 @@ def choice_options(*, companions: bool = False) -> Decorator:
 
 
 def selection_options(command: Callable[..., object]) -> Callable[..., object]:
-    """Give a command the options of a selection beside ``-s``, as one argument ``manner``."""
+    """Give a command the options of a selection: ``-s``, and the others as one argument ``manner``."""
 
     @wraps(command)
     def run(
@@ -188,6 +178,15 @@ def selection_options(command: Callable[..., object]) -> Callable[..., object]:
         limits = tuple(parse_tolerance(text) for text in tolerance)
         return command(*arguments, manner=SelectionOptions(nearest or bool(limits), limits, parse_box(bbox)), **options)
 
+    select = click.option(
+        "-s",
+        "--select",
+        "selections",
+        multiple=True,
+        metavar="DIM=VALUE",
+        shell_complete=complete_dimension,
+        help="A label, position or range along a dimension, or X, Y, Z, T or a standard name; repeatable.",
+    )
     near = click.option(
         "--nearest", is_flag=True, help="Take the neighbour of a label that no cell has; longitudes go around."
     )
@@ -202,7 +201,7 @@ def selection_options(command: Callable[..., object]) -> Callable[..., object]:
         metavar="W,S,E,N",
         help="The cells in this box of degrees; on a curved grid the smallest rectangle that holds all of them.",
     )
-    return apply_options(run, near, limit, box)
+    return apply_options(run, select, near, limit, box)
 
 
 ANY = "any"

@@ -34,7 +34,6 @@ from hyperslab.cli.options import (
     memory_option,
     period_options,
     scheduler_option,
-    selection_option,
     selection_options,
     side_options,
     target_options,
@@ -85,7 +84,6 @@ _USUAL = 4 << 20
 @click.option("--weighted", is_flag=True, help="Weigh cells by their area.")
 @click.option("--path", default="", metavar="PATH", help="The group whose arrays are aggregated, else the root.")
 @choice_options()
-@selection_option
 @selection_options
 @units_option
 @target_options

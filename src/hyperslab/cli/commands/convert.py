@@ -25,7 +25,6 @@ from hyperslab.cli.options import (
     complete_place,
     memory_option,
     scheduler_option,
-    selection_option,
     selection_options,
     side_options,
     storage_option,
@@ -57,7 +56,6 @@ from hyperslab.model.cells import Values
     "never.",
 )
 @click.option("--codec", help="For instance zstd:5, blosc:lz4:5, gzip, default or none; else as the source has it.")
-@selection_option
 @selection_options
 @choice_options(companions=True)
 @units_option

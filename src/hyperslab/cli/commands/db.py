@@ -38,7 +38,7 @@ from hyperslab.cli.database_rows import (
     version_rows,
 )
 from hyperslab.cli.open_collections import find_collection, find_database_array, open_client, tell_unreadable
-from hyperslab.cli.options import at_option, complete_place, selection_option, selection_options, url_argument
+from hyperslab.cli.options import at_option, complete_place, selection_options, url_argument
 from hyperslab.cli.output import echo_rows, format_columns, print_json, print_remark
 from hyperslab.conversion.labelled_part import read_part
 from hyperslab.conversion.pipeline import convert
@@ -153,7 +153,6 @@ def _fact_text(name: str, value: Any) -> str:
 @verb("get", "weather.db temperature dt=2023-01-01 -s lat=50.0 -o lat50.csv")
 @url_argument
 @click.argument("wanted", nargs=-1, metavar="[COLLECTION [ID|CONDITION]...]")
-@selection_option
 @selection_options
 @at_option("the collection")
 @click.option("-o", "--output", help="A new file (.npy, .csv, .json, .nc, .zarr); of an object also any other dataset.")

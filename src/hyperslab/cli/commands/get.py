@@ -30,7 +30,6 @@ from hyperslab.cli.options import (
     at_option,
     choice_options,
     path_argument,
-    selection_option,
     selection_options,
     storage_option,
     units_option,
@@ -61,9 +60,8 @@ _FILES = (".npy", ".csv", ".json", ".nc", ".zarr")
 @click.command("get", epilog="Example: hyperslab get air.zarr t2m -s time=2013-01-01 -s lat=50.0..40.0 -o t2m.csv")
 @url_argument
 @path_argument
-@selection_option
-@choice_options(companions=True)
 @selection_options
+@choice_options(companions=True)
 @units_option
 @click.option("--decoded", is_flag=True, help="Apply CF scale, offset, missing values and time.")
 @click.option("-o", "--output", help="A new file: .npy, .csv, .json, .nc or .zarr.")

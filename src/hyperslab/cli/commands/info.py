@@ -21,7 +21,6 @@ from hyperslab.cli.options import (
     choice_options,
     format_option,
     path_argument,
-    selection_option,
     selection_options,
     storage_option,
     url_argument,
@@ -317,7 +316,6 @@ def dump_command(
 @click.command("plan", epilog="Example: hyperslab plan air.zarr t2m -s time=2013-01..2013-03 -s lat=50.0")
 @url_argument
 @path_argument
-@selection_option
 @selection_options
 @storage_option()
 @allow_option()

@@ -33,7 +33,6 @@ from hyperslab.cli.arguments import (
 from hyperslab.cli.options import (
     allow_option,
     path_argument,
-    selection_option,
     selection_options,
     storage_option,
     url_argument,
@@ -299,7 +298,7 @@ MOST = {1: 20_000, 2: 1_500}
 @click.command("plot", epilog="Example: hyperslab plot air.zarr t2m -s time=2013-01-01 -o t2m.png")
 @url_argument
 @path_argument
-@selection_option
+@selection_options
 @click.option("-o", "--output", required=True, help="The picture: .png, .svg or .pdf.")
 @click.option("--cmap", default="viridis", show_default=True, help="The colours of an image, by matplotlib's names.")
 @click.option(
@@ -308,7 +307,6 @@ MOST = {1: 20_000, 2: 1_500}
     help="Draw physical values (the default where scale or offset ask for them) or the stored numbers.",
 )
 @click.option("--range", "span", metavar="LOW..HIGH", help="The ends of the colours, or of a line's axis.")
-@selection_options
 @click.option("--overwrite", is_flag=True, help="Replace the picture.")
 @storage_option()
 @allow_option()

@@ -28,7 +28,6 @@ from hyperslab.cli.options import (
     memory_option,
     period_options,
     scheduler_option,
-    selection_option,
     selection_options,
     storage_option,
     url_argument,
@@ -59,7 +58,6 @@ _NAMED = 3
 @url_argument
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @choice_options()
-@selection_option
 @selection_options
 @click.option("--per", metavar="DIM", help="A row for each position along DIM, such as each level.")
 @period_options
