@@ -370,6 +370,3 @@ def _row_slabs(pair: _Growth, first: int, stop: int) -> Iterator[slice]:
         size = cut.size_of(0) if cut.count else 1
         most = max(size, most // size * size)
     yield from (slice(start, min(start + most, stop)) for start in range(first, stop, most))
-
-
-__all__ = ["AppendReport", "append_cells", "append_dataset"]

@@ -339,6 +339,3 @@ def cut_cells(located: ChunkLocations, shape: tuple[int, ...]) -> ChunkLocations
             break
     counts = tuple(-(-length // part) for length, part in zip(shape, cut, strict=True))
     return located.recut(tuple(cut), counts) if located.can_recut(tuple(cut)) else located
-
-
-__all__ = ["VirtualReport", "virtual"]

@@ -567,6 +567,3 @@ def _checksum(version: str | datetime | None) -> tuple[str | None, datetime | No
 
 async def _collect(names: Any) -> list[str]:
     return [name async for name in names]
-
-
-__all__ = ["RepositoryStore"]

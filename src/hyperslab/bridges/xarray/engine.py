@@ -167,6 +167,3 @@ def _node(target: Any, group: str | None, options: Mapping[str, Any]) -> Group |
     opened = api.open(target, path=path, **options)
     is_single = not path and isinstance(opened, Array) and opened._session.reader.is_single_array
     return Group(opened._session, "") if is_single else opened
-
-
-__all__ = ["HyperslabBackendEntrypoint"]

@@ -325,6 +325,3 @@ def _with_units(dataset: xr.Dataset) -> xr.Dataset:
     coords = {name: variable for name, variable in plain.items() if name in dataset.coords}
     data = {name: variable for name, variable in plain.items() if name not in coords}
     return dataset.assign_coords(coords).assign(data)
-
-
-__all__ = ["save_xarray"]

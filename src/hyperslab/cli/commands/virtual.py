@@ -52,6 +52,3 @@ def virtual_command(
         print_json("virtual", **asdict(report))
     else:
         print_remark(str(replace(report, losses=())))
-
-
-__all__ = ["virtual_command"]
