@@ -236,7 +236,7 @@ LABELS = (
         "cdo sellonlatbox,330,390,-90,90 air.nc out.nc",
         "hyperslab convert air.nc out.nc -s lon=330.0..30.0",
         ("t", "ps"),
-        note="stitched, with labels that go on: 330 … 390",
+        note="labels continue: 330 … 390",
     ),
     Task(
         "west of Greenwich, of a grid from 0 to 360",
@@ -259,7 +259,7 @@ LABELS = (
         "cdo remapnn,lon=11_lat=49 air.nc out.nc",
         "hyperslab convert air.nc out.nc -s lon=11.0 -s lat=49.0 --nearest",
         ("t", "ps"),
-        note="`--tolerance 5` refuses what is farther",
+        note="`--tolerance 5` limits the distance",
     ),
     Task(
         "a box on a curved grid",
@@ -267,7 +267,7 @@ LABELS = (
         "cdo sellonlatbox,-60,-20,20,50 orca_cut.nc out.nc",
         "hyperslab convert orca_cut.nc out.nc --bbox -60,20,-20,50",
         ("votemper",),
-        note="the smallest rectangle that holds all",
+        note="the smallest rectangle around all",
     ),
 )
 """Selection by label."""
@@ -547,7 +547,7 @@ STORED = (
         "",
         "hyperslab repack air.nc out.nc -v t --bits 9",
         ("t",),
-        note="and compress: what was rounded takes little room",
+        note="rounded values compress well",
     ),
     Task(
         "keep three significant digits",
