@@ -54,15 +54,9 @@ for a new name.
 | mean over time | 4.8 s, 268 MB | 3.4 s, 59 MB | 3.2 s, 88 MB |
 | mean of each month | 5.2 s, 290 MB | | 3.6 s, 115 MB |
 
-Most of a short command is its start, here on a netCDF file of 50 KB:
-
-| start | processor seconds |
-|---|---|
-| `import numpy, h5py, netCDF4` | 0.12 |
-| `info`, `get`, `dump` | 0.24 |
-| `edit`, `convert` | 0.25 to 0.42 |
-| `import xarray, dask.array, h5py, netCDF4` | 0.7 |
-| `aggregate` | 0.9 to 1.1 |
+Most of a short command is its start, on a netCDF file of 50 KB 0.24 s (`info`, `get`, `dump`), 0.25 to 0.42 s (`edit`,
+`convert`) or 0.9 to 1.1 s (`aggregate`). Of these `import numpy, h5py, netCDF4` takes 0.12 s, with `xarray` and
+`dask.array` 0.7 s.
 
 On uncompressed files of 1.1 GB, where less work hides the start, the faster tool does 22 of all 74 tasks in less than
 two thirds of 0.12 s, the start of Python and its libraries; 6 tasks take at most 1.5 times its processor time, start
@@ -70,16 +64,18 @@ included. Without the start 55 do, among them all 27 that select variables and c
 rechunking, and `diff`. Slower are, in seconds without the start (one run, 28 November 2026; `python -m
 benchmarks.old_tools`):
 
-| not compressed | hyperslab | nco or cdo | why |
-|---|---|---|---|
-| every day of the year | 4.6 | 1.4 | a quarter is dask's plan, most of the rest as below |
-| deviations | 2.0 | 0.6 | xarray copies each block to skip missing cells, and counts them: 2 to 8 ns a cell |
-| mean of each field, by area | 1.6 | 0.5 | likewise, and counts cells for the areas |
-| mean over time, of months, seasons, years | 0.7 to 1.2 | 0.4 to 0.5 | likewise, 0.9 ns a cell |
-| names and attributes | 0.34 | 0.01 | a copy of all bytes, so that a crash leaves the old or the new |
+| not compressed | hyperslab | nco or cdo |
+|---|---|---|
+| every day of the year | 4.6 | 1.4 |
+| deviations | 2.0 | 0.6 |
+| mean of each field, by area | 1.6 | 0.5 |
+| mean over time, of months, seasons, years | 0.7 to 1.2 | 0.4 to 0.5 |
+| names and attributes | 0.34 | 0.01 |
 
-On XFS the copy shares the bytes of the file, so names and attributes cost only the start. Renaming a dimension of a
-netCDF-4 file rewrites it cell by cell. Peak memory was at most 308 MB (nco: 6.4 GB).
+Means take longer because xarray copies each block to skip missing cells, and counts them; names and attributes because
+all bytes are copied, so that a crash leaves the old or the new file (on XFS the copy shares the bytes, and costs
+nothing). Renaming a dimension of a netCDF-4 file rewrites it cell by cell. Peak memory was at most 308 MB (nco: 6.4
+GB).
 
 ## What nco and cdo do better
 

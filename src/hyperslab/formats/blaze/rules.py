@@ -297,6 +297,6 @@ RULES = Rules(
     Rule(
         ("sizes", "shards"),
         "Blaze documents that contradict each other",
-        "not repairable; no file is touched",
+        "not repairable",
     ),
 )

@@ -513,7 +513,7 @@ RULES = Rules(
             "corrupt-chunk",
         ),
         "MongoDB documents of a chunk that are missing, contradictory or invalid",
-        "not repairable; nothing is removed",
+        "not repairable",
     ),
     Rule(
         ("document",),

@@ -505,7 +505,7 @@ RULES = Rules(
     Rule(
         ("duplicate-key", "duplicate-tile", "misplaced-file"),
         "two arrays with one key, two files for one tile, or a file in the wrong place for its id",
-        "not repairable; all are kept",
+        "not repairable",
     ),
     Rule(
         ("orphan-tile",),
@@ -525,11 +525,11 @@ RULES = Rules(
     Rule(
         ("alien-file", "alien-folder"),
         "files and folders that are not part of a collection",
-        "not repairable; it is kept",
+        "not repairable",
     ),
     Rule(
         ("invalid-document", "unreadable-node", "unreadable-tile", "unreadable-cells"),
         "an array, tile or collection that cannot be read",
-        "not repairable; it is kept",
+        "not repairable",
     ),
 )

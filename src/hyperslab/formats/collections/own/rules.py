@@ -537,13 +537,13 @@ RULES = Rules(
     Rule(
         ("missing-document",),
         "an array of a collection with a key but without its document",
-        "not repairable; the cells are kept",
+        "not repairable",
     ),
     Rule(("missing-key",), "an array with cells but without a key", "its key is restored"),
     Rule(
         ("other-key",),
         "an array whose key does not match its primary attributes: these, or the schema, are wrong",
-        "not repairable; the array is kept",
+        "not repairable",
     ),
     Rule(
         ("wrong-dtype", "wrong-shape", "wrong-dimensions"),
@@ -573,7 +573,7 @@ RULES = Rules(
     Rule(
         ("unusable-index",), "an index in a bucket that cannot be read", "removed; a client that may write rebuilds it"
     ),
-    Rule(("stray",), "files and folders that are not part of a collection", "not repairable; it is kept"),
+    Rule(("stray",), "files and folders that are not part of a collection", "not repairable"),
     Rule(
         ("corrupt-shard", "corrupt-chunk"),
         "chunks that cannot be decoded",
@@ -582,7 +582,7 @@ RULES = Rules(
     Rule(
         ("damaged", "array", "invalid-document", "unreadable-node", "unreadable-cells"),
         "an array, tile or collection that cannot be read",
-        "not repairable; it is kept",
+        "not repairable",
     ),
     Rule(("missing-collection",), "an array whose collection is gone", "not repairable"),
 )
