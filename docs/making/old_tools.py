@@ -58,11 +58,10 @@ Most of a short command is its start, on a netCDF file of 50 KB 0.24 s (`info`, 
 `convert`) or 0.9 to 1.1 s (`aggregate`). Of these `import numpy, h5py, netCDF4` takes 0.12 s, with `xarray` and
 `dask.array` 0.7 s.
 
-On uncompressed files of 1.1 GB, where less work hides the start, the faster tool does 22 of all 74 tasks in less than
-two thirds of 0.12 s, the start of Python and its libraries; 6 tasks take at most 1.5 times its processor time, start
-included. Without the start 55 do, among them all 27 that select variables and cells, packing, rounding, joining files,
-rechunking, and `diff`. Slower are, in seconds without the start (one run, 28 November 2026; `python -m
-benchmarks.old_tools`):
+On uncompressed files of 1.1 GB the start counts most: 22 of the 74 tasks take the faster tool less than 0.08 s. With
+the start, hyperslab takes at most 1.5 times the processor time of the faster tool in 6 tasks; without it in 55, among
+them all 27 that select variables and cells, packing, rounding, joining files, rechunking, and `diff`. Slower are, in
+seconds without the start (one run, 28 November 2026; `python -m benchmarks.old_tools`):
 
 | not compressed | hyperslab | nco or cdo |
 |---|---|---|
