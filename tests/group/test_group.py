@@ -238,6 +238,10 @@ def test_chunks_as_people_give_them(root):
     assert root.create_array("c1", (10, 20), chunks=5).chunks == (5, 5)
     assert root.create_array("c2", (10, 20), chunks=(-1, 4)).chunks == (10, 4)
     assert root.create_array("c3", (10, 20), dims=("t", "x"), chunks={"x": 7}).chunks == (10, 7)
+    assert root.create_array("c3b", (10, 20), chunks={"dim_1": 7}).chunks == (10, 7)
+    assert root.create_array("c3c", (10, 20), dims=("x", "x"), chunks={"x": 5, "dim_0": None}).chunks == (10, 5)
+    with pytest.raises(Invalid, match=r"no dimension 'dim_2' .*did you mean 'dim_1'"):
+        root.create_array("c3d", (10, 20), chunks={"dim_2": 7})
     with pytest.raises(Invalid):
         root.create_array("c4", (10, 20), chunks=(0, 5))
     with pytest.raises(Invalid):

@@ -21,7 +21,7 @@ from hyperslab.conversion.losses import Features
 from hyperslab.conversion.selection import ArraySelection
 from hyperslab.errors import Invalid
 from hyperslab.formats.base import Feature
-from hyperslab.model.dims import axis_names
+from hyperslab.model.dims import axis_names, values_of_axes
 from hyperslab.model.dtypes import is_fixed
 from hyperslab.model.spec import ArraySpec, Chunks
 
@@ -171,11 +171,8 @@ AxisLengths = list[tuple[str, int | None]]
 
 def lengths_by_axis(requested: Mapping[str, int], spec: ArraySpec, picked: ArraySelection) -> AxisLengths:
     """Return the lengths of the axes that are kept; a dimension goes by its place, too (:func:`.axis_names`)."""
-    names = list(zip(axis_names(spec.dims), spec.dims, strict=True))
-    return [
-        (place, requested.get(place, None if dim is None else requested.get(dim)))
-        for place, dim in (names[axis] for axis in picked.kept)
-    ]
+    lengths = list(zip(axis_names(spec.dims), values_of_axes(requested, spec.dims), strict=True))
+    return [lengths[axis] for axis in picked.kept]
 
 
 def _requested_lengths(requested: AxisLengths, shape: tuple[int, ...], others: tuple[int, ...]) -> tuple[int, ...]:

@@ -29,6 +29,7 @@ from hyperslab.formats.base import Feature, FormatTraits
 from hyperslab.formats.metadata_json.cells import to_fill_cell
 from hyperslab.group.dimensions import unlimited_dimensions
 from hyperslab.model.cells import longest_text
+from hyperslab.model.dims import axis_names, values_of_axes
 from hyperslab.model.dtypes import DataType, VlenString, as_data_type, describe, is_fixed, numpy_dtype, tagged_fields
 from hyperslab.model.guessing import meant
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
@@ -275,7 +276,7 @@ def _cut(
     lengths: Any, shape: tuple[int, ...], dims: tuple[str | None, ...], auto: tuple[int, ...], what: str = "chunk"
 ) -> Chunks:
     """Return lengths of chunks, or ``what`` else: auto, one for all axes, per axis (-1 or None: the whole axis), or by
-    dimension name."""
+    dimension name, or its place (``dim_0``)."""
     match lengths:
         case None | True | "auto":
             return auto
@@ -283,10 +284,13 @@ def _cut(
             remedy = "give 'auto', lengths, or a mapping of dimension names to lengths"
             raise Invalid(f"chunks={lengths!r}", remedy=remedy)
         case Mapping():
-            unknown = [name for name in lengths if name not in dims]
+            known = dict.fromkeys([*filter(None, dims), *axis_names(dims)])
+            unknown = [name for name in lengths if name not in known]
             if unknown:
-                raise Invalid(f"no dimension {unknown[0]!r}", remedy=meant(unknown[0], dims))
-            lengths = [lengths.get(dim, cut) if dim is not None else cut for dim, cut in zip(dims, auto, strict=True)]
+                raise Invalid(f"no dimension {unknown[0]!r}", remedy=meant(unknown[0], known))
+            # None means the whole axis
+            wanted = values_of_axes({name: -1 if cut is None else cut for name, cut in lengths.items()}, dims)
+            lengths = [auto[axis] if cut is None else cut for axis, cut in enumerate(wanted)]
     cuts = (lengths,) * len(shape) if isinstance(lengths, int) else tuple(lengths)
     if len(cuts) != len(shape):
         raise Invalid(f"{len(cuts)} {what} lengths for {len(shape)} dimensions", remedy="give one for each")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
+from typing import TypeVar
 
 import numpy as np
 
 from hyperslab.model.calendars import calendar_name, parse_moment, unit_length
 from hyperslab.model.cells import Values
 
+T = TypeVar("T")
 _UNITS = re.compile(r"\s*(\S.*?)\s+since\s+(\S.*?)\s*", re.IGNORECASE)
 
 
@@ -30,6 +32,12 @@ def axis_names(dims: Iterable[str | None]) -> list[str]:
     as ``dim_0``."""
     known = list(dims)
     return [dim if dim and known.count(dim) == 1 else f"dim_{axis}" for axis, dim in enumerate(known)]
+
+
+def values_of_axes(values: Mapping[str, T], dims: Sequence[str | None]) -> list[T | None]:
+    """Return the value of each dimension: by its place (:func:`axis_names`), else by its name; None without one."""
+    places = zip(axis_names(dims), dims, strict=True)
+    return [values.get(place, None if dim is None else values.get(dim)) for place, dim in places]
 
 
 @dataclass(frozen=True, slots=True)
