@@ -132,7 +132,7 @@ class Array(Closable, StoredArray):
 
     @property
     def fill_value(self) -> Any:
-        """What unwritten cells read as."""
+        """The value that unwritten cells read as."""
         return self._spec.fill_cell()[()]
 
     @property

@@ -1,4 +1,4 @@
-"""What a coordinate means in the world by the CF conventions (CF 1.11, 4): longitude, latitude, time, up or down."""
+"""The meaning of a coordinate by the CF conventions (CF 1.11, 4): longitude, latitude, time, up or down."""
 
 from __future__ import annotations
 

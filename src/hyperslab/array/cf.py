@@ -29,7 +29,7 @@ LIMITS = ("valid_min", "valid_max", "valid_range")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
-    """What the attributes ask to be done to cells of the stored ``dtype``, in the order of the fields.
+    """The decoding that the attributes ask for of cells of the stored ``dtype``, in the order of the fields.
 
     ``attrs`` are the others: those that were not used up.
     """

@@ -1,4 +1,4 @@
-"""What a caller gives as cells, as an array: tuples are rows, and NumPy never looks into references.
+"""Arrays of the cells that a caller gives: tuples are rows, and NumPy never looks into references.
 
 NumPy takes a tuple in a list for one more dimension unless it knows the fields, and reads the cells that a reference to
 a region stands for.

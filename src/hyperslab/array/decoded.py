@@ -64,7 +64,7 @@ def with_clock(session: OpenDataset, path: str, spec: ArraySpec) -> Attrs:
 
 
 class StoredArray(ABC):
-    """What decoding needs of an :class:`~hyperslab.array.Array`: its spec, its place, and its cells as stored."""
+    """An array that can be decoded: its spec, its place, and its cells as stored."""
 
     _session: OpenDataset
 

@@ -1,4 +1,4 @@
-"""What is pickled in place of an open dataset: its place, its options, and the state that was known of it."""
+"""The pickled form of an open dataset: its place, its options, and the state that was known of it."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from hyperslab.errors import Invalid
 from hyperslab.model.cells import Values
 
 Repeated = Literal["error", "allow", "overwrite"]
-"""What becomes of rows whose labels are there: an error, a second row of the same label, or the row in the place of the
+"""The outcome for rows whose labels are there: an error, a second row of the same label, or the row in the place of the
 one that is there."""
 
 CHOICES: tuple[Repeated, ...] = ("error", "allow", "overwrite")

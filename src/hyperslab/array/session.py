@@ -32,7 +32,7 @@ from hyperslab.stores.location import Location, Probe
 
 
 class LinkedDatasets:
-    """What is open by its place, shared by a dataset and those that it leads to; several threads may ask."""
+    """Open datasets by their place, shared by a dataset and those that it leads to; several threads may ask."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -315,7 +315,7 @@ def open_chosen(
 
 
 class Closable:
-    """What users hold of a session: ``with`` closes it in the end."""
+    """The base of groups and arrays: ``with`` closes their dataset in the end."""
 
     _session: OpenDataset
 

@@ -18,7 +18,7 @@ from hyperslab.model.calendars import REAL, calendar_name, parse_moment, unit_le
 from hyperslab.model.cells import Values
 
 MISSING = np.iinfo(np.int64).min
-"""What stands for a missing time in integers, as in datetime64."""
+"""The integer of a missing time, as in datetime64."""
 SPANS = ("nanoseconds", "microseconds", "milliseconds", "seconds", "minutes", "hours", "days")
 
 _AS_STORED = "read the numbers as stored, without decoded()"

@@ -1,4 +1,4 @@
-"""What ``hyperslab db`` prints: objects, collections and arrays as rows, indexes, problems."""
+"""The output of ``hyperslab db``: objects, collections and arrays as rows, indexes, problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What bash and fish take as completions, where click's own lines for them lose something."""
+"""Completions for bash and fish, where click's own lines for them lose something."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _Stamp = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class EditReport:
-    """What an edit changed, or would change: one line a change."""
+    """The report of an edit, done or only planned: one line a change."""
 
     url: str
     changes: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What an edit makes of the nodes of a dataset: new names of variables and dimensions, changed attributes, and the
+"""The nodes of a dataset after an edit: new names of variables and dimensions, changed attributes, and the
 attributes that name what was renamed, which follow (CF 1.11, appendix A).
 
 Worked out on specs alone, before anything is written.

@@ -56,7 +56,7 @@ class LabelledAxis:
 
     @cached_property
     def labels(self) -> Values:
-        """What people read: times as dates, and the stored cells where they cannot be decoded."""
+        """The labels for people: times as dates, and the stored cells where they cannot be decoded."""
         if self.shifted is not None:
             return self.cells
         try:

@@ -1,4 +1,4 @@
-"""What a target format cannot hold, said before anything is copied, and what becomes of it if the caller allows.
+"""Losses of a conversion, said before anything is copied, and the substitutes in the target if they are allowed.
 
 A :class:`Loss` per node and feature. Cells whose values another type can hold keep them (``bool`` becomes ``int8``,
 an enum its integers, complex numbers rows of ``r`` and ``i``); what has no such type is left out.
@@ -81,7 +81,7 @@ CONSEQUENCES: Mapping[Feature, str] = {
     Feature.LABELS: "The labels are left out, unless a coordinate array has them too.",
     Feature.UNITS: "The units are left out.",
 }
-"""What becomes of what a target cannot hold, if the caller allows."""
+"""By feature that a target lacks, the substitute if losses are allowed."""
 STORAGE: Mapping[Feature, str] = {
     Feature.CHUNKS: "The array lies in one piece.",
     Feature.VARYING_CHUNKS: "One length per dimension: the longest.",

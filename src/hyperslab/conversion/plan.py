@@ -1,4 +1,4 @@
-"""What a conversion writes: the nodes of the target and all that is lost, before anything is touched.
+"""The plan of a conversion: the nodes of the target and all that is lost, before anything is touched.
 
 Each node is planned as the features of the target's format allow (types, attributes, dimensions, groups; chunks in
 :mod:`hyperslab.conversion.rechunk`). The plan is then tried on an empty target, in memory or in a temporary file, where

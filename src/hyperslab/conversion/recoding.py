@@ -1,4 +1,4 @@
-"""A source in which arrays have other cells, or that has more of them: what reads it so, chunk by chunk."""
+"""Sources in which arrays have other cells, or that have more arrays, made chunk by chunk as they are read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hyperslab.stores.location import Location
 
 @dataclass(frozen=True, eq=False)
 class CellChange:
-    """What becomes of one array: its ``spec``, its cells by ``apply``, and what is to be said of it."""
+    """The change of one array: its new ``spec``, its cells by ``apply``, and the ``line`` that reports it."""
 
     spec: ArraySpec
     apply: Callable[[Values], Values]

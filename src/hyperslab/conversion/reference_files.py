@@ -47,7 +47,7 @@ class References:
 
 
 class _Targets:
-    """What references call files by, and the version of each of them."""
+    """The names by which references call files, and the version of each of them."""
 
     def __init__(self, target: str, *, relative: bool) -> None:
         self.target = target

@@ -1,4 +1,4 @@
-"""What a conversion did: plain values, printable; and which arrays are cut otherwise than was asked."""
+"""The report of a conversion: plain values, printable; and the arrays that are cut otherwise than was asked."""
 
 from __future__ import annotations
 

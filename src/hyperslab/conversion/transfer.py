@@ -56,7 +56,7 @@ _KINDS = "a folder, an archive, a file or a bucket"
 
 @dataclass(frozen=True, slots=True)
 class TransferReport:
-    """What was moved: ``objects`` of the source with their ``nbytes``; how many were ``sent``, with their bytes; how
+    """The outcome: ``objects`` of the source with their ``nbytes``; how many were ``sent``, with their bytes; how
     many others were ``removed`` from the target. ``verified``: how many of those that were sent have their checksum
     there, as the target tells or as was computed of what it gives; of the others it told the size."""
 

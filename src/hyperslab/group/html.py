@@ -28,7 +28,7 @@ def group_html(session: OpenDataset, path: str) -> str:
 
 @dataclass(slots=True)
 class _Found:
-    """What lies right below one group: rows of HTML, and the groups to be shown."""
+    """The nodes right below one group: rows of HTML, and the groups to be shown."""
 
     coordinates: list[str] = field(default_factory=list)
     arrays: list[str] = field(default_factory=list)

@@ -196,7 +196,7 @@ class CellsDiffer(Problem):
 
 
 class Differences(Report):
-    """What differs between A and B; false when nothing does. ``arrays`` and ``cells``: how many were compared."""
+    """The differences between A and B; false when nothing does. ``arrays`` and ``cells``: how many were compared."""
 
     def __init__(self, problems: Iterable[Problem] = (), *, url: str, arrays: int = 0, cells: int = 0) -> None:
         super().__init__(problems, url=url, deep=True)

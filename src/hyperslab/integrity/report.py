@@ -1,4 +1,4 @@
-"""What a check found and a repair did: lists of problems, empty (false) where all is well."""
+"""Reports of checks and repairs: lists of problems, empty (false) where all is well."""
 
 from __future__ import annotations
 

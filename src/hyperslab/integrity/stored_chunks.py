@@ -108,7 +108,7 @@ def _is_counted(raw: memoryview) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFlaw:
-    """What is wrong with one stored object. ``cells``: of the inner chunks that it is about, as text; None: of all."""
+    """A flaw of one stored object. ``cells``: of the inner chunks that it is about, as text; None: of all."""
 
     kind: str
     message: str

@@ -1,5 +1,5 @@
-"""What rules look at: a dataset, a node, an array, a name in its folder, a stored chunk, the arrays of a group; and
-what their mends work with (:class:`RepairState`)."""
+"""The subjects of rules: a dataset, a node, an array, a name in its folder, a stored chunk, the arrays of a group; and
+the state that their mends work with (:class:`RepairState`)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class DatasetView:
 
 
 class Role(Enum):
-    """What a folder of a dataset is."""
+    """The role of a folder of a dataset."""
 
     GROUP = "a group"
     BARE_GROUP = "a group without a document"

@@ -177,7 +177,7 @@ def journal_path(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UndoRecord:
-    """What a file was before it was changed in place: its ``size``, and the bytes at some offsets."""
+    """The state of a file before it was changed in place: its ``size``, and the bytes at some offsets."""
 
     inode: int
     size: int

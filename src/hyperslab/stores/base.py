@@ -1,4 +1,4 @@
-"""What a store is: bytes under keys, as one abstract class whose operations have defaults that are right, if slow.
+"""Stores, which hold bytes under keys: one abstract class whose operations have defaults that are right, if slow.
 
 A key is ``a/b/c``: no leading slash, no empty segment, ``.`` or ``..``. A missing key reads as None: a missing chunk is
 the commonest thing in an array store and no exception. Every failure of the medium is a ``StorageError`` that names the
@@ -62,7 +62,7 @@ class Share(ABC):
 
 @dataclass(frozen=True, slots=True)
 class StoreTraits:
-    """What a store does better than the defaults of :class:`Store`: callers choose their way of working by it.
+    """The abilities of a store beyond the defaults of :class:`Store`: callers choose their way of working by it.
 
     Each flag says what it switches on, and by which method.
     """

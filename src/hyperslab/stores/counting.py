@@ -1,4 +1,4 @@
-"""What a block of code cost: requests to stores, bytes that came or went, chunks that were wanted. ``hs.trace()``.
+"""The cost of a block of code: requests to stores, bytes that came or went, chunks that were wanted. ``hs.trace()``.
 
 Beside it :data:`watchers`, who are told of chunks when they are done: how far a long piece of work is.
 """
@@ -62,7 +62,7 @@ def count(requests: int = 0, read: int = 0, written: int = 0, chunks: int = 0) -
 
 
 class Watcher(ABC):
-    """Who wants to know of chunks that are done; called from any thread."""
+    """A listener that is called when chunks are done, from any thread."""
 
     @abstractmethod
     def done(self, chunks: int, nbytes: float, *, written: bool) -> None:

@@ -23,7 +23,7 @@ _CREATE: int = os.O_RDWR | os.O_CREAT | os.O_EXCL | ALWAYS | NO_FOLLOW
 _APPEND: int = os.O_WRONLY | os.O_CREAT | os.O_APPEND | ALWAYS | NO_FOLLOW | NO_WAIT
 
 MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ENXIO, errno.ESPIPE})
-"""What the system says of a name that holds no value; for a reader it is a missing key."""
+"""The system's errors for a name that holds no value; for a reader it is a missing key."""
 
 # AT_FDCWD, RENAME_NOREPLACE and RENAME_EXCHANGE of Linux.
 _HERE, _NO_REPLACE, _EXCHANGE = -100, 1, 2

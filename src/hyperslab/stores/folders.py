@@ -26,7 +26,7 @@ _SHALLOW = 64  # folders above one that are looked at one by one
 
 
 class Folders:
-    """What is known of the folders below ``root``. ``known`` holds those that were found inside, once."""
+    """The folders below ``root``, as far as they are known. ``known`` holds those that were found inside, once."""
 
     def __init__(self, root: str) -> None:
         self.url = root

@@ -49,7 +49,7 @@ def adopted(target: Any) -> Any:
 
 
 class _Foreign(ProcessStore):
-    """What both have in common: how keys are checked, what is counted, and what becomes of errors."""
+    """The common base of both: how keys are checked, what is counted, and what becomes of errors."""
 
     def __init__(self, url: str, *, read_only: bool) -> None:
         super().__init__(redact(url), read_only=read_only)

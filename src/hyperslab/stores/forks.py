@@ -1,4 +1,4 @@
-"""What a forked process makes anew: locks, threads, clients and caches that belong to the process that made them."""
+"""Hooks for forks: a child makes anew the locks, threads, clients and caches that belong to its parent."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _LONGEST = 0.25
 
 
 class KeepsLeases(ABC):
-    """What a lease needs of a store; keys are not checked, for that of a lock is none.
+    """The operations of a store that a lease needs; keys are not checked, for that of a lock is none.
 
     ``sightings``: by key the stamp of a lock object of others, and when it was seen first: whoever does not wait learns
     by several looks that its holder is dead.

@@ -328,7 +328,7 @@ class Location:
 
     @property
     def identity(self) -> tuple[str, object, str]:
-        """What tells the place from all others in this process: also the options, since the same URL leads elsewhere at
+        """The identity of the place in this process: also the options, since the same URL leads elsewhere at
         another endpoint. Of a store it holds while that one is there."""
         target = self.target if isinstance(self.target, str) else id(self.target)
         return self.scheme, target, repr((sorted(self.options.items()), self.moment))
@@ -520,13 +520,13 @@ def _path_of_url(rest: str, text: str) -> str:
 
 
 class Probe:
-    """What a place holds, each key read at most once, misses remembered. ``store`` is opened when first needed."""
+    """A look at a place: each key is read at most once, misses too. ``store`` is opened when first needed."""
 
     def __init__(self, where: Location, *, is_file: bool | None = None) -> None:
         self.where = where
         self._store: Store | None = None
         self.seen: dict[str, bytes | None] = {}
-        """What was read so far by key, None for what is missing, so that a reader need not read it again."""
+        """The values that were read so far by key, None for missing ones: a reader need not read them again."""
         self._listed: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
         self._head = b""
         self.is_file = where.is_file() if is_file is None else is_file

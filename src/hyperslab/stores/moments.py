@@ -16,7 +16,7 @@ _MOMENT = re.compile(r"[?&]at=([^?&#]*)(?=[&#]|$)")
 
 
 _NAMES = "icechunk+"
-"""What the URL of a repository begins with, whose versions have names."""
+"""The beginning of the URL of a repository, whose versions have names."""
 
 
 def split_moment(text: str) -> tuple[str, datetime | str | None]:

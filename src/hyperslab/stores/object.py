@@ -49,7 +49,7 @@ _ONE_REQUEST = 1 << 30
 
 @dataclass(frozen=True)
 class StoreListings:
-    """What is asked for listings: ``stores``, in turn until one answers, whose names begin with ``above``."""
+    """The ``stores`` that are asked for listings, in turn until one answers; names there begin with ``above``."""
 
     above: str
     stores: Sequence[Any]

@@ -27,7 +27,7 @@ _BEHIND = chr(ord("/") + 1)
 
 
 class JsonReferences(ReferenceTable):
-    """What a JSON document says: ``entries`` by key as they stand there."""
+    """The references of a JSON document: ``entries`` by key as they stand there."""
 
     def __init__(
         self, entries: dict[str, Entry], targets: dict[str, str], versions: Mapping[str, Sequence[object]]

@@ -1,4 +1,4 @@
-"""What references say, however they are stored: where the value of each key lies, and of which version of a file."""
+"""The table of references, however it is stored: where the value of each key lies, in which version of a file."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ METADATA = ".zmetadata"
 VERSIONS = "hyperslab"
 """The member beside references under which the versions of files stand; other readers of references pass it over."""
 ANEW = "make the references anew (hs.virtual, hyperslab virtual --overwrite)"
-"""What to do where a file is another one than that which references were made of."""
+"""The remedy where a file is another one than that which references were made of."""
 ALLOW = (
     "name the folders or URLs that may be read: allow_external=[...], or True for all (--allow-external PLACE, or any)"
 )
-"""What to do where a chunk lies in a place that the caller has not allowed."""
+"""The remedy where a chunk lies in a place that the caller has not allowed."""
 URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 
 GONE = f"look whether the file is there, or {ANEW}"
-"""What to do where a file cannot be read."""
+"""The remedy where a file cannot be read."""
 _LOOK = f"look whether the file is there, and whether remote_options say how its server is reached; or {ANEW}"
 
 Entry = str | bytes | dict[str, Any] | list[Any]

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from icechunk import Repository, Storage
 
 PREFIX = "icechunk+"
-"""What the schemes of repositories begin with; behind it is that of the place where the repository lies."""
+"""The beginning of the schemes of repositories; behind it is that of the place where the repository lies."""
 MAIN = "main"
 """The branch that is meant where none is named. Every repository has it, and it is never removed."""
 

@@ -1,4 +1,4 @@
-"""What expires in a repository of icechunk: old snapshots, and the chunks that only they hold."""
+"""Expiry in a repository of icechunk: of old snapshots, and the chunks that only they hold."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PATIENCE_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """What an expiry has removed: the ids of ``snapshots`` that are no more in a history, the number of those that were
+    """The result of an expiry: the ids of ``snapshots`` that are no more in a history, the number of those that were
     in none before (``strays``, of branches that were moved back or removed), and the ``nbytes`` that are free now, of a
     dry run those of strays alone."""
 

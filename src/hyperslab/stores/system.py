@@ -1,4 +1,4 @@
-"""What some systems have and others lack of Python's ``os``, and what is done there instead.
+"""Functions of Python's ``os`` that some systems lack, and their substitutes there.
 
 Windows reads at no offset, opens no folders, flushes no file that was opened for reading, gives an open file no other
 name, and cannot be asked whether a process lives; it opens files as text unless told otherwise. Whoever works with

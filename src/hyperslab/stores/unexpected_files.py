@@ -1,4 +1,4 @@
-"""What lies in a store's folder and is no value: unfinished writes, links that lead nowhere, pipes, odd names.
+"""Entries of a store's folder that are no values: unfinished writes, links that lead nowhere, pipes, odd names.
 
 And whole copies that dead writers left beside a dataset.
 """

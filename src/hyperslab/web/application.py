@@ -144,7 +144,7 @@ class Application:
 
 @dataclass(frozen=True, slots=True)
 class ValueQuery:
-    """What a client wants of a value: a ``part`` of it, nothing where it has one of the ``known`` versions, a part
+    """The request of a client for a value: a ``part`` of it, nothing where it has one of the ``known`` versions, a part
     ``only_if`` it is of that version, or no bytes at all (``is_head``)."""
 
     part: Part | None

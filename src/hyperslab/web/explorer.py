@@ -1,4 +1,4 @@
-"""What the explorer in the browser asks for, under ``/api/``: JSON, and the cells of views as floats.
+"""The routes under ``/api/`` for the explorer in the browser: JSON, and the cells of views as floats.
 
 All of it is read by threads of the pool, and bounded in bytes and time. Views are read by few threads at once, and what
 takes long no longer than its client waits.

@@ -46,7 +46,7 @@ _TOKEN = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
 
 @dataclass(frozen=True)
 class Limits:
-    """What one client may take of the server, and all of them together.
+    """Limits of what one client may take of the server, and all of them together.
 
     ``url``: bytes of path and query; ``head``: bytes of all headers. ``per_client``: requests at once of one address,
     those that wait among them; ``at_once``: requests that are worked on, whoever's. ``seconds``: until an answer
@@ -66,8 +66,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Admission:
-    """Who is answered. ``host``: what the server listens at; ``token``: empty where nobody needs one; ``origins``: of
-    the pages of other sites that may read what is answered, ``*`` for all; ``names``: those that are ours.
+    """The rules of who is answered. ``host``: what the server listens at; ``token``: empty where nobody needs one;
+    ``origins``: of the pages of other sites that may read what is answered, ``*`` for all; ``names``: those that are
+    ours.
 
     ``frames``: pages of other sites may show ours in a frame, as notebooks do, also by the name of a proxy. Its files
     need no token then: the page has one in its address, and sends it along with all that it asks. What comes with a
@@ -98,7 +99,7 @@ class Admission:
 
     @property
     def cookie(self) -> str:
-        """What the cookie holds: made of the token, which is not in it."""
+        """The value of the cookie: made of the token, which is not in it."""
         return sha256(b"hyperslab cookie " + self.token.encode()).hexdigest()
 
     def is_our_host(self, header: str) -> bool:

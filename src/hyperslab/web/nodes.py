@@ -1,4 +1,4 @@
-"""What the explorer tells of nodes, as JSON values of bounded size: lists of them, one in full, and a cell."""
+"""Descriptions of nodes for the explorer, as JSON values of bounded size: lists of them, one in full, and a cell."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors "
 )
-"""What the page may load, all of it from here: no script and no style that stands in a document, nothing elsewhere."""
+"""The content policy of the page: all is loaded from here, no script or style that stands in a document."""
 _FOLDER = "/page/"
 _KEPT = "private, max-age=31536000, immutable"
 _GZIP = re.compile(r"(?:^|,)\s*(?:gzip|\*)\s*(?:;\s*q\s*=\s*(?!0(?:\.0*)?\s*(?:,|$))[\d.]+\s*)?(?:,|$)", re.IGNORECASE)

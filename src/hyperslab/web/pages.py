@@ -7,12 +7,12 @@ from html import escape
 from urllib.parse import quote
 
 _CONTROL = dict.fromkeys((*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")
-"""What a page shows no stranger's text with: control characters, and those that turn the reading direction around."""
+"""Characters that are not shown in a stranger's text: control characters, and those that turn the reading direction."""
 HEADERS = {
     "content-security-policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "referrer-policy": "no-referrer",
 }
-"""What a browser is told of each page: it loads nothing, and tells nobody the address."""
+"""Headers of each page: the browser loads nothing, and tells nobody the address."""
 
 
 def link_to(*parts: str) -> str:

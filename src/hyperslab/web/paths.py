@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes
 from hyperslab.errors import Invalid
 
 _NO_LETTER = re.compile(r"[\x00-\x1f/\\\x7f\ud800-\udfff]")
-"""What no name in a path has: slashes, control characters, and bytes of a file's name that are no UTF-8."""
+"""A character that no name in a path has: a slash, a control character, a byte of a file's name that is no UTF-8."""
 
 
 def is_name(part: str) -> bool:

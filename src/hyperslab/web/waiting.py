@@ -1,4 +1,4 @@
-"""What takes long is read for a client only as long as that waits for it."""
+"""Long reads for a client, which end once it no longer waits."""
 
 from __future__ import annotations
 
