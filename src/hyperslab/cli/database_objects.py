@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from hyperslab.errors import HyperslabError, Invalid, Unsupported
+from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats import SCHEMES
 from hyperslab.formats.conditions import Where, parse_texts
 from hyperslab.stores.location import Location
@@ -53,7 +53,7 @@ class DatabaseObjects:
         self.chunks = database[f"{place.collection}.chunks"]
 
     def errors(self) -> AbstractContextManager[None]:
-        """Return the driver's errors as ours."""
+        """Return the block in which the driver's errors become ours, and all of them say where they are."""
         from hyperslab.formats.mongo.server import storage_errors
 
         return storage_errors(self.url)
@@ -74,10 +74,7 @@ class DatabaseObjects:
 
         wanted["attrs"] = parse_attributes(wanted["attrs"])
         wanted["names"] = wanted.pop("names", None) or None
-        try:
-            return find_objects(self.meta, **wanted)
-        except HyperslabError as error:
-            raise error.locate(url=self.url, node="") from error.__cause__
+        return find_objects(self.meta, **wanted)
 
     @property
     def id(self) -> Any:
@@ -162,10 +159,7 @@ class DatabaseObjects:
 
         how["attrs"] = parse_attributes(how["attrs"])
         how["names"] = how.pop("names", None) or None
-        try:
-            return expire_objects(self.meta, self.chunks, **how)
-        except HyperslabError as error:
-            raise error.locate(url=self.url, node="") from error.__cause__
+        return expire_objects(self.meta, self.chunks, **how)
 
     def compact(self, chunk_bytes: int | None, keep_old: float | None) -> Any:
         """Join the small chunks of the one object; return its id. Conflict, MissingLibrary."""

@@ -42,7 +42,7 @@ from hyperslab.cli.options import at_option, complete_place, selection_options, 
 from hyperslab.cli.output import echo_rows, format_columns, print_json, print_remark
 from hyperslab.conversion.labelled_part import read_part
 from hyperslab.conversion.pipeline import convert
-from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.errors import Invalid
 from hyperslab.integrity.survey import check as check_dataset
 from hyperslab.model.amounts import parse_size, size_text
 
@@ -70,11 +70,8 @@ def db_command() -> None:
 def _objects(url: str, storage: dict[str, object] | None) -> Iterator[DatabaseObjects]:
     """Open the objects at a URL; errors say where they are."""
     objects = open_objects(url, storage)
-    try:
-        with objects.errors():
-            yield objects
-    except HyperslabError as error:
-        raise error.locate(url=objects.url) from error.__cause__
+    with objects.errors():
+        yield objects
 
 
 @verb("list", "weather.db")

@@ -12,7 +12,7 @@ from bson import ObjectId
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound
+from hyperslab.errors import Invalid, NodeNotFound, NotFound
 from hyperslab.formats.base import Reader
 from hyperslab.formats.conditions import OR, parse_texts
 from hyperslab.formats.format_errors import node_not_found
@@ -70,19 +70,13 @@ class CollectionPair:
 
     def resolve(self, wanted: str) -> ObjectId:
         """Return the id of the object with this id or name. NotFound; Invalid lists the ids where there are several."""
-        try:
-            with storage_errors(self.url):
-                return objects.resolve_id(self.meta, wanted)
-        except HyperslabError as error:
-            raise error.locate(url=self.url) from error.__cause__
+        with storage_errors(self.url):
+            return objects.resolve_id(self.meta, wanted)
 
     def find_id(self, wanted: str) -> ObjectId | None:
         """Return the id of the object with this id or name, None where there is none. Invalid where several are."""
-        try:
-            with storage_errors(self.url):
-                return objects.find_id(self.meta, wanted)
-        except HyperslabError as error:
-            raise error.locate(url=self.url) from error.__cause__
+        with storage_errors(self.url):
+            return objects.find_id(self.meta, wanted)
 
     def find_document(self, wanted: str) -> Document:
         """Return the document of the object with this id or name; where that is replaced meanwhile, of the one in its
@@ -98,11 +92,8 @@ class CollectionPair:
 
     def find_version(self, wanted: str, at: datetime) -> Document:
         """Return the document of the version of an object that was the present one at a moment. NotFound, Invalid."""
-        try:
-            with storage_errors(self.url):
-                return self.document(search.find_version(self.meta, self.resolve(wanted), at))
-        except HyperslabError as error:
-            raise error.locate(url=self.url) from error.__cause__
+        with storage_errors(self.url):
+            return self.document(search.find_version(self.meta, self.resolve(wanted), at))
 
     def document(self, key: object) -> Document:
         """Return the document of an object. NotFound."""
@@ -373,7 +364,5 @@ def check_new_name(place: ServerPlace) -> str:
     wanted = place.object
     if wanted is None:
         raise Invalid("a new object needs a name", url=place.url, remedy="name it behind #: mongodb://host/db#name")
-    try:
+    with storage_errors(place.url):
         return objects.check_object_name(wanted)
-    except Invalid as error:
-        raise error.locate(url=place.url) from None

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
-from hyperslab.errors import Invalid, MissingLibrary, ReadOnly, StorageError, WrongCredentials
+from hyperslab.errors import HyperslabError, Invalid, MissingLibrary, ReadOnly, StorageError, WrongCredentials
 from hyperslab.stores.credentials import redact, redact_text, resolve
 from hyperslab.stores.forks import call_after_fork
 from hyperslab.stores.location import Location
@@ -205,10 +205,12 @@ def is_replicated(hello: Mapping[str, Any]) -> bool:
 @contextmanager
 def storage_errors(url: str) -> Iterator[None]:
     """Raise the driver's errors in the block as ours, with the driver's as cause: StorageError, ReadOnly,
-    WrongCredentials, Invalid."""
+    WrongCredentials, Invalid. Our own tell the place, where they tell none."""
     errors = import_pymongo().errors
     try:
         yield
+    except HyperslabError as error:
+        raise error.locate(url=url) from error.__cause__
     except errors.OperationFailure as error:
         detail = redact_text(str(error.details.get("errmsg", error) if error.details else error))
         if error.code in _REFUSED:

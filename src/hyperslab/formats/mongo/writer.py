@@ -416,9 +416,6 @@ class ObjectDraft(ObjectWriter):
             with storage_errors(self.url):
                 meta, chunks, on_conflict = self._pair.durable_meta, self._pair.chunks, self._on_conflict
                 objects.commit_object(meta, chunks, self.id, self._name, on_conflict=on_conflict)
-        except AlreadyExists as error:
-            self._remove()
-            raise error.locate(url=self.url) from None
         except BaseException:
             self._remove()
             raise
