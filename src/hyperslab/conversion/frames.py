@@ -161,15 +161,14 @@ class _Encoder:
                 fill = _name_to_json(_plain(dtype.fill_value), what)
                 return inner | {"dtype": "Sparse", "dense": inner["dtype"], "subtype": str(dtype.subtype), "fill": fill}
             case pandas.PeriodDtype():
-                return part | self._add_integers(variable, dim, np.asarray(cells.array.asi8), {}, what)
+                return part | self._add_integers(variable, dim, np.asarray(cells.array.asi8), {})
             case pandas.DatetimeTZDtype():
                 if pandas.DatetimeTZDtype.construct_from_string(str(dtype)) != dtype:
                     remedy = "tz_convert() it to a zone of zoneinfo, such as 'Europe/Paris'"
                     raise Invalid(f"{what} has a time zone without a name, {dtype.tz!r}", remedy=remedy)
                 times = np.asarray(cells.array.asi8)
-                return part | self._add_integers(
-                    variable, dim, times, _time_attrs(dtype.unit) | {"time_zone": str(dtype.tz)}, what
-                )
+                attrs = _time_attrs(dtype.unit) | {"time_zone": str(dtype.tz)}
+                return part | self._add_integers(variable, dim, times, attrs)
             case pandas.StringDtype():
                 return (
                     part
@@ -187,10 +186,10 @@ class _Encoder:
         match cells.dtype.kind:
             case "M":
                 unit = np.datetime_data(cells.dtype)[0]
-                return self._add_integers(variable, dim, cells.view("i8"), _time_attrs(unit), what)
+                return self._add_integers(variable, dim, cells.view("i8"), _time_attrs(unit))
             case "m":
                 unit = np.datetime_data(cells.dtype)[0]
-                return self._add_integers(variable, dim, cells.view("i8"), {"units": TIME_UNITS[unit]}, what)
+                return self._add_integers(variable, dim, cells.view("i8"), {"units": TIME_UNITS[unit]})
             case "b" | "i" | "u" | "f" | "c":
                 return self._add(variable, dim, cells.astype(cells.dtype.newbyteorder("="), copy=False), {})
             case "O":
@@ -209,7 +208,7 @@ class _Encoder:
         if dtype.kind == "b":
             stored = np.where(missing, np.uint8(255), values.astype("u1"))
             return self._add(variable, dim, stored, {"_FillValue": np.uint8(255)})
-        return self._add_integers(variable, dim, values, {}, what, missing)
+        return self._add_integers(variable, dim, values, {}, missing)
 
     def _encode_objects(self, cells: np.ndarray, variable: str, dim: str, what: str) -> Part:
         kinds = {type(cell) for cell in cells if _kind_of_missing(cell, self._pandas) == 0}
@@ -234,7 +233,7 @@ class _Encoder:
         raise Invalid(f"{what} holds objects of the types {words}", remedy=remedy)
 
     def _encode_categories(self, cells: Any, part: Part, dim: str, what: str) -> Part:
-        categorical = cells.array if hasattr(cells, "array") else cells
+        categorical = cells.array
         variable, categories = part["variable"], categorical.categories
         known = self._free(f"{variable}_categories")
         inner = self.encode(categories, known, self._free(f"{variable}_category"), f"the categories of {what}")
@@ -261,7 +260,6 @@ class _Encoder:
         dim: str,
         values: np.ndarray,
         attrs: Mapping[str, Any],
-        what: str,
         missing: np.ndarray | None = None,
     ) -> Part:
         """Add whole numbers. What is missing (by default what NumPy's times call so) is a number that no other is,

@@ -144,8 +144,7 @@ class XarrayMongoDB:
         """The registry of units: the one that was given, else pint's application registry."""
         if self._ureg is not None:
             return self._ureg
-        found = library("pint").get_application_registry()
-        return found.get() if hasattr(found, "get") else found
+        return library("pint").get_application_registry().get()
 
     @ureg.setter
     def ureg(self, registry: Any) -> None:

@@ -381,8 +381,7 @@ def _names_and_attrs(x: object) -> tuple[list[str], list[str], Mapping[Any, Any]
     else:
         raise WrongType(f"a {type(x).__name__} cannot be stored", remedy="give a Dataset or a DataArray")
     for name, index in x.xindexes.items():
-        levels = getattr(getattr(index, "index", None), "nlevels", 1)
-        if levels > 1:
+        if isinstance(index, xr.indexes.PandasMultiIndex):
             raise Unsupported(f"{name!r} is a MultiIndex", remedy=f"store its levels: reset_index({name!r})")
     return coords, data_vars, x.attrs
 
@@ -397,7 +396,7 @@ def _variable(name: str, variable: xr.Variable, *, densify: bool) -> tuple[Varia
     cells, units = pint.plain(variable.data)
     dtype_to_text(cells.dtype, name)
     is_lazy = is_dask_array(cells)
-    if is_lazy and pint.is_quantity(getattr(cells, "_meta", None)):
+    if is_lazy and pint.is_quantity(cells._meta):
         remedy = "make it a Quantity of a dask array: Quantity(array.map_blocks(lambda block: block.m), units)"
         raise Unsupported(f"variable {name!r} is a dask array of Quantities", remedy=remedy)
     if densify:

@@ -45,6 +45,12 @@ from hyperslab.stores.location import Location
 _MOST_LABELS = 1 << 20
 
 
+class _RootLock(threading.local):
+    """The state of the root's lock, for each thread by itself."""
+
+    is_held = False
+
+
 class CollectionTreeWriter(CollectionTreeReader, Writer):
     """A root that takes changes; new collections get the first of the ``layouts``."""
 
@@ -57,7 +63,7 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
         self._changes: list[Callable[[Tree], Tree]] = []
         self._unused: list[str] = []
         self._records: dict[str, dict[str, Record]] = {}
-        self._lock_depth = threading.local()
+        self._root_lock = _RootLock()
 
     def _open_store(self) -> Store:
         return self._where.store(read_only=False, create=True)
@@ -187,27 +193,23 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
 
     def _lock_batch(self) -> bool:
         """Hold the root's lock until the end of the running batch; return False where this thread has it."""
-        if self._has_lock:
+        if self._root_lock.is_held:
             return False
         self._batches.locks.enter_context(self._locked())
         return True
 
-    @property
-    def _has_lock(self) -> bool:
-        return bool(getattr(self._lock_depth, "depth", 0))
-
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the root's lock, once per thread, where the store has locks."""
-        if self._has_lock or not self.store.traits.locks_nodes:
+        if self._root_lock.is_held or not self.store.traits.locks_nodes:
             yield
             return
         with self.store.lock_node("", self._settings.lock_timeout):
-            self._lock_depth.depth = 1
+            self._root_lock.is_held = True
             try:
                 yield
             finally:
-                self._lock_depth.depth = 0
+                self._root_lock.is_held = False
 
     def batch(self) -> AbstractContextManager[None]:
         """Make arrays of a collection at once, and write the document of the root once, at the end."""
