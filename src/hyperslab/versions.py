@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hyperslab.api import Target, commit, history
-from hyperslab.errors import Invalid
 from hyperslab.formats.base import Moment
 from hyperslab.formats.opening import locate_version
+from hyperslab.model.amounts import parse_seconds
 from hyperslab.stores import repositories, repository_expiry
 from hyperslab.stores.location import Location
 from hyperslab.stores.repositories import MAIN, History, RepositoryPlace, Snapshot
@@ -79,9 +79,7 @@ def expire(
     come, and for less than 7 days in a bucket: what is stored there and not committed yet is known by its age alone.
     Conflict while a commit is made in a file system.
     """
-    age = older_than if isinstance(older_than, timedelta) else timedelta(seconds=older_than)
-    if age < timedelta():
-        raise Invalid(f"an age of {age}", remedy="give seconds, or a timedelta, of at least 0")
+    age = timedelta(seconds=parse_seconds(older_than, "older_than"))
     return repository_expiry.expire(_place(url, storage_options), datetime.now(UTC) - age, dry_run=dry_run)
 
 

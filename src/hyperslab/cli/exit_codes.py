@@ -70,6 +70,7 @@ _TYPED = {
     "open it with path=": "name that file, with PATH (or --path) ",
     ", or make one with mode='a'": "",
     'sel(..., method="nearest")': "--nearest",
+    "seconds of at least 0, or a timedelta": "seconds of at least 0",
     "give format=; there are": "give --format (to info, check or repair); there are",
 }
 """Words of remedies for callers in Python, with the words for users of the command line."""

@@ -63,7 +63,15 @@ def parse_retention(wanted: bool | float | timedelta | None, option: str = "keep
     the ``option``."""
     if isinstance(wanted, bool) or wanted is None:
         return -1 if wanted else None
-    seconds = wanted.total_seconds() if isinstance(wanted, timedelta) else wanted
-    if not isinstance(seconds, int | float) or not 0 <= seconds < 1e10:
-        raise Invalid(f"{option}={wanted!r}", remedy="give True, seconds of at least 0, or a timedelta")
+    return parse_seconds(wanted, option, "give True, seconds of at least 0, or a timedelta")
+
+
+def parse_seconds(
+    wanted: object, option: str, remedy: str = "give seconds of at least 0, or a timedelta", *, below: float = 1e10
+) -> float:
+    """Return a time as seconds, which are less than ``below`` (by default 317 years). Invalid names the ``option``."""
+    seconds = wanted.item() if isinstance(wanted, np.number) else wanted
+    seconds = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < below:
+        raise Invalid(f"{option}={wanted!r}", remedy=remedy)
     return seconds

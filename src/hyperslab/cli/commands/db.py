@@ -451,8 +451,6 @@ def gc(url: str, apply: bool, age: float, storage_option: dict[str, object] | No
         from hyperslab.formats.mongo.rules import collect_garbage
 
         objects.refuse_object("gc")
-        if not age >= 0:
-            raise Invalid(f"--age {age}", remedy="give seconds of at least 0")
         found = collect_garbage(objects.meta, objects.chunks, age=age, dry_run=not apply).orphans
     if as_json:
         rows = [{"kind": one.kind, "id": one.id, "documents": one.documents, "nbytes": one.nbytes} for one in found]

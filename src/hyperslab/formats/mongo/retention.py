@@ -18,7 +18,7 @@ from hyperslab.formats.mongo.document import RETIRED
 from hyperslab.formats.mongo.objects import delete_object, finish_replacements
 from hyperslab.formats.mongo.search import Criteria, ObjectInfo, equal_in_bson, find_object, find_objects
 from hyperslab.formats.mongo.server import server_time
-from hyperslab.model.amounts import is_whole_number
+from hyperslab.model.amounts import is_whole_number, parse_seconds
 
 
 def expire_objects(
@@ -38,9 +38,7 @@ def expire_objects(
     Older versions of an object are objects of its name.
     Objects without a name share none: they go by age alone (``older_than``, or ``until`` among the criteria). Invalid.
     """
-    seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
-    if seconds is not None and not (isinstance(seconds, int | float) and 0 <= seconds < 1e10):
-        raise Invalid(f"older_than={older_than!r}", remedy="give seconds of at least 0, or a timedelta")
+    seconds = None if older_than is None else parse_seconds(older_than, "older_than")
     if keep_newest is not None and (not is_whole_number(keep_newest) or keep_newest < 1):
         raise Invalid(f"keep_newest={keep_newest!r}", remedy="give a whole number of at least 1")
     is_by_age = seconds is not None or criteria.get("until") is not None

@@ -21,7 +21,7 @@ from typing import Any
 from bson import ObjectId
 
 from hyperslab.chunks.plan import batched
-from hyperslab.errors import HyperslabError, Invalid, Problem
+from hyperslab.errors import HyperslabError, Problem
 from hyperslab.formats.mongo import chunk_queries, chunk_writes, document
 from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, subdocument
 from hyperslab.formats.mongo.chunk_documents import DerivedIds, Key, format_key
@@ -53,6 +53,7 @@ from hyperslab.formats.mongo.objects import delete_object, finish_replacement
 from hyperslab.formats.mongo.server import server_time
 from hyperslab.formats.mongo.to_spec import node_names
 from hyperslab.formats.rules import Finding, Rule, Rules
+from hyperslab.model.amounts import parse_seconds
 
 # -- garbage ----------------------------------------------------------------------------------------------------------
 # Chunks without an object, objects that were never finished or were replaced, duplicates, and documents that their
@@ -66,6 +67,7 @@ from hyperslab.formats.rules import Finding, Rule, Rules
 
 GARBAGE_AGE = 3600.0
 """Seconds after which a document is taken for one that nobody is storing any more."""
+_OLDEST = 1e9  # seconds, 31 years: no id is of a moment before 1970
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +120,7 @@ def find_orphans(
     """Yield documents that belong to nothing and are older than ``age`` (seconds). ``surplus``: those of sound objects
     too, for which every object is looked through. Invalid.
     """
-    seconds = age.total_seconds() if isinstance(age, timedelta) else float(age)
-    if not 0 <= seconds < 1e9:
-        raise Invalid(f"an age of {age}", remedy="give seconds of at least 0")
+    seconds = parse_seconds(age, "age", below=_OLDEST)
 
     def find_all() -> Iterator[Orphan]:
         clock = _Clock.of(meta, seconds)

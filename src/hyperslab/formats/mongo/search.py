@@ -560,6 +560,7 @@ def find_version(meta: DocumentCollection, id: ObjectId, moment: object) -> Obje
 
 def describe_object(meta: DocumentCollection, id: ObjectId) -> ObjectInfo:
     """Return the row of one object, also of one that is being made. DocumentNotFoundError."""
-    for row in meta.aggregate([{"$match": {"_id": {"$eq": id}}}, {"$project": INFO_PROJECTION}]):
-        return parse_info(row)
-    raise DocumentNotFoundError(id)
+    found = find_object(meta, id, Criteria.of())
+    if found is None:
+        raise DocumentNotFoundError(id)
+    return found
