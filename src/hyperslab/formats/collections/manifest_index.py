@@ -38,7 +38,15 @@ from hyperslab.formats.collections.index_database import (
     ids_within,
 )
 from hyperslab.formats.collections.index_file import FILE, cache_folder, is_damage, make_cache_folder, transaction
-from hyperslab.formats.collections.manifests import RETIRED_SECONDS, Draft, Head, Move, RowChanges, parse_rows
+from hyperslab.formats.collections.manifests import (
+    RETIRED_SECONDS,
+    Draft,
+    Head,
+    Move,
+    RowChanges,
+    is_manifest,
+    parse_rows,
+)
 from hyperslab.formats.collections.published_index import (
     CURRENT,
     TRIES,
@@ -46,6 +54,7 @@ from hyperslab.formats.collections.published_index import (
     ManifestLost,
     PublishedIndex,
 )
+from hyperslab.formats.rules import Finding, found_at
 from hyperslab.model.schemas import AttributeSchema
 from hyperslab.stores.base import Stamp, Store
 from hyperslab.stores.files import remove_tree
@@ -477,23 +486,45 @@ class ManifestIndex(IndexDatabase):
             url = f"{objects.store.url.rstrip('/')}/{objects.key(CURRENT)}"
             return IndexPlace(url, sum(sizes.values()), objects.head.stamps)
 
-    def find_fault(self) -> str:
+    # -- damage: queries go without an index that is damaged ---------------------------------------------------------
+
+    def find_damage(self, name: str) -> Iterator[Finding]:
+        """Yield what is no part of the index of the collection ``name`` any more, or never was, with what mends it."""
+        store, folder, head = self._objects.store, self._objects.folder, self._objects.key(CURRENT)
+        if fault := self._find_fault():
+            action, message = "remove it: who may write makes it anew", f"{fault}: queries go without the index"
+            yield found_at(name, "unusable-index", message, head, action, self._remove_faulty_head, (head,))
+        for key in self._find_leftovers():
+            act, message = partial(self._remove_leftover, key), "a writer of the index died"
+            yield found_at(name, "leftover", message, key, "remove it", act, (key,))
+        files, folders = store.list_dir(folder)
+        for each in sorted({*files, *folders} - {CURRENT}):
+            if not is_manifest(each):
+                yield found_at(name, "stray", "this is no part of an index", f"{folder}/{each}")
+
+    def remove_leftovers(self) -> None:
+        """Remove manifests that killed writers left."""
+        for key in self._find_leftovers():
+            self._objects.store.delete(key)
+
+    def _find_fault(self) -> str:
         """Return what is wrong with the head; empty where nothing is, or there is none."""
         with self._head_lock:
             self._objects.read_head_anew()
             return self._objects.fault
 
-    def find_leftovers(self) -> list[str]:
+    def _remove_faulty_head(self) -> None:
+        if self._find_fault():
+            self._objects.store.delete(self._objects.key(CURRENT))
+
+    def _find_leftovers(self) -> list[str]:
         """Return the keys of manifests that no head names, and that nobody is about to name."""
         with self._head_lock:
             return self._objects.find_leftovers()
 
-    def is_leftover(self, key: str) -> bool:
-        """Return True if no head names the manifest under a key, and nobody is about to name it."""
+    def _remove_leftover(self, key: str) -> None:
+        """Remove a manifest, unless it is named by now or about to be."""
         with self._head_lock:
-            return bool(self._objects.choose_leftovers([key]))
-
-    def remove_leftovers(self) -> None:
-        """Remove manifests that killed writers left."""
-        for key in self.find_leftovers():
+            is_leftover = bool(self._objects.choose_leftovers([key]))
+        if is_leftover:
             self._objects.store.delete(key)

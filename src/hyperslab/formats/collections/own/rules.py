@@ -15,7 +15,6 @@ from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.plan import batched
 from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import Conflict, FormatError, HyperslabError, NodeNotFound, Problem, StorageError, Unsupported
-from hyperslab.formats.collections.index_rules import find_index_damage
 from hyperslab.formats.collections.own.batches import (
     creation_names,
     is_dead,
@@ -35,7 +34,6 @@ from hyperslab.formats.collections.own.documents import (
     INDEX_FILES,
     JOURNAL,
     KEYS,
-    MANIFESTS,
     STAGED,
     UNSETTLED,
     is_entry,
@@ -85,7 +83,7 @@ class CollectionDamage:
         yield from self._blank_documents()
         yield from self._leftovers(unsettled)
         if (index := self._collection.manifests) is not None:
-            yield from find_index_damage(index, self._store, self._keys.folder(MANIFESTS), self._keys.name)
+            yield from index.find_damage(self._keys.name)
         yield from self._strays()
 
     # -- arrays -----------------------------------------------------------------------------------------------------
