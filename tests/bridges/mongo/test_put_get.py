@@ -233,6 +233,21 @@ def test_an_unknown_id_is_not_found(xdb: XarrayMongoDB, key: Any) -> None:
     assert isinstance(caught.value, KeyError)
 
 
+def test_lost_sparse_chunks_without_a_fill_value_are_told_when_they_are_read(database: Database[Any]) -> None:
+    """xarray_mongodb writes no fill value into the document of an object."""
+    xdb = XarrayMongoDB(database, embed_threshold_bytes=0)
+    cells = da.from_array(sparse.COO.from_numpy(np.eye(4)), chunks=2, asarray=False)
+    key, future = xdb.put(xr.DataArray(cells, dims=("x", "y")))
+    future.compute(scheduler="sync")
+    xdb.meta.update_one({}, {"$unset": {"data_vars.__DataArray__.fill_value": 1}})
+    xr.testing.assert_identical(xdb.get(key).compute(), xdb.get(key, load=True))
+    xdb.chunks.delete_many({})
+    found = xdb.get(key)
+    assert found.shape == (4, 4)
+    with pytest.raises(DocumentNotFoundError):
+        found.compute(scheduler="sync")
+
+
 def test_an_object_is_got_by_its_name(xdb: XarrayMongoDB) -> None:
     key, future = xdb.put(small(), name="air")
     future.compute(scheduler="sync")

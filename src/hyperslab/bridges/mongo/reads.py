@@ -35,6 +35,7 @@ from hyperslab.formats.mongo.variables import (
     assemble_variable,
     raise_if_gone,
     read_span,
+    sparse_fill,
 )
 from hyperslab.model.coo import Coo, Numbers
 
@@ -160,7 +161,7 @@ class LazyVariable:
         """An empty array of the kind that blocks are."""
         if not self.variable.sparse:
             return np.empty((0,) * self.ndim, self.dtype)
-        return sparse.meta(self.ndim, self.dtype, np.frombuffer(self.variable.fill or b"", self.dtype)[0])
+        return sparse.meta(self.ndim, self.dtype, sparse_fill(self.variable))
 
     def __getitem__(self, key: object) -> Any:
         parts = key if isinstance(key, tuple) else (key,)
@@ -221,8 +222,7 @@ class LazyVariable:
     def _of_kind(self, cells: Any) -> Any:
         """Return cells as dask expects them: sparse, or dense."""
         if self.variable.sparse:
-            fill = np.frombuffer(self.variable.fill or b"", self.dtype)[0]
-            return sparse.from_coo(cells if isinstance(cells, Coo) else Coo.of_dense(cells, fill))
+            return sparse.from_coo(cells if isinstance(cells, Coo) else Coo.of_dense(cells, sparse_fill(self.variable)))
         return cells.dense() if isinstance(cells, Coo) else cells
 
     def __dask_tokenize__(self) -> str:
