@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.stores.credentials import HIDDEN, named, plain_options
+from hyperslab.stores.credentials import HIDDEN, function_option, plain_options
 from hyperslab.stores.forks import call_after_fork
 from hyperslab.stores.location import Location
 
@@ -77,9 +77,9 @@ class DatasetRef:
 
     def __reduce__(self) -> tuple[object, ...]:
         where = self.where
-        options = {name: value for name, value in where.options.items() if name not in named(where.options)}
+        options = {name: value for name, value in where.options.items() if name not in function_option(where.options)}
         secret = sorted(name for name in options if plain_options({name: options[name]}) != {name: options[name]})
-        if (secret or HIDDEN in where.url) and not named(where.options):
+        if (secret or HIDDEN in where.url) and not function_option(where.options):
             raise Invalid(
                 f"secrets ({', '.join(secret) or 'in the URL'}) are not sent to other processes",
                 url=where.url,

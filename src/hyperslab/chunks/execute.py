@@ -145,7 +145,7 @@ def read(
         return
     work: Callable[[Any], None] = reader.read_shared_batch if reader.shared else reader.read_batch
     if counting.watchers:
-        work = counting.telling(work, out.nbytes / count)
+        work = counting.report_batches(work, out.nbytes / count)
     if count == 1 or (workers == 1 and plan.grid.outer is None and count <= CHUNKS_PER_BATCH):
         work(plan.pieces())
         return
@@ -172,8 +172,8 @@ def _read_by_engine(
 
     try:
         size = max(1, min(BATCH_BYTES // nbytes, -(-count // (4 * workers)) if workers > 1 else count))
-        told = counting.telling(work, reader.out.nbytes / count) if counting.watchers else work
-        each_batch(told, engine.boxes(size), workers)
+        reported = counting.report_batches(work, reader.out.nbytes / count) if counting.watchers else work
+        each_batch(reported, engine.boxes(size), workers)
     finally:
         engine.close()
 
@@ -505,7 +505,7 @@ def write(
 
 def _with_progress(work: Callable[[Any], None], plan: Plan, values: Block) -> Callable[[Any], None]:
     """Return ``work``, which tells watchers of the chunks that it has written, if there are any."""
-    return counting.telling(work, values.nbytes / plan.count, written=True) if counting.watchers else work
+    return counting.report_batches(work, values.nbytes / plan.count, written=True) if counting.watchers else work
 
 
 def _engine_work(

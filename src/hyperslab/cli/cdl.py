@@ -200,8 +200,8 @@ def _float_texts(cells: Values) -> list[str]:
     plain = np.where(finite, cells, 0)
     texts = _formatted(plain, few)
     with np.errstate(over="ignore"):
-        told = np.array(list(map(float, texts))).astype(cells.dtype.newbyteorder("="))
-    wrong = np.flatnonzero(told != plain)
+        read_back = np.array(list(map(float, texts))).astype(cells.dtype.newbyteorder("="))
+    wrong = np.flatnonzero(read_back != plain)
     for place, text in zip(wrong.tolist(), _formatted(plain[wrong], many), strict=True):
         texts[place] = text
     special = ~finite | ((cells == 0) & np.signbit(cells))

@@ -51,13 +51,13 @@ def find_place(
     """Return the dataset at ``url``, of which links may lead to the places that are allowed; of the place of a node
     within a dataset that dataset. NotFound when nothing is there, NodeNotFound when the dataset has no such node,
     FormatError when it is no dataset, Invalid when nothing leads out of its format."""
-    asked = allow_places(Location.of(url, storage_options), {"allow_external": allow_external})
-    where, node = (asked, "") if format is not None and asked.exists() else _find_around(asked)
+    place = allow_places(Location.of(url, storage_options), {"allow_external": allow_external})
+    where, node = (place, "") if format is not None and place.exists() else _find_around(place)
     probe = probe_place(where)
     found = get_format(format) if format is not None else detect_format(probe, _by_nodes_below)
-    check_moment(asked, found)
+    check_moment(place, found)
     there = found.at(probe)
-    if node and not asked.exists():
+    if node and not place.exists():
         _raise_if_missing(where, format, node)
     if allow_external and options_of_format(there, where, {"allow_external": allow_external}):
         try:
@@ -67,30 +67,30 @@ def find_place(
     return CheckedDataset(where, there, node)
 
 
-def _find_around(asked: Location) -> tuple[Location, str]:
+def _find_around(place: Location) -> tuple[Location, str]:
     """Return the dataset that a place lies in as a node, and the path of that node; the place itself where it lies in
     none."""
-    if (found_above := find_above(asked)) is not None:
+    if (found_above := find_above(place)) is not None:
         return found_above
-    where, below = find_existing(asked)
-    if asked.path is not None and os.path.isfile(asked.path) and document_error(asked) is not None:
-        return asked, ""  # before a document of Zarr v3 is taken for one of references
+    where, below = find_existing(place)
+    if place.path is not None and os.path.isfile(place.path) and document_error(place) is not None:
+        return place, ""  # before a document of Zarr v3 is taken for one of references
     probe = Probe(where)
     found = detect(probe) if where.exists() else None
     if found is not None and not isinstance(found, ZarrFormat):
-        return where, "" if where is asked else where.way_to(asked)
-    if found is None and document_error(asked) is not None:
-        return asked, ""
+        return where, "" if where is place else where.way_to(place)
+    if found is None and document_error(place) is not None:
+        return place, ""
     root = find_enclosing(below)
     if root is not None and _detect(root) is not None:
-        return root, root.way_to(asked)
-    if where is asked and where.is_dir() and not (found and probe.has_any(found.metadata_dialect.nodes)):
+        return root, root.way_to(place)
+    if where is place and where.is_dir() and not (found and probe.has_any(found.metadata_dialect.nodes)):
         # no document says what it is: it may be where a root of collections keeps them
         above = where.above()
         around = None if above is None else _detect(above)
         if above is not None and around is not None and around.traits.has_collections:
             return above, ""
-    return asked, ""
+    return place, ""
 
 
 def _detect(where: Location) -> Format | None:

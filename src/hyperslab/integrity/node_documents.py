@@ -60,9 +60,8 @@ def read_stored(
         if not format_warns or stored.spec is None:
             place = child(path, kinds[0])
             problems = dialect.problems(stored.docs, path)
-            told = [found_at(path, problem.kind, problem.message, place) for problem in problems]
-            stored.findings += told if stored.spec is None else ()
-            stored.warnings += told if stored.spec is not None else ()
+            findings = [found_at(path, problem.kind, problem.message, place) for problem in problems]
+            (stored.findings if stored.spec is None else stored.warnings).extend(findings)
     return stored
 
 

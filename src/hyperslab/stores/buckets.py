@@ -123,15 +123,15 @@ def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
         remedy = "pip install 'hyperslab[cloud]'"
         raise MissingLibrary(f"{scheme}:// needs obstore, which is not installed", remedy=remedy) from None
     try:
-        given = s3_options(options) if url.startswith("s3") else dict(options)
-        check_endpoint(given)
+        config = s3_options(options) if url.startswith("s3") else dict(options)
+        check_endpoint(config)
         for group, defaults in patience(__version__, web=url.startswith("http")).items():
-            given[group] = defaults | dict(given.get(group) or {})
-        places = (url, *given.values(), *map(os.environ.get, _ENDPOINTS))
+            config[group] = defaults | dict(config.get(group) or {})
+        places = (url, *config.values(), *map(os.environ.get, _ENDPOINTS))
         if any(isinstance(place, str) and place.startswith("http://") for place in places):
-            given["client_options"].setdefault("allow_http", True)
-        lists = _web_lists(url, given, from_url) if url.startswith("http") else None
-        return ObjectStore(from_url(url, **given), redact(url), read_only=read_only, lists=lists)
+            config["client_options"].setdefault("allow_http", True)
+        lists = _web_lists(url, config, from_url) if url.startswith("http") else None
+        return ObjectStore(from_url(url, **config), redact(url), read_only=read_only, lists=lists)
     except UnknownConfigurationKeyError as error:
         # obstore names the option in its message alone, which quotes its value too.
         name = str(error).partition("'")[2].partition("'")[0]
@@ -148,13 +148,13 @@ def open_objects(url: str, options: Mapping[str, Any], *, read_only: bool) -> St
         raise Invalid(message, url=redact(url), remedy=remedy) from None
 
 
-def _web_lists(url: str, given: Mapping[str, Any], from_url: Callable[..., Any]) -> StoreListings:
+def _web_lists(url: str, config: Mapping[str, Any], from_url: Callable[..., Any]) -> StoreListings:
     """Return those of the whole web server: obstore gives the paths of all that it lists from there. The first one has
     no patience, since most web servers refuse to list, with words that are else worth another try."""
     scheme, host, path, *_ = urlsplit(url)
-    hasty = {**given, "retry_config": {**given["retry_config"], "max_retries": 0}}
+    hasty = {**config, "retry_config": {**config["retry_config"], "max_retries": 0}}
     return StoreListings(
-        unquote(path).strip("/"), [from_url(f"{scheme}://{host}", **options) for options in (hasty, given)]
+        unquote(path).strip("/"), [from_url(f"{scheme}://{host}", **options) for options in (hasty, config)]
     )
 
 

@@ -80,11 +80,11 @@ def done(chunks: int, nbytes: float = 0, *, written: bool = False) -> None:
         watcher.done(chunks, nbytes, written=written)
 
 
-def telling(work: Callable[[Any], None], nbytes: float, *, written: bool = False) -> Callable[[Any], None]:
+def report_batches(work: Callable[[Any], None], nbytes: float, *, written: bool = False) -> Callable[[Any], None]:
     """Return ``work`` of batches, which tells the watchers of each: its items are chunks of ``nbytes`` each."""
 
-    def told(batch: Any) -> None:
+    def reported(batch: Any) -> None:
         work(batch)
         done(len(batch), len(batch) * nbytes, written=written)
 
-    return told
+    return reported

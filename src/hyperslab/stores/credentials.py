@@ -19,7 +19,7 @@ _NAME = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
 _REMEDY = "give the name of an importable function, as credentials='module:function'"
 
 
-def named(options: Mapping[str, Any]) -> dict[str, str]:
+def function_option(options: Mapping[str, Any]) -> dict[str, str]:
     """Return the option alone when it has the form of a function's name, else nothing."""
     name = options.get(OPTION)
     return {OPTION: name} if isinstance(name, str) and _NAME.fullmatch(name) else {}

@@ -187,9 +187,9 @@ class RepositoryStore(ProcessStore):
                 return None
             # Of an empty range, and of one from before the first byte, icechunk fails.
             spans = [span(start, stop, size) for start, stop in ranges]
-            asked = {each for each in spans if each[0] < each[1]}
-            found = await asyncio.gather(*(self._get(key, RangeByteRequest(*each)) for each in asked))
-            values = dict(zip(asked, found, strict=True))
+            filled = {each for each in spans if each[0] < each[1]}
+            found = await asyncio.gather(*(self._get(key, RangeByteRequest(*each)) for each in filled))
+            values = dict(zip(filled, found, strict=True))
             return [values.get(each) or b"" for each in spans]
 
         parts = self._run(fetch(), key)

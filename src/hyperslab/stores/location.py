@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote
 
 from hyperslab.errors import FormatError, Invalid, NotFound, ReadOnly, Unsupported
 from hyperslab.stores.base import Store
-from hyperslab.stores.credentials import HIDDEN, named, plain_options, redact, resolve
+from hyperslab.stores.credentials import HIDDEN, function_option, plain_options, redact, resolve
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.files import absolute, read_error
 from hyperslab.stores.memory import MemoryStore
@@ -471,7 +471,7 @@ class Location:
             raise Unsupported(
                 "a store object cannot be pickled", url=self.url, remedy="name its place by a path or URL"
             )
-        options = plain_options(self.options) | named(self.options)
+        options = plain_options(self.options) | function_option(self.options)
         return _restore, (self.url.replace(f"{HIDDEN}@", ""), options, self.moment)
 
 

@@ -171,14 +171,14 @@ def hold_ranges(folder: Callable[[], str], slots: Sequence[int], timeout: float 
         with _hold_parts(path, parts, timeout):
             yield
     else:  # who has other slots of the folder, has these as well
-        held: list[frozenset[int]] = _OWN.__dict__.setdefault("slots", {}).setdefault(path(), [])
-        is_ours = bool(held) and all(each.isdisjoint(slots) for each in held)
+        own: list[frozenset[int]] = _OWN.__dict__.setdefault("slots", {}).setdefault(path(), [])
+        is_ours = bool(own) and all(each.isdisjoint(slots) for each in own)
         with nullcontext() if is_ours else _hold_parts(path, parts, timeout):
-            held.append(frozenset(slots))
+            own.append(frozenset(slots))
             try:
                 yield
             finally:
-                held.pop()
+                own.pop()
 
 
 @contextmanager

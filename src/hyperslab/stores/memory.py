@@ -27,7 +27,7 @@ class _Shelf:
 
     def renew(self) -> None:
         """Free every lock: in a forked child their holders do not exist."""
-        self.held: set[Hashable] = set()
+        self.locked: set[Hashable] = set()
         self.lock = threading.RLock()
         """Held by whoever changes values: ``put_if`` looks and stores in one step. To read one it is not needed."""
         self.changed = threading.Condition(self.lock)
@@ -204,15 +204,15 @@ class MemoryStore(Store):
     def _hold(self, wanted: set[Hashable], folder: str, timeout: float | None) -> Iterator[None]:
         self._require_writable(folder)
         shelf = self._shelf
-        changed, held = shelf.changed, shelf.held
+        changed, locked = shelf.changed, shelf.locked
         with changed:
-            if not changed.wait_for(lambda: held.isdisjoint(wanted), timeout):
+            if not changed.wait_for(lambda: locked.isdisjoint(wanted), timeout):
                 raise kept_waiting(self.url, folder)
-            held.update(wanted)
+            locked.update(wanted)
         try:
             yield
         finally:
-            if held is shelf.held:
+            if locked is shelf.locked:
                 with changed:
-                    held.difference_update(wanted)
+                    locked.difference_update(wanted)
                     changed.notify_all()

@@ -90,19 +90,19 @@ _AZURE_OPTIONS = ("account", "access_key", "sas_token", "bearer_token")
 
 
 def _open_gcs(icechunk: Any, bucket: str, prefix: str, options: dict[str, Any], url: str) -> Storage:
-    given = take_options(options, _GCS_OPTIONS, url)
-    storage: Storage = icechunk.gcs_storage(bucket=bucket, prefix=prefix, from_env=None if given else True, **given)
+    chosen = take_options(options, _GCS_OPTIONS, url)
+    storage: Storage = icechunk.gcs_storage(bucket=bucket, prefix=prefix, from_env=None if chosen else True, **chosen)
     return storage
 
 
 def _open_azure(icechunk: Any, bucket: str, prefix: str, options: dict[str, Any], url: str) -> Storage:
-    given = take_options(options, _AZURE_OPTIONS, url)
-    account = given.pop("account", None) or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
+    chosen = take_options(options, _AZURE_OPTIONS, url)
+    account = chosen.pop("account", None) or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
     if account is None:
         raise Invalid("which account of Azure is meant is not said", url=url, remedy="give the storage option account")
-    from_env = None if given else True
+    from_env = None if chosen else True
     storage: Storage = icechunk.azure_storage(
-        account=account, container=bucket, prefix=prefix, from_env=from_env, **given
+        account=account, container=bucket, prefix=prefix, from_env=from_env, **chosen
     )
     return storage
 

@@ -16,21 +16,21 @@ class Unclosed:
     log says so, and a ResourceWarning."""
 
     def __init__(self, owner: Any, url: str) -> None:
-        self._held = [False]
-        weakref.finalize(owner, _tell, self._held, url, os.getpid())
+        self._state = [False]
+        weakref.finalize(owner, _tell, self._state, url, os.getpid())
 
     @property
     def changed(self) -> bool:
         """Return True if there are such changes."""
-        return self._held[0]
+        return self._state[0]
 
     @changed.setter
     def changed(self, changed: bool) -> None:
-        self._held[0] = changed
+        self._state[0] = changed
 
 
-def _tell(held: list[bool], url: str, owner: int) -> None:
-    if held[0] and os.getpid() == owner:
+def _tell(state: list[bool], url: str, owner: int) -> None:
+    if state[0] and os.getpid() == owner:
         message = f"{url}: changes were lost, for the dataset was never closed; use `with`, or call close()"
         _log.warning(message)
         warnings.warn(message, ResourceWarning, stacklevel=2)

@@ -31,7 +31,7 @@ from hyperslab.formats.mongo.server import (
     uri_from_environment,
     wait_for_journal,
 )
-from hyperslab.stores.credentials import OPTION, named, redact, resolve
+from hyperslab.stores.credentials import OPTION, function_option, redact, resolve
 from hyperslab.stores.forks import call_after_fork
 
 _USER = re.compile(r"^([a-z+]+://)(?:([^/?#]*)@)?(.*)$", re.DOTALL)
@@ -58,7 +58,7 @@ class ServerAddress:
         uri_env: str | None = None,
         credentials: str | None = None,
     ) -> None:
-        if credentials is not None and not named({"credentials": credentials}):
+        if credentials is not None and not function_option({"credentials": credentials}):
             raise Invalid("credentials is no name of a function", remedy="give credentials='module:function'")
         self.uri_env = uri_env
         self.credentials = credentials

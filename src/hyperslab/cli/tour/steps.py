@@ -93,7 +93,6 @@ ARRAY = "air_temperature"
 SLICE = ("time=2090-01..2099-12", "latitude=50.0", "longitude=260.625")
 LAST_YEARS = SLICE[0]
 PART = " ".join(f"-s {text}" for text in SLICE)
-DATABASE = "tour"
 COLLECTION = "temperature"
 IN_NWB = "acquisition/air_temperature/data"
 
