@@ -68,8 +68,8 @@ VERSION = 1
 class ArrayEntry:
     """An array that is not one of a collection of its users: where its cells are, and what it is called by.
 
-    ``collection`` and ``id``: the one array of that collection; without them ``empty`` tells all of an array that has
-    no cells, or whose ``cells`` stand here. ``dims``: the names of its dimensions as they were given.
+    ``collection`` and ``id``: the one array of that collection; without them ``inline_spec`` tells all of an array that
+    has no cells, or whose ``cells`` stand here. ``dims``: the names of its dimensions as they were given.
     """
 
     dims: tuple[str | None, ...]
@@ -207,7 +207,7 @@ def _array_from_json(doc: Mapping[str, Any]) -> ArrayEntry:
     if any(not isinstance(dim, str | None) for dim in dims):
         raise TypeError(f"dims {dims!r} are no names")
     if "shape" in doc:
-        inline_spec = _empty_from_json(doc, dims)
+        inline_spec = _inline_spec_from_json(doc, dims)
         cells = cells_from_json(doc, inline_spec) if {"cells", "base64"} & set(doc) else None
         return ArrayEntry(dims, attrs_from_json(doc), inline_spec=inline_spec, cells=cells)
     if not isinstance(doc["collection"], str) or not isinstance(doc["id"], str):
@@ -215,7 +215,7 @@ def _array_from_json(doc: Mapping[str, Any]) -> ArrayEntry:
     return ArrayEntry(dims, attrs_from_json(doc), doc["collection"], doc["id"])
 
 
-def _empty_from_json(doc: Mapping[str, Any], dims: tuple[str | None, ...]) -> ArraySpec:
+def _inline_spec_from_json(doc: Mapping[str, Any], dims: tuple[str | None, ...]) -> ArraySpec:
     lengths = [tuple(doc["shape"]), tuple(doc["chunks"])]
     if any(type(length) is not int or length < 0 for each in lengths for length in each):
         raise TypeError(f"{doc['shape']!r} is no shape")

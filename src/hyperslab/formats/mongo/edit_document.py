@@ -5,8 +5,10 @@ The way back is in ``to_spec``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -16,7 +18,7 @@ from hyperslab.chunks.auto import auto_chunks
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.dimension_suffix import add_suffix
 from hyperslab.formats.mongo.bson_values import Document, MutableDocument, dtype_to_text, encode_attrs, subdocument
-from hyperslab.formats.mongo.chunk_documents import AssembledChunk
+from hyperslab.formats.mongo.chunk_documents import AssembledChunk, count_documents
 from hyperslab.formats.mongo.document import ARRAY, Meta, Variable, embed_cells
 from hyperslab.formats.mongo.to_spec import (
     COORDINATES,
@@ -335,19 +337,15 @@ def with_distinct_dims(before: Meta, meta: Meta, changed: str) -> Meta:
 # -- what is known of a new object once all is written ----------------------------------------------------------------
 
 
-def count_documents(variable: Variable, chunk_size: int) -> int:
+def count_variable_documents(variable: Variable, chunk_size: int) -> int:
     """Return how many documents the chunks of a dense array take, each cut for itself."""
-    count = 0
-    sizes: dict[int, int] = {1: 1}
+    chunks = Counter({1: 1})  # by their number of cells, along the axes so far
     for axis in variable.chunks or ():
-        grown: dict[int, int] = {}
-        for length in axis:
-            for cells, times in sizes.items():
-                grown[cells * (length or 0)] = grown.get(cells * (length or 0), 0) + times
-        sizes = grown
-    for cells, times in sizes.items():
-        count += times * max(1, -(-cells * variable.dtype.itemsize // chunk_size))
-    return count
+        longer = Counter[int]()
+        for length, (cells, times) in product(axis, chunks.items()):
+            longer[cells * (length or 0)] += times
+        chunks = longer
+    return sum(times * count_documents((cells,), variable.dtype, chunk_size) for cells, times in chunks.items())
 
 
 def with_embedded_cells(meta: Meta, cells: Mapping[str, AssembledChunk]) -> Meta:

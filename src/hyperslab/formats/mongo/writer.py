@@ -472,7 +472,7 @@ class ObjectDraft(ObjectWriter):
             return False
         with storage_errors(self.url):
             stored = self._pair.chunks.count_documents({"meta_id": self.id, "name": {"$eq": name}})
-        return stored == edit_document.count_documents(variable, self._meta.chunk_size)
+        return stored == edit_document.count_variable_documents(variable, self._meta.chunk_size)
 
 
 # -- a collection of objects ------------------------------------------------------------------------------------------
