@@ -62,6 +62,7 @@ check: .venv/.with-check,peers ## format, lint, types, floors, house measures
 	@$(BIN)/mypy --strict src
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m pytest tests/house
+	@HYPERSLAB_TESTS=rest $(BIN)/python -m pytest tests/house
 	@$(BIN)/python tests/house/figures.py
 
 format: .venv/.with-check ## ruff's own formatting and safe fixes

@@ -51,7 +51,6 @@ FILES = {
     "plan": "info",
     "append": "convert",
     "unpack": "repack",
-    "diff": "convert",
     "sync": "copy",
     "repair": "check",
     **dict.fromkeys(("tag", "branch", "commit", "restore", "expire"), "history"),
