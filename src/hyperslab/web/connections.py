@@ -173,7 +173,16 @@ class BoundedConnection(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, with more connections waiting than are accepted at once."""
+    """uvicorn, with more connections waiting than are accepted at once. ``begun``: it may be told to end."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.begun = threading.Event()
+
+    async def main_loop(self) -> None:
+        """Serve, until it is told to end: uvicorn before 0.41 shuts nothing down that was told so before this."""
+        self.begun.set()
+        await super().main_loop()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""
@@ -214,6 +223,7 @@ class HttpListener:
         try:
             self._server.run(sockets=[self._socket])
         finally:
+            self._server.begun.set()
             self._ended.set()
 
     def wait(self) -> None:
@@ -222,6 +232,7 @@ class HttpListener:
 
     def close(self) -> None:
         """End all connections and the thread."""
+        self._server.begun.wait()
         self._server.should_exit = True
         self._ended.wait()
         self._socket.close()
