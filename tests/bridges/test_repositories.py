@@ -56,7 +56,7 @@ def test_saving_is_one_commit(client: distributed.Client, url: str) -> None:
         "Repository initialized",
     ]
     np.testing.assert_array_equal(hs.open(url)["t"][...], wanted)
-    lazy_again = xr.open_dataset(url, engine="hyperslab", chunks={}, at=hs.history(url)[3].id)
+    lazy_again = hs.open(url, at=hs.history(url)[3].id).to_xarray(chunks={})
     np.testing.assert_array_equal(lazy_again["t"].compute(), CELLS)
 
 

@@ -16,6 +16,7 @@ from xarray.testing import assert_identical
 
 import hyperslab as hs
 from hyperslab.errors import Invalid
+from old_peers import needs
 
 _NUMBERS = itertools.count()
 
@@ -195,6 +196,7 @@ def test_packed_numbers_make_way_for_plain_ones(url: str) -> None:
     assert opened(url)["t"].values.tolist() == [10, 20]
 
 
+@needs("xarray", (2025, 3), "warns of every group without a consolidated document")
 @pytest.mark.parametrize("options", [{}, {"mode": "a"}, {"group": "g"}, {"mode": "a", "group": "g"}])
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
 def test_the_other_engine_does_not_warn_of_a_new_dataset(tmp_path: Any, options: dict, format: str) -> None:

@@ -146,7 +146,7 @@ class Noted:
         Each call names its blocks anew: a cluster may still hold blocks of that name from the computation before.
         """
         ones = da.ones((4, 4), chunks=(2, 4))
-        shared = ones.map_blocks(self, dtype=float, meta=np.empty((0, 0)), token=uuid4().hex)
+        shared = ones.map_blocks(self, dtype=float, meta=np.empty((0, 0)), name=uuid4().hex)
         dims = ("t", "x")
         return xr.Dataset({"a": (dims, shared), "b": (dims, shared * 2), "c": (dims, shared)})
 

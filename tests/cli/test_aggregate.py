@@ -6,9 +6,9 @@ import tracemalloc
 import numpy as np
 import pytest
 import xarray as xr
-from click.testing import CliRunner
 
 import hyperslab as hs
+from command_line import CliRunner
 from forked import cluster
 from hyperslab.cli import main
 

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 from bson import ObjectId
-from click.testing import CliRunner, Result
+from click.testing import Result
 from pymongo import MongoClient
 from pymongo.database import Database
 
 import hyperslab as hs
+from command_line import CliRunner
 from hyperslab.cli import main
+from programs import COMMAND, ran
 from servers.mongo import SECRET, Mongo, running_mongod
 
 
@@ -195,10 +197,10 @@ def test_get_and_put(db: Database[Any], url: str, tmp_path: Path) -> None:
 
 def test_delete(db: Database[Any], url: str) -> None:
     asked = run("delete", f"{url}#air", answer="n\n")
-    assert (asked.exit_code, asked.stdout) == (0, "")
+    assert (asked.exit_code, asked.stdout.strip()) in [(0, ""), (0, "n")]  # click before 8.2 echoes the answer
     assert "Remove the Dataset air (" in asked.stderr
-    unanswered = run("delete", f"{url}#air")
-    assert (unanswered.exit_code, "--yes" in unanswered.stderr) == (2, True)
+    unanswered = ran(COMMAND, "db", "delete", f"{url}#air")
+    assert (unanswered.returncode, "--yes" in unanswered.stderr) == (2, True)
     assert names(url) == ["temperature", "air"]
     removed = run("delete", f"{url}#air", answer="y\n")
     assert removed.exit_code == 0 and re.search(r"the Dataset air \(\w{24}\) was removed: \d+ document", removed.stderr)

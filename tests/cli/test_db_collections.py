@@ -371,7 +371,7 @@ def test_an_attribute_is_renamed_and_removed(root: Path) -> None:
     assert document("rename-attribute", root, "air", "station", "site")["collection"]["name"] == "air"
     assert len(ids(root, "air", "site=KEF")) == 3
     assert db("rename-attribute", root, "air", "site", "flag").exit_code != 0
-    assert db("remove-attribute", root, "air", "flag").exit_code != 0  # nobody answers
+    assert run_alone("db", "remove-attribute", root, "air", "flag").returncode != 0  # nobody answers
     assert len(ids(root, "air", "flag=3")) == 6
     assert db("remove-attribute", root, "air", "flag", "--yes").exit_code == 0
     assert db("query", root, "air", "flag=3").exit_code != 0
@@ -393,7 +393,7 @@ def test_a_collection_is_renamed(root: Path) -> None:
 
 def test_arrays_and_collections_are_deleted(root: Path) -> None:
     kept = ids(root, "air", "station=KEF")
-    assert db("delete", root, "air", "station=LRW").exit_code != 0  # nobody answers
+    assert run_alone("db", "delete", root, "air", "station=LRW").returncode != 0  # nobody answers
     assert sorted(ids(root, "air", "station=KEF")) == sorted(kept) and len(ids(root, "air")) == 6
     assert document("delete", root, "air", "station=LRW", "--yes")["arrays"] == 3
     assert sorted(ids(root, "air")) == sorted(kept)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import hyperslab as hs
 from cli.every_format import (
@@ -31,6 +31,7 @@ from cli.every_format import (
     damage,
     make_source,
 )
+from command_line import CliRunner
 from hyperslab.cli import main
 
 pytestmark = pytest.mark.sampled(3)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import hyperslab as hs
+from command_line import CliRunner
 from hyperslab import errors
 from hyperslab.cli import COMMANDS, main
 from hyperslab.cli.exit_codes import exit_code

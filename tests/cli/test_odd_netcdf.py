@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import hyperslab as hs
 from cdl.compiling import NEEDS_NCGEN, compiled
+from command_line import CliRunner
 from hyperslab.cli import main
 from hyperslab.cli.exit_codes import DEFECT
 

@@ -13,10 +13,11 @@ import matplotlib.image
 import ml_dtypes
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from matplotlib.collections import QuadMesh
 
 import hyperslab as hs
+from command_line import CliRunner
 from hyperslab.cli import main
 from hyperslab.cli.arguments import find_array, find_cells, parse_selections
 from hyperslab.cli.commands import plot

@@ -9,11 +9,11 @@ from typing import Any
 import netCDF4
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from matplotlib.collections import PathCollection, QuadMesh
 
 import hyperslab as hs
 from cf_files import FILES
+from command_line import CliRunner
 from hyperslab.cli import main
 from hyperslab.cli.arguments import find_array, find_cells, parse_selections
 from hyperslab.cli.commands import plot

@@ -5,9 +5,9 @@ import shutil
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import hyperslab as hs
+from command_line import CliRunner
 from forked import cluster
 from hyperslab.cli import main
 from hyperslab.cli.tour.runner import sample

@@ -10,12 +10,12 @@ from typing import Any
 
 import matplotlib.image
 import pytest
-from click.testing import CliRunner
 from pymongo import MongoClient
 from pymongo.errors import ConnectionFailure
 from rich.console import Console
 
 import hyperslab as hs
+from command_line import CliRunner
 from hyperslab.cli import main
 from hyperslab.cli.commands import tour as command
 from hyperslab.cli.tour.report import TourPrinter, bar

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import hyperslab as hs
+from command_line import CliRunner
 from hyperslab.array import Array
 from hyperslab.cli import main
 from hyperslab.conversion import append

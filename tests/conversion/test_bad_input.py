@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import hyperslab as hs
+from command_line import CliRunner
 from conversion.targets import CELLS, IN_PLACE, KINDS, LOCAL, ONE, Target, damage, make_source, target_of
 from hyperslab.cli import main
 from hyperslab.errors import AlreadyExists, CorruptChunk, FormatError, Invalid, Unsupported

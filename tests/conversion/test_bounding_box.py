@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import hyperslab as hs
+from command_line import CliRunner
 from hyperslab.cli import main
 from hyperslab.conversion.bounding_box import BoundingBox, find_box_cells
 from hyperslab.conversion.selection import Select, Selector

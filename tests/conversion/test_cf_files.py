@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray
-from click.testing import CliRunner
 
 from cf_files import FILES
+from command_line import CliRunner
 from hyperslab.cli import main
+from old_peers import reads_zarr
 
 PARTS = {
     "curved": {"time": (1, 2), "y": (2, 6), "x": (0, 5)},
@@ -52,6 +53,7 @@ def expected(place: Path) -> Any:
     return open_netcdf(place).drop_vars("height", errors="ignore")
 
 
+@reads_zarr
 @pytest.mark.parametrize("kind", FILES)
 def test_a_variable_keeps_its_meaning_through_zarr_and_back(kind: str, tmp_path: Path) -> None:
     FILES[kind](tmp_path / "a.nc")

@@ -26,6 +26,7 @@ from hyperslab.model.cells import Values
 from hyperslab.model.dims import FloatLabels, ScaleIndex
 from hyperslab.selection.region import PositionList, Range
 from hyperslab.stores import MemoryStore
+from old_peers import reads_zarr
 
 
 def air(first: float = 0.0) -> xr.Dataset:
@@ -59,6 +60,7 @@ def reading(path: Path) -> xr.Dataset:
         return found.load()
 
 
+@reads_zarr
 def test_words_of_cf_mean_dimensions(source: Path, tmp_path: Path) -> None:
     select = Select({"T": 1}, {"air_pressure": 850.0, "Y": slice(40.0, -40.0), "longitude": slice(20.0, 90.0)})
     hs.convert(source, tmp_path / "a.zarr", select=select, verify=True)
@@ -118,6 +120,7 @@ def test_an_auxiliary_coordinate_selects_all_along_its_dimension(tmp_path: Path)
     assert run("get", str(tmp_path / "a.zarr"), "v", "-s", "latitude=3.0", "-s", "time=0").stdout.strip() == "2"
 
 
+@reads_zarr
 @pytest.mark.parametrize(
     ("first", "last", "labels"),
     [
@@ -172,6 +175,7 @@ def test_ranges_of_any_grid_are_those_of_a_search(first: int, low: int, high: in
     assert labels.tolist() == (inside if not within else [at for at in lon if min(low, high) <= at <= max(low, high)])
 
 
+@reads_zarr
 def test_labels_wrap_and_the_nearest_too(source: Path, tmp_path: Path) -> None:
     for text, expected in (("-10.0", 350), ("370.0", 10), ("360.0", 0)):
         result = run("get", str(source), "orog", "-s", f"lon={text}", "-s", "y_lat=0", "--json")
@@ -195,6 +199,7 @@ def test_a_tolerance_fits_its_labels(source: Path, tmp_path: Path) -> None:
     assert "--tolerance '3 pints'" in run("get", str(source), "t", "--tolerance", "3 pints").stderr
 
 
+@reads_zarr
 @pytest.mark.parametrize("label", [-176.0, -5.1, -4.9, 0.0, 4.9, 5.1, 12.0, 182.0, 356.0, 364.9, 715.0])
 def test_the_nearest_in_python_is_that_of_xarray_around_the_globe(label: float, source: Path, tmp_path: Path) -> None:
     theirs = reading(source)
@@ -212,6 +217,7 @@ def test_the_nearest_in_python_is_that_of_xarray_around_the_globe(label: float, 
             hs.convert(source, tmp_path / "b.zarr", select={"lon": label}, method="nearest", tolerance=1.0)
 
 
+@reads_zarr
 def test_the_nearest_time_in_python_is_that_of_xarray(source: Path, tmp_path: Path) -> None:
     wanted = {"time": "2001-05-01T05:00", "plev": 870.0}
     limits = (timedelta(hours=6), 25)
@@ -433,6 +439,7 @@ def _opened(path: Path) -> xr.Dataset:
     return found
 
 
+@reads_zarr
 @pytest.mark.parametrize("source_name", ["a.nc", "a.zarr"])
 @pytest.mark.parametrize("target_name", ["b.nc", "b.zarr"])
 def test_coordinates_of_a_point_are_those_of_xarray(source_name: str, target_name: str, tmp_path: Path) -> None:

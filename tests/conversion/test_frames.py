@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,8 @@ def test_dtypes_of_the_test_data_of_pandas(dtype: Any) -> None:
         assert_same(round_trip(with_missing), with_missing)
 
 
-def every_kind() -> pd.DataFrame:
-    """A frame with a column of every kind, cells of which are missing."""
+def every_kind(without: Collection[str] = ()) -> pd.DataFrame:
+    """A frame with a column of every kind, cells of which are missing. pandas 2 drops none where bytes are swapped."""
     columns = {
         "whole": pd.array([1, None, 3], dtype="Int8"),
         "truth": pd.array([True, None, False], dtype="boolean"),
@@ -84,6 +85,7 @@ def every_kind() -> pd.DataFrame:
         None: np.array([4, 5, 6], "u2"),
         "with space": np.array([7, 8, 9], ">i4"),
     }
+    columns = {name: cells for name, cells in columns.items() if name not in without}
     index = pd.date_range("2024-01-01", periods=3, name="time")
     frame = pd.concat([pd.Series(cells, index=index, dtype=cells.dtype) for cells in columns.values()], axis=1)
     frame.columns = pd.Index(list(columns), tupleize_cols=False)
@@ -93,14 +95,14 @@ def every_kind() -> pd.DataFrame:
 
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "nczarr", "hdmf", "netcdf"])
 def test_every_kind_of_column_in_every_format(tmp_path: Path, format: str) -> None:
-    frame = every_kind().drop(columns=NOT_STORED.get(format, []))
+    frame = every_kind(NOT_STORED.get(format, []))
     hs.write_frame(tmp_path / "frame", frame, format)
     assert_same(hs.read_frame(tmp_path / "frame"), frame)
 
 
 def test_frames_in_mongodb(mongo: Mongo) -> None:
     url = f"{mongo.url}/{mongo.database()}#frame"
-    frame = every_kind().drop(columns=NOT_STORED["mongo"])
+    frame = every_kind(NOT_STORED["mongo"])
     hs.write_frame(url, frame)
     assert_same(hs.read_frame(url), frame)
 
@@ -136,7 +138,7 @@ def test_a_type_whose_every_number_is_there(dtype: str) -> None:
 
 
 def test_others_read_missing_cells_as_missing(tmp_path: Path) -> None:
-    frame = every_kind().drop(columns=["seconds"])  # by default xarray has no years before 1677
+    frame = every_kind(["seconds"])  # by default xarray has no years before 1677
     hs.write_frame(tmp_path / "frame.zarr", frame)
     with xr.open_dataset(tmp_path / "frame.zarr", engine="hyperslab") as found:
         assert found["whole"].isnull().values.tolist() == [False, True, False]
@@ -226,6 +228,7 @@ def test_damaged_descriptions(tmp_path: Path, told: str) -> None:
         hs.read_frame(tmp_path / "a.zarr")
 
 
+@pytest.mark.filterwarnings("ignore:Allowing arbitrary scalar fill_value:FutureWarning")  # pandas 2
 def test_damaged_parts(tmp_path: Path) -> None:
     place = tmp_path / "a.zarr"
     hs.write_frame(place, every_kind())

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import hyperslab as hs
+from command_line import CliRunner
 from hyperslab.cli import main
 from hyperslab.errors import AlreadyExists, FormatError, HyperslabError, NotFound
 from hyperslab.stores import leases

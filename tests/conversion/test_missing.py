@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from click.testing import CliRunner
 
 import hyperslab as hs
+from command_line import CliRunner
 from hyperslab.cli import main
 from hyperslab.conversion.append import append_dataset
 from hyperslab.errors import Invalid
+from old_peers import reads_zarr
 
 TARGETS = {
     "zarr3": ("t.zarr", {"format": "zarr3"}),
@@ -75,6 +76,7 @@ def test_a_marker_in_the_fill_value_alone_is_converted(
             np.testing.assert_allclose(found.decoded()[...], wanted, rtol=1e-6)
 
 
+@reads_zarr
 @pytest.mark.parametrize("name", ["zarr3", "zarr2", "netcdf"])
 def test_peers_find_the_missing_cells_of_what_was_converted(tmp_path: Path, written: Path, name: str) -> None:
     target, how = TARGETS[name]
@@ -94,6 +96,7 @@ def test_decoded_cells_are_missing_where_the_fill_value_says_so(written: Path, r
         assert found[1] in (None, "NaN")
 
 
+@reads_zarr
 @pytest.mark.covering
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("target", ["zarr2", "zarr3", "netcdf"])

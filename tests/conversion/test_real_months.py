@@ -14,11 +14,12 @@ import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
-from click.testing import CliRunner
 
 import hyperslab as hs
+from command_line import CliRunner
 from hyperslab.cli import main
 from hyperslab.stores.repository_buckets import usual_credentials
+from old_peers import reads_zarr
 
 MONTHS = 24
 REAL = Path(iris_sample_data.path) / "ostia_monthly.nc"
@@ -126,6 +127,7 @@ def test_by_fsspec(archive: Path, real: xr.Dataset) -> None:
         same(found, real)
 
 
+@reads_zarr
 @pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in")
 def test_by_icechunk(archive: Path, real: xr.Dataset) -> None:
     icechunk = pytest.importorskip("icechunk")

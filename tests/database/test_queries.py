@@ -150,7 +150,7 @@ def test_a_stack_is_one_dataset_with_all_labels(client, layout):
     weather = filled(client, layout)
     dataset = weather.to_xarray(stack="dt", station="Ulm")
     days = np.datetime64("2023-01-01", "ns") + np.arange(DAYS) * np.timedelta64(1, "D")
-    steps = np.arange(4) * np.timedelta64(6, "h")
+    steps = (np.arange(4) * np.timedelta64(6, "h")).astype("m8[ns]")
     want = xr.Dataset(
         {"weather": (("dt", "hour", "lat", "kind"), CELLS[:, 2])},
         {

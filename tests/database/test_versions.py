@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hyperslab as hs
+from command_line import CliRunner
 from hyperslab.cli import main
 from hyperslab.database import ArraySchema, AttributeSchema, Client, Collection, DimensionSchema, VArraySchema
 from hyperslab.errors import AlreadyExists, ClientError, HyperslabError, Invalid, ReadOnly, Unsupported

@@ -16,8 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from click.testing import CliRunner
-
+from command_line import CliRunner
 from hyperslab.cli import main
 
 ROOT = Path(__file__).parents[2]

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import hyperslab as hs
+from command_line import CliRunner
 from hyperslab.cli import main
 from hyperslab.model.nesting import flattened
 from hyperslab.stores.memory import MemoryStore

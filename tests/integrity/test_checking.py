@@ -28,6 +28,7 @@ from hyperslab.integrity.report import Report
 from hyperslab.integrity.stored_chunks import Shards, open_objects
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
 from hyperslab.stores.memory import MemoryStore
+from old_peers import reads_zarr
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -314,6 +315,7 @@ def test_a_copy_may_say_what_says_nothing(tmp_path: Path) -> None:
         assert kinds(hs.check(tmp_path / "x.zarr")) == (set() if is_sound else {("g/a", "stale-copy")})
 
 
+@reads_zarr
 @pytest.mark.parametrize("version", [2, 3])
 def test_what_zarr_python_and_xarray_write_is_sound(version: Any, tmp_path: Path) -> None:
     zarr = pytest.importorskip("zarr")

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import hyperslab as hs
+from command_line import CliRunner
 from hyperslab.cli import main
 from hyperslab.database import ArraySchema, Client, DimensionSchema
 from hyperslab.errors import FormatError, NodeNotFound, NotFound

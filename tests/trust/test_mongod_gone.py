@@ -22,11 +22,11 @@ import numpy as np
 import pytest
 import xarray as xr
 from bson import ObjectId
-from click.testing import CliRunner
 from pymongo import MongoClient
 from pymongo.errors import AutoReconnect, OperationFailure, PyMongoError
 
 import hyperslab as hs
+from command_line import CliRunner
 from forked import cluster, pool
 from hyperslab.cli import main
 from hyperslab.errors import StorageError

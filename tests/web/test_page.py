@@ -544,8 +544,7 @@ def test_objects_of_a_database(browser: Browser, mongo: Mongo) -> None:
 
 @pytest.mark.parametrize("name", ["b2nd", "bloscpack", "netcdf", "zarr2"])
 def test_code_reads_every_format(browser: Browser, tmp_path: Path, name: str) -> None:
-    from click.testing import CliRunner
-
+    from command_line import CliRunner
     from hyperslab.cli import main
 
     url = Places(tmp_path, "").new(name)
@@ -616,8 +615,7 @@ VIEW = {"x": "lon", "y": "lat", "at": {"time": 2}, "y_range": [1, 4]}
 
 
 def test_code_gives_what_is_shown(page: Page, server: Any) -> None:
-    from click.testing import CliRunner
-
+    from command_line import CliRunner
     from hyperslab.cli import main
 
     show(page, server, "data/air.zarr", node="/air", view=json.dumps(VIEW))
@@ -667,8 +665,7 @@ def test_code_of_other_nodes_runs(page: Page, server: Any, node: str) -> None:
 
 
 def test_code_and_file_of_a_table_give_its_rows(page: Page, server: Any, tmp_path: Path) -> None:
-    from click.testing import CliRunner
-
+    from command_line import CliRunner
     from hyperslab.cli import main
 
     show(page, server, "data/lab.nwb.zarr", node="/units")
@@ -688,8 +685,7 @@ def test_code_and_file_of_a_table_give_its_rows(page: Page, server: Any, tmp_pat
 
 
 def test_code_of_a_group_shows_what_is_in_it(page: Page, server: Any) -> None:
-    from click.testing import CliRunner
-
+    from command_line import CliRunner
     from hyperslab.cli import main
 
     show(page, server, "data/air.zarr", node="/deep")
@@ -709,8 +705,7 @@ def test_code_of_a_group_is_not_that_of_the_table_before(page: Page, server: Any
 
 
 def test_a_name_like_an_option_is_no_option(browser: Browser, tmp_path: Path) -> None:
-    from click.testing import CliRunner
-
+    from command_line import CliRunner
     from hyperslab.cli import main
 
     with hs.create(tmp_path / "a.zarr") as root:

@@ -127,6 +127,13 @@ def verbosity_options(taken: Collection[str] = ()) -> list[click.Option]:
     ]
 
 
+def show_help_without(arguments: Sequence[str], context: click.Context) -> None:
+    """Print the help of commands to stderr and end by 2, if none of them is named; click before 8.2 would end by 0."""
+    if not arguments and not context.resilient_parsing:
+        click.echo(context.get_help(), err=True, color=context.color)
+        context.exit(2)
+
+
 class Commands(click.Group):
     """Commands by name, each imported when it is called; errors become exit codes.
 
@@ -143,6 +150,11 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names, in the order of the table."""
         return list(self.summaries)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return the arguments that are left; without any, print the help as what is wrong."""
+        show_help_without(args, ctx)
+        return super().parse_args(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of a command, and return it."""
@@ -201,9 +213,6 @@ def _run(run: Callable[[], object], manner: Verbosity) -> int:
     try:
         result = run()
         sys.stdout.flush()
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        return error.exit_code
     except click.ClickException as error:
         click.echo(_line(_of_click(error)), err=True)
         return error.exit_code

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import xarray as xr
 from bson import ObjectId
-from click.testing import CliRunner
 from pymongo import MongoClient
 from pymongo.database import Database
 from pymongo.monitoring import CommandListener
 
+from command_line import CliRunner
 from hyperslab.cli import main
 from hyperslab.errors import Invalid
 from hyperslab.formats.mongo.retention import expire_objects

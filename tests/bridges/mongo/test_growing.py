@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import xarray as xr
 from bson import ObjectId
-from click.testing import CliRunner
 from pymongo import MongoClient
 from pymongo.database import Database
 from pymongo.monitoring import CommandListener
 
 import hyperslab as hs
+from command_line import CliRunner
 from hyperslab.cli import main
 from hyperslab.errors import Invalid, NotFound
 from hyperslab.mongo import XarrayMongoDB

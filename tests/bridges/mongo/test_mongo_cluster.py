@@ -20,10 +20,10 @@ import distributed
 import numpy as np
 import pytest
 import xarray as xr
-from click.testing import CliRunner
 from pymongo import MongoClient
 
 import hyperslab as hs
+from command_line import CliRunner
 from forked import cluster
 from hyperslab.cli import main
 from hyperslab.errors import Invalid

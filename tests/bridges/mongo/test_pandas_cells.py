@@ -13,6 +13,7 @@ from pymongo.database import Database
 import hyperslab as hs
 from hyperslab.errors import Invalid
 from hyperslab.mongo import XarrayMongoDB
+from old_peers import needs
 
 if TYPE_CHECKING:
     from servers.mongo import Mongo
@@ -28,6 +29,7 @@ def words(*cells: str, ordered: bool = False) -> xr.Dataset:
     return xr.Dataset({"c": ("x", pd.Categorical(cells, categories=categories, ordered=ordered))})
 
 
+@needs("xarray", (2025, 4), "makes objects of times with a zone")
 @pytest.mark.covering
 @pytest.mark.parametrize("layout", ["compatible", "extended"])
 @pytest.mark.parametrize("threshold", [0, 1 << 18])
@@ -58,6 +60,7 @@ def test_a_frame_is_put(database: Database[Any]) -> None:
     assert found.to_dataframe().to_dict() == frame.to_dict()
 
 
+@needs("xarray", (2025, 4), "makes objects of times with a zone")
 def test_others_read_plain_cells(mongo: Mongo, database: Database[Any]) -> None:
     """Times of UTC, and text; what is made longer by them keeps its type."""
     xdb = XarrayMongoDB(database, embed_threshold_bytes=0)
@@ -73,6 +76,7 @@ def test_others_read_plain_cells(mongo: Mongo, database: Database[Any]) -> None:
     assert list(found.dtype.categories) == ["a", "bcd", "z", "new"]
 
 
+@needs("xarray", (2025, 4), "makes objects of times with a zone")
 def test_times_with_a_zone_are_joined_by_such_alone(database: Database[Any]) -> None:
     xdb = XarrayMongoDB(database)
     xdb.put(times("2020-03-28", "Europe/Berlin"), name="o")
@@ -80,5 +84,5 @@ def test_times_with_a_zone_are_joined_by_such_alone(database: Database[Any]) -> 
         xdb.append("o", times("2020-03-31", None), "time")
     xdb.append("o", times("2020-03-31", "Asia/Tokyo", 1), "time")
     found = xdb.get("o")["time"].to_index()
-    assert found.tz == pd.Timestamp("2020", tz="Europe/Berlin").tz
+    assert str(found.tz) == "Europe/Berlin"
     assert found[-1] == pd.Timestamp("2020-03-31", tz="Asia/Tokyo")

@@ -15,13 +15,13 @@ import pytest
 import sparse
 import xarray as xr
 from bson import ObjectId
-from click.testing import CliRunner
 from pymongo import MongoClient
 from pymongo.database import Database
 from pymongo.monitoring import CommandListener
 from xarray.testing import assert_identical
 
 import hyperslab as hs
+from command_line import CliRunner
 from hyperslab.bridges.mongo import compaction
 from hyperslab.cli import main
 from hyperslab.errors import Conflict, Invalid, NotFound, ReadOnly, Unsupported

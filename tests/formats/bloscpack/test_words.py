@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from blp_files import blp, chunk, file_of, section, text_of, write
-from click.testing import CliRunner
 from numpy.testing import assert_array_equal
 
 import hyperslab as hs
+from command_line import CliRunner
 from hyperslab.cli import main
 
 CELLS = np.arange(96.0).reshape(12, 8)

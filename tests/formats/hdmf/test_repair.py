@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from damaged_hdmf import G1, ROOT, V2, V3, attributes, copied, entry, found, link, links_of, reference
 
 import hyperslab as hs
+from command_line import CliRunner
 from hyperslab.cli import main
 
 BOTH = pytest.mark.parametrize("store", [V2, V3])

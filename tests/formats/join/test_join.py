@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hyperslab as hs
+from command_line import CliRunner
 from hyperslab.cli import main
 from hyperslab.conversion.append import append_dataset
 from hyperslab.errors import Invalid, NotFound, ReadOnly, Unsupported

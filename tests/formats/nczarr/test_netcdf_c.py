@@ -15,6 +15,7 @@ from netcdf_c import Told, array, group, plain, seen
 import hyperslab as hs
 from hyperslab.model.dims import Dimension
 from hyperslab.model.spec import GroupSpec
+from old_peers import needs, needs_filters
 
 TEXT = np.dtypes.StringDType()
 NUMBERS = [
@@ -158,6 +159,7 @@ CASES = {
 # -- ours, read by netcdf-c -------------------------------------------------------------------------------------------
 
 
+@needs_filters
 @pytest.mark.covering
 @pytest.mark.parametrize("consolidated", [False, True], ids=["documents", "consolidated"])
 @pytest.mark.parametrize("case", CASES)
@@ -186,6 +188,7 @@ CODECS += [f"blosc:{name}:5" for name in ("blosclz", "lz4", "lz4hc", "zlib", "zs
 CODECS += ["shuffle+zlib:1+fletcher32"]
 
 
+@needs_filters
 @pytest.mark.parametrize("codec", CODECS)
 def test_netcdf_c_reads_every_codec_that_it_knows(peer, tmp_path, codec):
     chain = codec.split("+") if codec.endswith("fletcher32") and "+" in codec else codec
@@ -209,6 +212,7 @@ def test_netcdf_c_reads_every_codec_that_it_knows(peer, tmp_path, codec):
     assert peer.ask(tmp_path / "a") == in_json(group({"y": 61, "x": 7}, arrays=arrays))
 
 
+@needs_filters
 @pytest.mark.parametrize(("width", "shape"), [(1, (3,)), (5, (3,)), (200, (2, 2))])
 def test_netcdf_c_reads_text_of_any_width(peer, tmp_path, width, shape):
     values = np.resize(texts("a" * width, "é" * (width // 2), ""), shape)
@@ -230,6 +234,7 @@ def declare(root, *dims):
     root._session.writer().put(root.path, GroupSpec(dims=dims))
 
 
+@needs_filters
 def test_text_with_a_fill_value_is_read_by_netcdf_c_where_it_was_written(peer, tmp_path):
     """Elsewhere netcdf-c takes the base64 that Zarr wants for what is meant."""
     values = texts("a", "-", "")
@@ -239,6 +244,7 @@ def test_text_with_a_fill_value_is_read_by_netcdf_c_where_it_was_written(peer, t
     assert dict(peer.ask(tmp_path / "a")["arrays"])["v"]["cells"][:3] == values.tolist()
 
 
+@needs_filters
 def test_netcdf_c_reads_what_was_appended(peer, tmp_path):
     """Several unlimited dimensions, each one size for all variables, also those that got no rows."""
     with hs.create(tmp_path / "a", format="nczarr", consolidated=True) as root:
@@ -259,6 +265,7 @@ def test_netcdf_c_reads_what_was_appended(peer, tmp_path):
     assert again["names"][...].tolist() == ["a", "b", "", ""]
 
 
+@needs_filters
 def test_netcdf_c_reads_what_was_changed_and_moved(peer, tmp_path):
     with hs.create(tmp_path / "a", format="nczarr", consolidated=True) as root:
         netcdf_c.make(root, CASES["scopes"])
@@ -321,6 +328,7 @@ def test_we_read_what_netcdf_c_writes(peer, tmp_path, case, mode):
     assert found == in_json(as_stored(THEIRS[case]))
 
 
+@needs("netCDF4", (1, 7, 4), "loses names of dimensions of other groups")
 @pytest.mark.parametrize("case", ["numbers", "scalars", "text", "scopes", "unlimited"])
 def test_we_read_what_netcdf_c_writes_as_plain_zarr(peer, tmp_path, case):
     """Mode ``zarr`` keeps the names of dimensions, each in the group of its variable."""
@@ -357,6 +365,7 @@ THEIR_FILTERS: dict[str, dict[str, Any]] = {
 }
 
 
+@needs_filters
 @pytest.mark.parametrize("filters", THEIR_FILTERS)
 def test_we_read_every_filter_of_netcdf_c(peer, tmp_path, filters):
     """Text, too: its shuffle takes cells for pointers, whatever their width."""
@@ -456,6 +465,7 @@ moderate = settings(
 )
 
 
+@needs_filters
 @pytest.mark.sampled(0)
 @moderate
 @given(said=models(), codec=st.sampled_from(CODECS[:6]), consolidated=st.booleans())

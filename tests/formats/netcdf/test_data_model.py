@@ -111,5 +111,7 @@ def test_storage_is_something_netcdf_takes(axes: list[tuple[int, int, bool]], na
     for cut, length, free in zip(storage.chunks, shape, unlimited, strict=True):
         assert cut >= 1
         assert free or cut <= length
+    plain = storage.only_with(lambda codec: codec == "zlib")  # a library without the other filters
+    assert plain.arguments().get("compression", "zlib") == "zlib" and 1 <= plain.arguments().get("complevel", 1) <= 9
     order = [codec.name for codec in storage.codecs(4)]
     assert order == sorted(order, key=["fletcher32", "shuffle", "zlib", "zstd", "bz2"].index)

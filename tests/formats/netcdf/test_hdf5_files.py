@@ -15,6 +15,7 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.errors import MissingLibrary, Unsupported
+from old_peers import needs
 from programs import COMMAND, ran
 
 ROWS = np.array([(b"CA1", 1), (b"abcde", 2)], dtype=[("region", "S5"), ("n", "i4")])
@@ -80,7 +81,11 @@ def test_long_doubles_are_left_out(tmp_path: Path) -> None:
     ("odd", "words"),
     [
         (lambda file: file.__setitem__("odd", h5py.SoftLink("/nowhere")), "leads nowhere"),
-        (lambda file: file.create_dataset("odd", data=h5py.Empty("f4")), "null dataspace"),
+        pytest.param(
+            lambda file: file.create_dataset("odd", data=h5py.Empty("f4")),
+            "null dataspace",
+            marks=needs("netCDF4", (1, 7, 5), "opens them, and fails at the cells"),
+        ),
     ],
     ids=["a link to nowhere", "no cells"],
 )

@@ -112,7 +112,7 @@ def _product(axes: tuple[Steps | tuple[int, ...], ...], shape: Shape) -> Any:
             for part in np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1):  # of neighbours each
                 run = int(part[0]), int(part[-1]) + 1
                 runs.append(_box(shape, [*whole[:place], run, *whole[place + 1 :]]))
-            space = space.combine_select(_united(runs), h5s.SELECT_AND)
+            space = _combined(space, _united(runs), h5s.SELECT_AND)
     return space
 
 
@@ -125,6 +125,27 @@ def _box(shape: Shape, sides: Iterable[tuple[int, int]]) -> Any:
     return space
 
 
+def _combined(left: Any, right: Any, by: int) -> Any:
+    """Return the cells of both (``by`` h5py's ``SELECT_AND``), or of either (``SELECT_OR``); ``left`` may change."""
+    from h5py import h5s
+
+    if hasattr(left, "combine_select"):  # h5py before 3.16 combines a selection with one block at a time alone
+        return left.combine_select(right, by)
+    if by == h5s.SELECT_OR:
+        return _with_blocks(left, right, by)
+    others = _box(left.shape, [(0, length) for length in left.shape])
+    return _with_blocks(left, _with_blocks(others, right, h5s.SELECT_NOTB), h5s.SELECT_NOTB)
+
+
+def _with_blocks(space: Any, blocks: Any, by: int) -> Any:
+    from h5py import h5s
+
+    if blocks.get_select_type() == h5s.SEL_HYPERSLABS:
+        for first, last in blocks.get_select_hyper_blocklist():
+            space.select_hyperslab(tuple(first), tuple(last - first + 1), op=by)
+    return space
+
+
 def _united(spaces: list[Any]) -> Any:
     """Unite selections by halves: HDF5 copies both sides of each union."""
     from h5py import h5s
@@ -132,5 +153,5 @@ def _united(spaces: list[Any]) -> Any:
     while len(spaces) > 1:
         pairs = zip(spaces[::2], spaces[1::2], strict=False)
         odd = spaces[-1:] if len(spaces) % 2 else []
-        spaces = [left.combine_select(right, h5s.SELECT_OR) for left, right in pairs] + odd
+        spaces = [_combined(left, right, h5s.SELECT_OR) for left, right in pairs] + odd
     return spaces[0]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from xarray import indexes
 from xarray.backends import AbstractDataStore, BackendArray, StoreBackendEntrypoint
 from xarray.core import indexing
 from xarray.namedarray.parallelcompat import list_chunkmanagers
@@ -223,7 +224,9 @@ def coordinates_of(dim: str, index: Index) -> xr.Coordinates:
     match index:
         case ScaleIndex(start=start, step=step, size=size) if size > 1:
             last = start + (size - 1) * step
-            return xr.Coordinates.from_xindex(xr.indexes.RangeIndex.linspace(start, last, size, endpoint=True, dim=dim))
+            if not hasattr(indexes, "RangeIndex"):  # xarray before 2025.4: labels that are all in memory
+                return xr.Coordinates({dim: (dim, np.linspace(start, last, size))})
+            return xr.Coordinates.from_xindex(indexes.RangeIndex.linspace(start, last, size, endpoint=True, dim=dim))
         case ScaleIndex(start=start):
             values = np.array([start][: index.size])
         case TimeScale(start=first, step=pace, size=size):

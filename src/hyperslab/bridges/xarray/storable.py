@@ -104,6 +104,7 @@ def _missing(cells: np.ndarray) -> np.ndarray:
 
 def text(cells: np.ndarray) -> np.ndarray:
     """Return objects that are to be text; missing ones are empty, as xarray's own writers make them."""
+    cells = np.asarray(cells, object)  # of no dimensions, dask before 2025 has the text itself
     plain = np.where(_missing(cells), "", cells)
     other = next((cell for cell in plain.flat if not isinstance(cell, str)), None)
     if other is not None:

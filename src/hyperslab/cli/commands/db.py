@@ -37,6 +37,7 @@ from hyperslab.cli.database_rows import (
     table,
     version_rows,
 )
+from hyperslab.cli.exit_codes import show_help_without
 from hyperslab.cli.open_collections import find_collection, find_database_array, open_client, tell_unreadable
 from hyperslab.cli.options import at_option, complete_place, selection_options, url_argument
 from hyperslab.cli.output import echo_rows, format_columns, print_json, print_remark
@@ -49,6 +50,11 @@ from hyperslab.model.amounts import parse_size, size_text
 
 class _Verbs(click.Group):
     """Listed in the order in which they are written down, each with a whole sentence."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return the arguments that are left; without any, print the help as what is wrong."""
+        show_help_without(args, ctx)
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names."""

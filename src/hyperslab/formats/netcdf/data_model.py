@@ -7,7 +7,7 @@ those of the NetCDF Users Guide and ``netcdf.h``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -467,6 +467,12 @@ class Storage:
     checksum: bool = False
     shuffle: bool = False
     compressor: Codec | None = None
+
+    def only_with(self, has_filter: Callable[[str], bool]) -> Storage:
+        """Return the storage with ``zlib`` in the place of a compressor that the library has not."""
+        if self.compressor is None or has_filter(self.compressor.name):
+            return self
+        return replace(self, compressor=_compressor("zlib", self.compressor.config["level"]))
 
     def arguments(self) -> dict[str, object]:
         """Return the keyword arguments of ``createVariable``."""

@@ -46,6 +46,16 @@ def netcdf4() -> Any:
     return netCDF4
 
 
+def has_filter(dataset: Any, codec: str) -> bool:
+    """Return True if the library compresses by a codec: some wheels of netCDF4 (1.7.3, 1.7.5) lack zstd and bzip2."""
+    match codec:
+        case "zstd":
+            return bool(dataset.has_zstd_filter())
+        case "bz2":
+            return bool(dataset.has_bzip2_filter())
+    return True
+
+
 def h5py() -> Any | None:
     """Return the module h5py, or None when it is missing."""
     try:

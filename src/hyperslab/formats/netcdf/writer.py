@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -343,6 +344,8 @@ class NetcdfWriter(Writer):
         kind = self._place_of_type(group, spec.dtype) if data_model.type_name(spec.dtype) else None
         unlimited = tuple(self._contents.dims.items[place].unlimited for place in places)
         storage = None if data_model.is_netcdf3(self._model) else plan_storage(spec, unlimited)
+        if storage is not None and storage.compressor is not None:
+            storage = storage.only_with(partial(library.has_filter, self._work.netcdf()))
         itemsize = spec.numpy_dtype.itemsize
         made = spec.evolve(
             chunks=(storage and storage.chunks) or data_model.virtual_chunks(spec.shape, itemsize),
