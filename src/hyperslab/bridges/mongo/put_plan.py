@@ -17,6 +17,7 @@ import numpy as np
 import xarray as xr
 from bson import ObjectId
 from bson.errors import BSONError
+from xarray.indexes import PandasMultiIndex
 
 from hyperslab.array.lazy_cells import is_any_sparse, is_dask_array, is_sparse
 from hyperslab.bridges import pint, sparse
@@ -381,7 +382,7 @@ def _names_and_attrs(x: object) -> tuple[list[str], list[str], Mapping[Any, Any]
     else:
         raise WrongType(f"a {type(x).__name__} cannot be stored", remedy="give a Dataset or a DataArray")
     for name, index in x.xindexes.items():
-        if isinstance(index, xr.indexes.PandasMultiIndex):
+        if isinstance(index, PandasMultiIndex):
             raise Unsupported(f"{name!r} is a MultiIndex", remedy=f"store its levels: reset_index({name!r})")
     return coords, data_vars, x.attrs
 
