@@ -85,7 +85,8 @@ def build_wheel(python: str, archive: Path, folder: Path) -> Path:
     """Return the wheel of a Python. Its name has the oldest C library that the engine loads with, which auditwheel
     finds; pip names it by the one of this machine (hatch_build.py)."""
     shutil.rmtree(folder, ignore_errors=True)
-    run(python, "-m", "pip", "--quiet", "wheel", "--no-deps", "--wheel-dir", folder / "built", archive)
+    pip = (BUILDER / "bin" / "python", "-m", "pip", "--python", python)  # Debian's interpreters have none of their own
+    run(*pip, "--quiet", "wheel", "--no-deps", "--wheel-dir", folder / "built", archive)
     (wheel,) = (folder / "built").glob("*.whl")
     if wheel.name.endswith("-none-any.whl"):  # without the engine: there is no compiler here, or this is not Linux
         return wheel

@@ -237,6 +237,8 @@ def test_arrays_without_cells() -> None:
         (np.ones((5, 8), bool), None),
         np.s_[[0, 1], [0, 1, 2]],
         np.s_[True],
+        (np.ones((5, 8), bool), False),
+        (np.array(True), np.ones((5, 8), bool)),
         1.5,
         "x",
     ],

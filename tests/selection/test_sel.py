@@ -133,7 +133,7 @@ def time_index(times: pd.DatetimeIndex, stored: str) -> Index | None:
         return Coordinate(times.values.astype(f"M8[{stored}]"))
     if stored == "days":
         return cf_time(cftime.date2num(times.to_pydatetime(), "days since 1800-01-01"), "days since 1800-01-01", None)
-    if times[1] - times[0] < pd.Timedelta(hours=1):
+    if (np.diff(times.values) < pd.Timedelta(hours=1)).any():
         return None
     units = "hours since 2012-11-01T06:00:00Z"
     return cf_time(np.asarray(cftime.date2num(times.to_pydatetime(), units), "f4"), units, "gregorian")

@@ -6,7 +6,7 @@ are named one by one stay points, in their order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any
 
@@ -37,10 +37,8 @@ def region_of_key(key: object, shape: Shape) -> Region:
     if len(masks) == 1 and sum(isinstance(item, np.ndarray | list) for item in items) == 1:
         return _masked(np.asarray(items[masks[0]]), items, masks[0], shape)
     plain = _without_new_axes(key, shape)
-    flags = [bool(item) for item in plain if isinstance(item, np.ndarray) and item.dtype == bool]
+    flags = _flags(plain)
     if flags:
-        if len(plain) - len(flags) != len(shape) or len(flags) > 1 or shape:
-            raise SelectionError("a single bool selects of an array without dimensions only", remedy="give a mask")
         return Everything(()) if flags[0] else Nothing()
     if sum(isinstance(item, np.ndarray) for item in plain) > 1:
         return _several(key, shape)
@@ -52,11 +50,19 @@ def region_of_key(key: object, shape: Shape) -> Region:
 
 
 def _without_new_axes(key: object, shape: Shape) -> list[object]:
-    """Return the key's items, one for each axis."""
+    """Return the key's items, one for each axis; or the one bool of an array without any."""
     plain = [item for item in plain_items(key, shape) if item is not Ellipsis]
     if any(item is None for item in plain):
         raise SelectionError("a region has no new axis", remedy="leave None out, and reshape what is read")
+    flags = _flags(plain)
+    if len(flags) > 1 or (flags and (shape or len(plain) > 1)):
+        raise SelectionError("a single bool selects of an array without dimensions only", remedy="give a mask")
     return plain
+
+
+def _flags(plain: Sequence[object]) -> list[bool]:
+    """Return the items that are a single bool."""
+    return [bool(item) for item in plain if isinstance(item, np.ndarray) and item.dtype == bool]
 
 
 def _is_mask(item: object, shape: Shape) -> bool:
