@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import hyperslab as hs
-from command_line import run
+from command_line import CliRunner, run
 from hyperslab.cli import main
 from hyperslab.cli.exit_codes import exit_code
 from hyperslab.database import (

@@ -130,7 +130,9 @@ def each_request(calls: Sequence[Callable[[], Result]]) -> list[Result]:
     running: list[Future[Result]] = []
     try:
         running.extend(threads(IN_FLIGHT, "request").submit(call) for call in calls)
-        wait(running, return_when=FIRST_EXCEPTION)
+        # An interrupt that comes right before the thread begins to wait does not end the wait: look again each second.
+        while (now := wait(running, 1.0, FIRST_EXCEPTION)).not_done and not any(one.exception() for one in now.done):
+            pass
     finally:
         begun = [future for future in running if not future.cancel()]
     wait(begun)
