@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Number
 from typing import Any
 
@@ -56,6 +57,13 @@ def number_cell(value: object, dtype: NumpyDType) -> Any:
     if np.isinf(cell) and not np.isinf(number):
         raise OverflowError(f"{value!r} is no {dtype.name}")
     return cell
+
+
+def float_to_json(value: float) -> float | str:
+    """Return a float, or the text that stands for it: JSON has no NaN and no infinities."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
 
 
 def as_bytes(cell: object) -> bytes:

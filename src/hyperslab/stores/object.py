@@ -70,7 +70,7 @@ class ObjectListing(ProcessStore):
         self._obstore = obstore
         self._store = store
         self._by_version = type(store).__name__ == "GCSStore"
-        self._as_told = type(store).__name__ == "MemoryStore"  # before obstore 0.11.1 its ETags never have quotes
+        self._has_bare_etags = type(store).__name__ == "MemoryStore"  # without quotes, before obstore 0.11.1
         self._lists = lists
         self._lists_nothing = self._lists_something = False
 
@@ -79,7 +79,7 @@ class ObjectListing(ProcessStore):
         none tells the time, which obstore gives as 1970 where it does not. Lists of some servers (rclone's) leave out
         the quotes of an ETag, which answers to other requests have."""
         tag = meta["e_tag"]
-        if tag and not self._as_told and not tag.endswith('"'):
+        if tag and not self._has_bare_etags and not tag.endswith('"'):
             tag = f'"{tag}"'
         if self._by_version:
             return tag, meta.get("version")

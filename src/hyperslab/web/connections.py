@@ -173,14 +173,14 @@ class BoundedConnection(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, with more connections waiting than are accepted at once. ``begun``: it may be told to end."""
+    """uvicorn, with more connections waiting than are accepted at once. ``begun``: it serves, and can be stopped."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.begun = threading.Event()
 
     async def main_loop(self) -> None:
-        """Serve, until it is told to end: uvicorn before 0.41 shuts nothing down that was told so before this."""
+        """Serve until it is stopped: uvicorn before 0.41 never ends when it is stopped before this."""
         self.begun.set()
         await super().main_loop()
 
@@ -232,7 +232,7 @@ class HttpListener:
 
     def close(self) -> None:
         """End all connections and the thread."""
-        self._server.begun.wait()
+        self._server.begun.wait()  # else uvicorn before 0.41 never ends
         self._server.should_exit = True
         self._ended.wait()
         self._socket.close()

@@ -24,13 +24,12 @@ from hyperslab.formats.metadata_json.cells import (
     cell_from_json,
     cell_to_json,
     float_from_json,
-    float_to_json,
     int_from_json,
     text_from_json,
 )
 from hyperslab.formats.metadata_json.dtypes import describe_type, dtype_from_json, dtype_to_json, read_type
 from hyperslab.model.attrs import Attrs, untagged
-from hyperslab.model.cells import Values
+from hyperslab.model.cells import Values, float_to_json
 from hyperslab.model.dtypes import Compound, Enum, Extension, Opaque, VlenArray, VlenBytes, numpy_dtype, tag_of, tagged
 
 Code = Any

@@ -16,19 +16,12 @@ from typing import Any
 import numpy as np
 
 from hyperslab.model.amounts import is_whole_number
-from hyperslab.model.cells import number_cell
+from hyperslab.model.cells import float_to_json, number_cell
 from hyperslab.model.dtypes import Char, DataType, NumpyDType, VlenArray, VlenBytes, VlenString, numpy_dtype
 
 _SAFE = 60000.0  # below it no float16 overflows (the largest is 65504), so that NumPy has nothing to warn of
 # The floats that JSON has no number for, as both Zarr formats spell them.
 SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-
-
-def float_to_json(value: float) -> float | str:
-    """Return a float, or the string that stands for it."""
-    if math.isfinite(value):
-        return value
-    return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
 
 
 def float_from_json(value: object) -> float:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hyperslab.formats.documents import JsonMapping, JsonObject, object_or_empty, text_or_none
-from hyperslab.formats.metadata_json.cells import float_to_json
 from hyperslab.formats.nczarr.dimensions import SCALAR, XARRAY, dimensions_by_name, short_names, write_group_dimensions
 from hyperslab.formats.nczarr.generation import (
     ARRAY,
@@ -22,6 +21,7 @@ from hyperslab.formats.nczarr.generation import (
 )
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr2.document import ZARRAY, ZATTRS, ZGROUP
+from hyperslab.model.cells import float_to_json
 from hyperslab.model.dims import Dimension
 
 _DRAFT_WORDS = {"dimension_references": (ZARRAY, "dimensions"), "written": (ZARRAY, "written")}

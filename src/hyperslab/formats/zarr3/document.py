@@ -25,7 +25,6 @@ from hyperslab.formats.metadata_json.cells import (
     base64_to_bytes,
     bytes_to_base64,
     fill_values_equal,
-    float_to_json,
     to_fill_cell,
 )
 from hyperslab.formats.metadata_json.extended_metadata import (
@@ -54,6 +53,7 @@ from hyperslab.formats.zarr3.codecs import (
 from hyperslab.formats.zarr3.dtypes import has_byte_order, is_raw, read_dtype, read_fill, write_dtype, write_fill
 from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.bounded_memo import BoundedMemo
+from hyperslab.model.cells import float_to_json
 from hyperslab.model.dtypes import (
     Compound,
     DataType,

@@ -18,13 +18,13 @@ from hyperslab.formats.metadata_json.cells import (
     bytes_to_base64,
     cell_from_bits,
     float_from_json,
-    float_to_json,
     int_from_json,
     number_from_json,
     number_to_json,
     raw_cell,
 )
 from hyperslab.formats.metadata_json.dtypes import LARGEST
+from hyperslab.model.cells import float_to_json
 from hyperslab.model.dtypes import (
     SMALL,
     DataType,

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hyperslab.errors import SchemaError
+from hyperslab.model.cells import float_to_json
 from hyperslab.model.schemas.dimensions import as_moment, get_utc, iso_text, require_name
 
 # -- names of types of cells ------------------------------------------------------------------------------------------
@@ -307,7 +308,8 @@ class AttributeSchema:
     @property
     def as_dict(self) -> dict[str, object]:
         """The attribute as a collection document has it."""
-        default = {"default": _default_to_json(self.default)} if self.has_default else {}
+        value = float_to_json(self.default) if isinstance(self.default, float) else value_to_json(self.default)
+        default = {"default": value} if self.has_default else {}
         return {"name": self.name, "primary": self.primary, "dtype": type_name(self.dtype), **default}
 
 
@@ -331,13 +333,6 @@ def value_to_json(value: object, *, spaced: bool = False) -> object:
         case complex():
             return str(value)
     return [value_to_json(part) for part in value] if isinstance(value, tuple) else value
-
-
-def _default_to_json(value: object) -> object:
-    """Return a default as a JSON value. JSON has no NaN and no infinities: they are text, as in documents of arrays."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-    return value_to_json(value)
 
 
 def convert_value(attribute: AttributeSchema, value: object) -> object:
