@@ -26,6 +26,7 @@ PORTABLE = $(addprefix tests/stores/test_,conformance.py directory.py file_lock.
 # What is imported is compiled then, and kept, whatever this machine says: thousands of processes import it in a run of
 # the suite. To compile all else takes half of an installation's time.
 export PIP_NO_COMPILE := 1
+export EXAMPLES
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # uv installs in a tenth of pip's time; what it cannot (an index that only pip's configuration names) pip does.
@@ -98,8 +99,8 @@ upstream: ## the suite and the peers with the newest version of every library, w
 sanitize: .venv/.with-test,peers ## the engine in C under the sanitizers of gcc, with 10,920 damaged chunks
 	@$(BIN)/python .ci/sanitize.py
 
-soak: .venv/.with-test ## long campaigns: new examples, thousands for each property
-	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --timeout 0 -m "not interop"
+soak: .venv/.with-test,peers ## long campaigns: all cases of all lists, EXAMPLES=5000 new ones for each property
+	@export HYPOTHESIS_PROFILE=soak; $(call TESTS,$(BIN)/python,--timeout 0 -m "not interop")
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python .ci/peers.py deker
 
 bench: .venv/.with-bench ## every row of docs/benchmarks.md, measured anew, in about 20 minutes

@@ -46,7 +46,8 @@ _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(
     "ci", deadline=None, max_examples=20, derandomize=True, database=None, suppress_health_check=_SLOW
 )
-settings.register_profile("soak", deadline=None, max_examples=5_000, suppress_health_check=_SLOW)
+_EXAMPLES = int(os.environ.get("EXAMPLES") or 5_000)
+settings.register_profile("soak", deadline=None, max_examples=_EXAMPLES, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
