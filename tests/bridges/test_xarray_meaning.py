@@ -218,6 +218,77 @@ def test_truths_that_are_stored_as_numbers_stay_so(tmp_path: Path, place: str) -
     assert opened(tmp_path / place)["x"].values.tolist() == [True, True]
 
 
+def floats() -> xr.Dataset:
+    """Floats of several widths, in cells, coordinates, bounds and objects; one whose encoding has no mark."""
+    return xr.Dataset(
+        {
+            "a": ("t", np.array([1.5, np.nan, 3], "f4")),
+            "plain": ("t", [1.0, 2.0, 3.0], {}, {"_FillValue": None}),
+            "packed": ("t", [1.0, 2.0, 3.0], {}, {"dtype": "i2", "scale_factor": 0.5}),
+            "t_bounds": (("t", "side"), np.zeros((3, 2))),
+            "objects": ("t", np.array([1.5, None, 3.0], object)),
+            "n": ("t", [1, 2, 3]),
+        },
+        {
+            "t": ("t", [10.0, 20.0, 30.0], {"bounds": "t_bounds"}),
+            "when": ("t", np.array(["2020", "2021", "2022"], "M8[ns]")),
+        },
+    )
+
+
+def marks(url: object, engine: Any) -> dict[str, Any]:
+    """Return what marks missing cells by variable, as text: NaN equals NaN."""
+    with xr.open_dataset(str(url), engine=engine) as found:
+        return {str(name): repr(each.encoding.get("_FillValue")) for name, each in found.variables.items()}
+
+
+@pytest.mark.parametrize("lazily", [False, True])
+@pytest.mark.parametrize("form", ["zarr2", "zarr3", "netcdf", "nczarr"])
+def test_floats_get_the_marks_of_xarray_s_own_writers(tmp_path: Path, form: str, lazily: bool) -> None:
+    dataset = floats().chunk({"t": 2}) if lazily else floats()
+    if lazily or not form.startswith("zarr"):  # of dask nobody knows what they are; xarray's netCDF marks none
+        dataset = dataset.drop_vars("objects")
+    if form.startswith("zarr"):
+        dataset.to_zarr(tmp_path / "theirs", zarr_format=int(form[-1]))
+    else:
+        dataset.to_netcdf(tmp_path / "theirs", engine="netcdf4")
+    engine = "zarr" if form.startswith("zarr") else "netcdf4"
+    wanted = marks(tmp_path / "theirs", engine)
+    assert wanted["a"] == "np.float32(nan)" and wanted["plain"] == wanted["n"] == "None"
+    ours = tmp_path / {"zarr2": "a.zarr", "zarr3": "a.zarr", "netcdf": "a.nc", "nczarr": "a.nczarr"}[form]
+    dataset.hyperslab.save(ours, format=form, unlimited_dims=() if form.startswith("zarr") else "t")
+    assert marks(ours, "hyperslab") == wanted
+    if form != "nczarr":
+        assert marks(ours, engine) == wanted
+        with xr.open_dataset(ours, engine=engine) as mine, xr.open_dataset(tmp_path / "theirs", engine=engine) as their:
+            assert_identical(mine.load(), their.load())
+    behind = dataset.assign_coords(t=("t", [40.0, 50.0, 60.0], {"bounds": "t_bounds"}))
+    behind.hyperslab.save(ours, append_dim="t")
+    behind.hyperslab.save(ours, region="auto")
+    both = opened(ours).load()
+    assert both["a"].isnull().values.tolist() == [False, True, False] * 2
+    assert marks(ours, "hyperslab") == wanted
+
+
+@pytest.mark.parametrize("place", ["a.b2nd", "a.nwb.zarr"])
+def test_floats_get_no_mark_where_xarray_has_no_writer(tmp_path: Path, place: str) -> None:
+    xr.Dataset({"a": ("t", [1.0, np.nan])}).hyperslab.save(tmp_path / place)
+    assert marks(tmp_path / place, "hyperslab")["a"] == "None"
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_cells_without_a_mark_are_written_over_as_they_are(tmp_path: Path, place: str) -> None:
+    """As in datasets of 0.1.0: also later, which arrays that are made anew cannot be."""
+    dataset = xr.Dataset({"a": ("t", np.array([1.0, np.nan]), {"units": "K"}, {"_FillValue": None})})
+    dataset.hyperslab.save(tmp_path / place)
+    new = xr.Dataset({"a": ("t", np.array([np.nan, 5.0]), {"units": "m"})})
+    new.hyperslab.save(tmp_path / place, mode="a")
+    assert marks(tmp_path / place, "hyperslab")["a"] == "None"
+    assert_identical(opened(tmp_path / place).load(), new)
+    if place == "a.zarr":
+        new.chunk().hyperslab.save(tmp_path / place, mode="a", compute=False).compute()
+
+
 def test_a_fill_value_is_kept(tmp_path: Path) -> None:
     dataset = xr.Dataset({"x": ("t", [1, 2, 3])})
     dataset.hyperslab.save(tmp_path / "a.zarr", encoding={"x": {"fill_value": -99}})

@@ -11,7 +11,6 @@ KEYS = "encoding keys of the peer's library, for which hyperslab has codec, chec
 OPTIONS = "options and stores of the peer's own"
 WARNS = "a warning of the peer's, in its words"
 NAMES = "names are text: an array without one is called data, one that is called like another thing is refused"
-NO_FILL = "floats get no _FillValue that nobody asked for"
 ONE_FILE = "what is one file is complete when save returns"
 CHARACTERS = "text is stored as text, not as characters that the peer remembers by _Encoding"
 LENGTHS = "text has no length that could be remembered"
@@ -29,12 +28,11 @@ BOTH = "fill_value may be said in both versions of Zarr"
 WHOLE = "without a fill value every chunk is stored"
 CALLS = "calls of functions of the peer's own library are counted"
 OBJECTS = "what was opened from a store object is not pickled, as its place would be"
-LOCKS = "a folder has a file .lock, and floats get no fill value NaN that nobody asked for"
+LOCKS = "a folder has a file .lock"
 
 APPLIES = ""  # in this class, which stores nothing
 
 _FLAT = {
-    "test_default_fill_value": NO_FILL,
     "test_roundtrip_None_variable": NAMES,
     "test_roundtrip_string_encoded_characters": CHARACTERS,
     "test_string_object_warning": WARNS,
@@ -63,7 +61,6 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
         "TestZarrDictStore::test_pickle": OBJECTS,
         "TestZarrDictStore::test_pickle_dataarray": OBJECTS,
         "TestZarrWriteEmpty::test_avoid_excess_metadata_calls": CALLS,
-        "TestZarrWriteEmpty::test_default_zarr_fill_value": NO_FILL,
         "TestZarrWriteEmpty::test_write_empty": LOCKS,
         "test_append_with_append_dim_no_overwrite": LABELS,
         "test_check_encoding_is_consistent_after_append": KEYS,
@@ -87,7 +84,6 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
         "test_zarr_encoding": KEYS,
         "test_zarr_fill_value_setting[2-float]": BOTH,
         "test_zarr_fill_value_setting[2-int]": BOTH,
-        "test_zarr_fill_value_setting[3-float]": NO_FILL,
         "test_zarr_region": ORDER,
         "test_zarr_region_chunk_partial": SHARING,
         "test_zarr_region_chunk_partial_offset": SHARING,

@@ -147,12 +147,17 @@ Encoding = Mapping[Hashable, Mapping[str, Any]]
 
 
 def encoded(
-    dataset: xr.Dataset, encoding: Encoding | None = None, *, native: str = "", chars: bool = False
+    dataset: xr.Dataset,
+    encoding: Encoding | None = None,
+    *,
+    native: str = "",
+    chars: bool = False,
+    marks_nan: bool = True,
 ) -> tuple[dict[str, xr.Variable], dict[str, Any]]:
     """Return variables as they are to be stored, and the attributes of the group. ``encoding`` overrides each
     variable's own. ``native``: the kinds of cells (times, truths) that stay what they are where no encoding says
     otherwise. ``chars``: bytes of one length become chars along one more dimension, as xarray's netCDF engines store
-    them and all read them.
+    them and all read them. ``marks_nan``: floats get a ``_FillValue`` NaN, unless their encoding has another or None.
 
     Invalid for names in ``encoding`` that mean nothing.
     """
@@ -162,7 +167,7 @@ def encoded(
         wanted = chosen.get(name, {})
         dataset[name].encoding = {**_own_encoding(variable, wanted), **wanted}
     variables, attrs = conventions.encode_dataset_coordinates(dataset)
-    stored = {str(name): _encode(str(name), variable, native) for name, variable in variables.items()}
+    stored = {str(name): _encode(str(name), variable, native, marks_nan) for name, variable in variables.items()}
     return {name: _as_chars(name, variable) if chars else variable for name, variable in stored.items()}, dict(attrs)
 
 
@@ -206,7 +211,7 @@ def _own_encoding(variable: xr.Variable, wanted: Mapping[str, Any]) -> dict[str,
     return {name: value for name, value in variable.encoding.items() if name not in stale}
 
 
-def _encode(name: str, variable: xr.Variable, native: str) -> xr.Variable:
+def _encode(name: str, variable: xr.Variable, native: str, marks_nan: bool) -> xr.Variable:
     words = (*STORED, "chunksizes", "char_dim_name")
     layout = {key: variable.encoding[key] for key in words if key in variable.encoding}
     plain = variable.copy(deep=False)
@@ -218,12 +223,13 @@ def _encode(name: str, variable: xr.Variable, native: str) -> xr.Variable:
         plain.encoding = layout
         return plain
     _check_text(name, plain)
-    if kind == "f":
-        plain.encoding.setdefault(FILL_VALUE, None)  # NaN needs none, and xarray would add one
+    if not marks_nan:
+        plain.encoding.setdefault(FILL_VALUE, None)  # else xarray's coder marks NaN
     try:
         plain = checked(name, plain, plain.encoding)
         done = typed(name, conventions.encode_cf_variable(plain, name=name))
-        if done.dtype.kind == "b":  # objects that are truths: xarray's coder saw objects
+        if done.dtype.kind == "b" or (variable.dtype.kind == "O" and done.dtype.kind == "f" and marks_nan):
+            # objects that are truths or floats: xarray's coder saw objects
             done = conventions.encode_cf_variable(done, name=name)
     except Invalid:
         raise

@@ -142,7 +142,8 @@ def encode_for(
     """
     target = group._session.format
     has_chars = Feature.CHAR in target.features and Feature.FIXED_BYTES not in target.features
-    return encoded(dataset, encoding, native=target.traits.native_kinds, chars=has_chars)
+    traits = target.traits
+    return encoded(dataset, encoding, native=traits.native_kinds, chars=has_chars, marks_nan=traits.marks_nan)
 
 
 def _check_sparse(group: Group, variables: Mapping[str, xr.Variable], *, densify: bool) -> None:
@@ -244,7 +245,9 @@ def write_over(group: Group, dataset: xr.Dataset, how: NewArrayOptions) -> Itera
     with group.batch():
         group.attrs.update(_attrs_of(group, attrs))
         for name in variables.keys() - places.keys():
-            group[name].attrs.update(plain_attrs(variables[name].attrs))
+            attrs = plain_attrs(variables[name].attrs)
+            # The mark is the one that is there, which netCDF does not let change.
+            group[name].attrs.update({key: value for key, value in attrs.items() if key != FILL_VALUE})
 
 
 def _holds(group: Group, name: str, variable: xr.Variable) -> bool:
@@ -257,7 +260,14 @@ def _holds(group: Group, name: str, variable: xr.Variable) -> bool:
     fills = stored_attrs(array).get(FILL_VALUE), variable.attrs.get(FILL_VALUE)
     if not same_kind(variable, array) or not fits_text(variable, array.dtype, lazily=False):
         return False
-    return fill_values_equal(*(None if fill is None else np.asarray(fill)[()] for fill in fills))
+    # Without a mark NaN is missing, too: what was stored so takes the same cells.
+    marks = (None if fill is None or _is_nan(fill) else np.asarray(fill)[()] for fill in fills)
+    return fill_values_equal(*marks)
+
+
+def _is_nan(fill: Any) -> bool:
+    """Return True for a fill value that is the float NaN."""
+    return isinstance(fill, float | np.floating) and bool(np.isnan(fill))
 
 
 def detached(dataset: xr.Dataset, url: str) -> xr.Dataset:
@@ -312,6 +322,9 @@ def _create(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions
     if sparse and "fill_value" not in layout:
         fill = fill_of(variable._data)[()]
     chunks = _chunks(variable, how.chunks, (how.encoding or {}).get(name, {}))
+    attrs = plain_attrs(variable.attrs)
+    if group._session.format.traits.fill_value == "missing" and _is_nan(fill) and _is_nan(attrs.get(FILL_VALUE)):
+        del attrs[FILL_VALUE]  # the fill value says it, as in what xarray writes
     return group.create_array(
         place or name,
         shape=variable.shape,
@@ -322,7 +335,7 @@ def _create(group: Group, name: str, variable: xr.Variable, how: NewArrayOptions
         codec=layout.get("codec", "default") if how.codec is None else how.codec,
         checksum=layout.get("checksum"),
         fill_value=None if isinstance(fill, str | bytes) else fill,
-        attrs=room_for_text(group._session, as_data_type(dtype), variable._data) | plain_attrs(variable.attrs),
+        attrs=room_for_text(group._session, as_data_type(dtype), variable._data) | attrs,
         sparse=sparse,
     )
 

@@ -110,6 +110,7 @@ class NczarrFormat(ZarrFormat):
         dimension_scope="group",
         shares_lengths=True,
         bounds_text=True,
+        marks_nan=True,
         common_codecs=_COMMON,
         finds_damage=True,
     )

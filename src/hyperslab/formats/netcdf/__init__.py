@@ -79,6 +79,7 @@ class NetcdfFormat(Format):
         dimension_scope="group",
         shares_lengths=True,
         netcdf_attributes=True,
+        marks_nan=True,
         kept_layout=frozenset({data_model.NO_FILL}),
     )
 

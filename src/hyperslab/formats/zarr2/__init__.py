@@ -50,7 +50,9 @@ class Zarr2Format(ZarrFormat):
         True,
         (Variant("zarr2", features, notes=_NOTES),),
     )
-    traits = FormatTraits(is_keyed=True, keeps_consolidated=True, fill_value="missing", native_kinds="b")
+    traits = FormatTraits(
+        is_keyed=True, keeps_consolidated=True, fill_value="missing", marks_nan=True, native_kinds="b"
+    )
 
     metadata_dialect = Zarr2()
     dialects = (Zarr2,)

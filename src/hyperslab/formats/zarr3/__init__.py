@@ -56,6 +56,7 @@ class Zarr3Format(ZarrFormat):
         is_keyed=True,
         keeps_consolidated=True,
         fill_value="apart",
+        marks_nan=True,
         native_kinds="b",
         common_codecs=COMMON,
         shards_many=True,
