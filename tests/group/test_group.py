@@ -283,6 +283,14 @@ def test_what_is_no_dtype_is_refused_by_name(root, dtype):
     assert "new" not in root
 
 
+@pytest.mark.parametrize("cells", [np.arange(3), np.ones((2, 2)), np.array(5)])
+def test_cells_in_the_place_of_a_shape_are_refused(root, cells):
+    with pytest.raises(WrongType, match=r"node=/new\]; give cells by data="):
+        root.create_array("new", cells)
+    assert "new" not in root
+    assert root.create_array("new", shape=tuple(np.array([3, 4]))).shape == (3, 4)
+
+
 @pytest.mark.parametrize(
     ("asked", "meant"),
     [("air_temprature", "air_temperature"), ("a/bb/x", "b"), ("a/b/xx", "x"), ("entirely/else", None)],

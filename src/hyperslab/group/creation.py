@@ -24,7 +24,7 @@ from hyperslab.chunks.auto import (
 )
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.registry import parse_codec
-from hyperslab.errors import Invalid, Unsupported
+from hyperslab.errors import Invalid, Unsupported, WrongType
 from hyperslab.formats.base import Feature, FormatTraits
 from hyperslab.formats.metadata_json.cells import to_fill_cell
 from hyperslab.group.dimensions import unlimited_dimensions
@@ -257,6 +257,9 @@ def _dtype(dtype: Any, data: Any) -> object:
 
 
 def _lengths(shape: Any) -> tuple[int, ...]:
+    if isinstance(shape, np.ndarray):  # as a rule cells: those of np.arange(3) would make a shape of (0, 1, 2)
+        remedy = "give cells by data=; lengths that stand in an array by shape=tuple(...)"
+        raise WrongType("an array of NumPy as the shape of a new array", remedy=remedy)
     lengths = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
     if any(not isinstance(n, int | np.integer) or n < 0 for n in lengths):
         raise Invalid(f"{shape!r} is not a shape", remedy="give whole numbers of at least 0")

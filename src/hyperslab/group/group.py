@@ -216,8 +216,8 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
         in the format; in Zarr v3 it does). ``fill_value``, ``units``, ``attrs``. ``data``: cells to write (then shape
         and dtype may be left out); also of dask, of ``sparse`` (``densify=True`` stores all cells) and a Quantity of
         pint, whose units it gets. ``sparse=True``: made to hold few cells that are not the fill value.
-        AlreadyExists when the name is taken, Invalid when the parts contradict each other, Unsupported when the format
-        has no such cells, chunks or codec.
+        AlreadyExists when the name is taken, Invalid when the parts contradict each other, WrongType for an array as
+        the shape, Unsupported when the format has no such cells, chunks or codec.
         """
         from hyperslab.group.creation import Wish, array_spec  # on use: with it come all codecs
 
