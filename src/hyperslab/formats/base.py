@@ -139,8 +139,6 @@ class FormatTraits:
     fill_value: Literal["missing", "apart"] | None = None
     """What else it says of cells: ``"missing"``, that those which have it are missing; ``"apart"``, that what means
     missing stands beside it, so that xarray keeps both."""
-    marks_nan: bool = False
-    """``save``: floats get the attribute ``_FillValue`` NaN, as xarray's own writer of the format gives them."""
     kept_layout: frozenset[str] = frozenset()
     """Names in the ``layout`` of an array that stay where it is cut or encoded anew in the same format."""
     native_kinds: str = ""
@@ -153,6 +151,8 @@ class FormatTraits:
     own."""
     is_keyed: bool = False
     """``formats.zarr``: nodes are documents, and cells are chunks, under keys of a store."""
+    marks_nan: bool = False
+    """``save``: floats get the attribute ``_FillValue`` NaN, as xarray's own writer of the format gives them."""
 
 
 PROVENANCE = "_NCProperties"
