@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hyperslab.chunks.progress import Progress
     from hyperslab.conversion.blaze_shards import gather, shard
     from hyperslab.conversion.edit import edit
+    from hyperslab.conversion.frame_append import append_frame
     from hyperslab.conversion.frames import read_frame, write_frame
     from hyperslab.conversion.losses import Loss
     from hyperslab.conversion.memory_objects import save
@@ -57,6 +58,7 @@ __all__ = [
     "Report",
     "TransferReport",
     "adopt",
+    "append_frame",
     "check",
     "commit",
     "convert",
@@ -97,6 +99,7 @@ _HOMES = {
     "Report": "integrity.report",
     "TransferReport": "conversion.transfer",
     "adopt": "formats.nczarr.adopt",
+    "append_frame": "conversion.frame_append",
     "check": "integrity.survey",
     "commit": "api",
     "convert": "conversion.pipeline",

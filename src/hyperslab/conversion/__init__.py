@@ -17,7 +17,8 @@ statistics       numbers about an array in one pass
 transfer         ``copy`` and ``sync``: bytes as they are, in the same format
 packing          other numbers of cells: packed, quantized (rounding), in other units; recoding: a source that has them
 edit             names and attributes changed by one step; edit_plan: what becomes of each node
-append, memory_objects, blaze_shards: appending, ``save``, ``shard`` and ``gather``; frames: data frames of pandas
+append, memory_objects, blaze_shards: appending, ``save``, ``shard`` and ``gather``; frames: data frames of
+pandas; frame_append: rows for them
 """
 
 from __future__ import annotations

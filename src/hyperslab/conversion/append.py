@@ -19,6 +19,7 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.conversion.opening import tree_session
 from hyperslab.conversion.source_nodes import walk_nodes
 from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.group.frame_columns import refuse_frame
 from hyperslab.group.links import follow_within
 from hyperslab.model.attrs import FILL_VALUE, equal
 from hyperslab.model.cells import Values
@@ -301,6 +302,10 @@ def _append_all(session: OpenDataset, pairs: list[_Growth]) -> None:
 def _check_all(session: OpenDataset, pairs: list[_Growth], *, is_ordered: bool = True) -> None:
     """Raise Invalid for rows that do not fit behind an array, and for different numbers of rows. ``is_ordered``: also
     for labels that would lose their order."""
+    for above in {split(pair.array.path)[0] for pair in pairs}:
+        node = session.reader.node(above)
+        if node.is_group:
+            refuse_frame(node.attrs, session.url)
     for pair in pairs:
         old, new = list(pair.array.shape), list(pair.rows.shape)
         if len(old) != len(new) or old[: pair.axis] + old[pair.axis + 1 :] != new[: pair.axis] + new[pair.axis + 1 :]:

@@ -6,10 +6,12 @@ categories as codes beside a variable of what they mean, text as text. What NumP
 that are no text, the index) stands in the attribute ``pandas_frame`` of the dataset, as JSON::
 
     {"version": 1, "rows": int, "index": index, "columns": index, "cells": [part, ...], "attrs": {...}}
+    and, while rows are appended, "append": {"made": [name of a new variable, ...]}
     index = {"names": [name, ...], and "levels": [part, ...] or "start", "stop", "step" or "words", "dtype"}
     part = {"variable": str, "dtype": str, ...}
 
-A missing cell of text is no word: what kind of missing it is stands in a variable beside it, ``*_missing``.
+A missing cell of text is no word: what kind of missing it is stands in a variable beside it, ``*_missing``. Cells
+behind ``rows`` are those of an append that died, and no part of the frame.
 """
 
 from __future__ import annotations
@@ -49,12 +51,10 @@ def write_frame(url: Any, frame: pd.DataFrame, format: str | None = None, *, mod
     """
     pandas = library("pandas")
     if mode not in ("x", "w") or options.keys() & {"append_dim", "region"}:
-        remedy = "read_frame() it, change it, and write it with mode='w'"
+        remedy = "append_frame() adds rows; to change some, read_frame() it, and write it with mode='w'"
         raise Invalid("a stored frame is written whole, by mode='x' or 'w'", remedy=remedy)
-    if not isinstance(frame, pandas.DataFrame):
-        remedy = "to_frame() makes one of a Series" if isinstance(frame, pandas.Series) else "give a pandas DataFrame"
-        raise WrongType(f"a {type(frame).__name__} is no data frame", remedy=remedy)
-    save(url, _Encoder(pandas).dataset_of(frame), format=format, mode=mode, **options)
+    require_frame(pandas, frame)
+    save(url, FrameEncoder(pandas).dataset_of(frame), format=format, mode=mode, **options)
 
 
 def read_frame(
@@ -74,13 +74,20 @@ def read_frame(
     """
     pandas = library("pandas")
     with open_group(url, **options) as root:
-        return _Decoder(pandas, root).frame(columns, loc, iloc)
+        return FrameDecoder(pandas, root).frame(columns, loc, iloc)
+
+
+def require_frame(pandas: Any, frame: object) -> None:
+    """Raise WrongType for what is no data frame."""
+    if not isinstance(frame, pandas.DataFrame):
+        remedy = "to_frame() makes one of a Series" if isinstance(frame, pandas.Series) else "give a pandas DataFrame"
+        raise WrongType(f"a {type(frame).__name__} is no data frame", remedy=remedy)
 
 
 # -- frames to datasets ------------------------------------------------------------------------------------------------
 
 
-class _Encoder:
+class FrameEncoder:
     """One frame on its way into a dataset: ``variables`` by name, filled by :meth:`encode`."""
 
     def __init__(self, pandas: Any) -> None:
@@ -101,16 +108,19 @@ class _Encoder:
             self.encode(frame.iloc[:, place], self._variable_of(name, place), rows, f"the column {name!r}")
             for place, name in enumerate(frame.columns)
         ]
-        return library("xarray").Dataset(
+        dataset = library("xarray").Dataset(
             {name: each for name, each in self._variables.items() if name not in coords},
             {name: self._variables[name] for name in coords},
             {ATTRIBUTE: json.dumps(description)},
         )
+        if rows in dataset.dims:
+            dataset.encoding["unlimited_dims"] = {rows}  # append_frame() adds to them
+        return dataset
 
     def encode_index(self, index: pd.Index, dim: str, what: str) -> Part:
         """Return the description of an index, its variables added where words alone do not tell it. Invalid."""
         pandas = self._pandas
-        description: Part = {"names": [_name_to_json(name, what) for name in index.names]}
+        description: Part = {"names": [name_to_json(name, what) for name in index.names]}
         if isinstance(index, pandas.RangeIndex):
             return description | {"start": index.start, "stop": index.stop, "step": index.step}
         is_text = index.dtype == object or isinstance(index.dtype, pandas.StringDtype)
@@ -158,7 +168,7 @@ class _Encoder:
             case pandas.SparseDtype():
                 dense = pandas.Series(np.asarray(cells))
                 inner = self.encode(dense, variable, dim, what)
-                fill = _name_to_json(_plain(dtype.fill_value), what)
+                fill = name_to_json(_plain(dtype.fill_value), what)
                 return inner | {"dtype": "Sparse", "dense": inner["dtype"], "subtype": str(dtype.subtype), "fill": fill}
             case pandas.PeriodDtype():
                 return part | self._add_integers(variable, dim, np.asarray(cells.array.asi8), {})
@@ -225,7 +235,7 @@ class _Encoder:
         if kinds <= {bool, int, float, str, tuple}:
             missing = self._missing_in(cells)
             texts = [
-                "" if code else json.dumps(_name_to_json(cell, what)) for cell, code in zip(cells, missing, strict=True)
+                "" if code else json.dumps(name_to_json(cell, what)) for cell, code in zip(cells, missing, strict=True)
             ]
             return self._add_words(variable, dim, texts, missing, what) | {"objects": "json"}
         words = ", ".join(sorted(kind.__name__ for kind in kinds))
@@ -271,7 +281,7 @@ class _Encoder:
             return self._add(variable, dim, values, {**attrs, "_FillValue": fill})
         if not missing.any():
             return self._add(variable, dim, values, attrs)
-        free = _free_number(values[~missing])
+        free = free_number(values[~missing])
         stored = np.where(missing, free, values.astype(free.dtype))
         return self._add(variable, dim, stored, {**attrs, "_FillValue": free})
 
@@ -304,7 +314,7 @@ def _time_attrs(unit: str) -> dict[str, Any]:
     return {"units": f"{TIME_UNITS[unit]} since 1970-01-01", "calendar": "proleptic_gregorian"}
 
 
-def _free_number(values: np.ndarray) -> np.integer[Any]:
+def free_number(values: np.ndarray) -> np.integer[Any]:
     """Return a whole number that none of the values is: of their type where one is left, else of a wider one."""
     info = np.iinfo(values.dtype)
     for end in (info.min, info.max) if info.min < 0 else (info.max, info.min):
@@ -342,14 +352,14 @@ def _plain(value: object) -> object:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _name_to_json(name: object, what: str) -> object:
+def name_to_json(name: object, what: str) -> object:
     """Return a label as JSON: tuples as lists, times, NaN and NA under a key of their own. Invalid."""
     name = _plain(name)
     match name:
         case None | bool() | int() | str():
             return name
         case tuple():
-            return [_name_to_json(each, what) for each in name]
+            return [name_to_json(each, what) for each in name]
         case float():
             return name if np.isfinite(name) else {"float": repr(name)}
     pandas = library("pandas")
@@ -361,7 +371,7 @@ def _name_to_json(name: object, what: str) -> object:
 
 
 def _name_of_json(name: Any) -> Any:
-    """Return the label that :func:`_name_to_json` took."""
+    """Return the label that :func:`name_to_json` took."""
     if isinstance(name, list):
         return tuple(map(_name_of_json, name))
     if not isinstance(name, dict):
@@ -384,7 +394,7 @@ def _attrs_to_json(attrs: Mapping[Hashable, Any]) -> Mapping[Hashable, Any]:
 # -- datasets to frames ------------------------------------------------------------------------------------------------
 
 
-class _Decoder:
+class FrameDecoder:
     """A stored frame on its way back. FormatError where what is stored is none."""
 
     def __init__(self, pandas: Any, root: Group) -> None:
@@ -402,13 +412,13 @@ class _Decoder:
                 "and of other datasets to_xarray().to_dataframe() makes one"
             )
             raise Invalid("this is no stored data frame", url=where, remedy=remedy)
-        self._description: Part = description
+        self.description: Part = description
 
     def frame(self, columns: Sequence[Hashable] | None, loc: slice | None, iloc: slice | None) -> pd.DataFrame:
         """Return the frame, or these rows and columns of it."""
-        pandas, description = self._pandas, self._description
+        pandas, description = self._pandas, self.description
         try:
-            names = self._decode_index(description["columns"])
+            names = self.decode_index(description["columns"])
             places = self._choose(names, columns)
             index, rows = self._choose_rows(loc, iloc)
             cells = {at: self._column(description["cells"][place], rows) for at, place in enumerate(places)}
@@ -420,6 +430,10 @@ class _Decoder:
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise FormatError(f"the description of the data frame is damaged: {error!r}", url=self._root.url) from error
         return found
+
+    def index(self) -> pd.Index:
+        """Return the whole index."""
+        return self.decode_index(self.description["index"], slice(0, self.description["rows"]))
 
     def _choose(self, names: pd.Index, columns: Sequence[Hashable] | None) -> list[int]:
         """Return the places of these columns. Invalid."""
@@ -434,7 +448,7 @@ class _Decoder:
         everything = np.arange(len(names))
         return [int(place) for name in columns for place in np.atleast_1d(everything[names.get_loc(name)])]
 
-    def _decode_index(self, description: Part, rows: slice = slice(None)) -> pd.Index:
+    def decode_index(self, description: Part, rows: slice = slice(None)) -> pd.Index:
         """Return an index, or these rows of it."""
         pandas, names = self._pandas, [_name_of_json(name) for name in description["names"]]
         if "start" in description:
@@ -453,7 +467,7 @@ class _Decoder:
         return index
 
     def _text_dtype(self, description: Part) -> Any:
-        """Return the dtype that :meth:`_Encoder._text_type` describes."""
+        """Return the dtype that :meth:`FrameEncoder._text_type` describes."""
         if "storage" not in description:
             return np.dtype(object)
         return self._pandas.StringDtype(
@@ -467,12 +481,12 @@ class _Decoder:
         for name, part in (("loc", loc), ("iloc", iloc)):
             if part is not None and (not isinstance(part, slice) or part.step not in (None, 1)):
                 raise Invalid(f"{name}={part!r}", remedy="give a slice without a step")
-        description = self._description["index"]
+        description = self.description["index"]
         if loc is None:
-            start, stop, _ = (slice(None) if iloc is None else iloc).indices(self._description["rows"])
+            start, stop, _ = (slice(None) if iloc is None else iloc).indices(self.description["rows"])
             rows = slice(start, max(start, stop))
-            return self._decode_index(description, rows), rows
-        index = self._decode_index(description)
+            return self.decode_index(description, rows), rows
+        index = self.index()
         if not index.is_monotonic_increasing:
             raise Invalid("loc of an index that is not sorted", remedy="give positions: iloc=slice(...)")
         try:

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from hyperslab.array import Array
-from hyperslab.errors import FormatError, HyperslabError
+from hyperslab.errors import FormatError, HyperslabError, Invalid
 from hyperslab.group.table_columns import Cells, TableColumn
 from hyperslab.model.cells import Values
 
@@ -60,6 +60,13 @@ def read_description(attrs: Mapping[str, Any]) -> Part | None:
     return description
 
 
+def refuse_frame(attrs: Mapping[str, Any], url: str) -> None:
+    """Raise Invalid where a group with these attributes is a data frame: it would not know of rows that came
+    otherwise."""
+    if ATTRIBUTE in attrs:
+        raise Invalid("rows behind a stored data frame", url=url, remedy="append_frame() of a data frame adds them")
+
+
 class FrameTable:
     """The columns of a frame: the levels of its index, where that is more than the numbers of the rows, then its own.
     ``width``: how many they are. FormatError for a damaged description."""
@@ -100,13 +107,14 @@ class FrameTable:
         if "start" in self._columns:
             return [str(number) for number in range(*(self._columns[key] for key in ("start", "stop", "step")))]
         levels = [
-            FrameColumn("", part, self._arrays_of(part)).read(0, len(self._parts)) for part in self._columns["levels"]
+            FrameColumn("", part, self._arrays_of(part), len(self._parts)).read(0, len(self._parts))
+            for part in self._columns["levels"]
         ]
         return [", ".join(_text_of(name) or "" for name in names) for names in zip(*levels, strict=True)]
 
     def _open(self, name: str, part: Part) -> TableColumn | HyperslabError:
         try:
-            return FrameColumn(name, part, self._arrays_of(part))
+            return FrameColumn(name, part, self._arrays_of(part), self._rows)
         except HyperslabError as error:
             return error
 
@@ -162,11 +170,13 @@ class RangeColumn(TableColumn):
 
 @dataclass(frozen=True, eq=False)
 class FrameColumn(TableColumn):
-    """A column of a frame by its ``part`` of the description, with the arrays of that by name."""
+    """A column of a frame by its ``part`` of the description, with the arrays of that by name. ``rows``: those of the
+    frame; what is behind them an append that died has left."""
 
     name: str
     part: Part
     variables: Mapping[str, Array]
+    rows: int
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -176,7 +186,7 @@ class FrameColumn(TableColumn):
     @property
     def length(self) -> int:
         """Rows of the frame."""
-        return self.arrays[0].shape[0]
+        return min(self.rows, self.arrays[0].shape[0])
 
     @property
     def type_name(self) -> str:

@@ -16,11 +16,12 @@ from netcdf_files import raw, read_all, write_all
 
 import hyperslab
 import hyperslab as hs
-from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import AlreadyExists, Conflict, Invalid, NodeNotFound, ReadOnly, StorageError, Unsupported
 from hyperslab.formats.netcdf import FORMAT
 from hyperslab.formats.netcdf.library import LibraryChunks
 from hyperslab.formats.netcdf.reader import NetcdfReader
+from hyperslab.formats.netcdf.working_copy import WorkingCopy, find_version
 from hyperslab.formats.netcdf.writer import NetcdfWriter
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, Enum, ObjectRef
@@ -151,6 +152,18 @@ def test_of_two_changes_at_once_the_second_is_a_conflict(path: Path) -> None:
         second.close()
     assert read(path).node("").attrs["title"] == "first"
     assert left_over(path.parent) == []
+
+
+def test_a_file_that_is_replaced_while_it_is_opened_is_a_conflict(tmp_path: Path) -> None:
+    """What was read of the one would be changed in the other."""
+    place = tmp_path / "a.nc"
+    hs.save(place, np.arange(3))
+    version = find_version(str(place), str(place))
+    hs.save(place, np.arange(4), mode="w")
+    work = WorkingCopy(str(place), str(place), "r+", "NETCDF4", DEFAULTS)
+    with pytest.raises(Conflict, match="changed while it was opened"):
+        work.require_version(version)
+    assert [each.name for each in tmp_path.iterdir()] == ["a.nc"]
 
 
 def test_a_reader_keeps_its_version(path: Path) -> None:

@@ -26,6 +26,7 @@ from hyperslab.bridges.xarray.writing import (
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.base import Feature
 from hyperslab.group import Group
+from hyperslab.group.frame_columns import refuse_frame
 from hyperslab.stores.base import Store
 
 # The lock range of a group into which rows are put, apart from those of chunks and keys.
@@ -40,7 +41,8 @@ def append(
     New variables without ``dim`` are made; those that exist stay as they are. ``repeated``: what becomes of rows whose
     labels are there. Those that are written over come first, and stay so where the others fail.
     """
-    with _appending(group):
+    refuse_frame(group.attrs, group.url)
+    with lock_appends(group):
         existing = read_existing(group)
         rest = [name for name in dataset.variables if dim not in dataset[name].dims]
         rows = dataset.drop_vars(rest)
@@ -52,7 +54,7 @@ def append(
             stored, labels = existing.indexes[dim], dataset.indexes[dim]
             places = find_repeated(dim, stored.values, labels.values, repeated)
             if repeated != "allow":
-                _check_order(dim, stored, labels[places < 0])
+                check_order(dim, stored, labels[places < 0])
             if (places >= 0).any() and repeated == "overwrite":
                 if not how.compute:
                     remedy = "leave compute=False out"
@@ -67,14 +69,14 @@ def append(
             check_meaning(name, rows.variables[name], variable, array)
         new = [name for name in rest if name not in existing.variables]
         if not new:
-            _append_all(group, pairs, dim)
+            append_all(group, pairs, dim)
             return []
         with write_over(group, dataset[new], how) as delayed:
-            _append_all(group, pairs, dim, delayed if how.compute else ())
+            append_all(group, pairs, dim, delayed if how.compute else ())
         return [] if how.compute else delayed
 
 
-def _append_all(
+def append_all(
     group: Group, pairs: list[tuple[Any, xr.Variable]], dim: str, beside: Iterable[DelayedWrite] = ()
 ) -> None:
     """Add rows to all arrays, or none: those that have theirs when another one fails lose them again. ``beside``: dask
@@ -164,7 +166,7 @@ def _check_other_labels(existing: xr.Dataset, dataset: xr.Dataset, dim: str) -> 
             raise Invalid(f"the labels of {name!r} are not those that are stored", remedy=remedy)
 
 
-def _check_order(dim: str, stored: pd.Index, labels: pd.Index) -> None:
+def check_order(dim: str, stored: pd.Index, labels: pd.Index) -> None:
     """Raise Invalid where labels that rise or fall would not go on so."""
     if len(stored) < 2:
         return
@@ -178,7 +180,7 @@ def _check_order(dim: str, stored: pd.Index, labels: pd.Index) -> None:
             raise Invalid(f"{dim!r} would no longer be sorted: {after[1]} behind {after[0]}", remedy=remedy)
 
 
-def _appending(group: Group) -> AbstractContextManager[None]:
+def lock_appends(group: Group) -> AbstractContextManager[None]:
     """Hold the group against other appenders, where its store can."""
     store: Store | None = group.store
     timeout = group._session.settings.lock_timeout

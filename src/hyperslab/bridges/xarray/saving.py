@@ -82,7 +82,7 @@ def save_xarray(
         compute=compute,
         densify=densify,
     )
-    with storing(progress if compute else None, obj), _one_commit(url, mode, append_dim, options) as url:
+    with storing(progress if compute else None, obj), as_one_commit(url, mode, append_dim, options) as url:
         if mode in ("x", "w") and not path:
             delayed = _save_new(url, datasets, format, mode == "w", how, options)
         elif append_dim is not None or region is not None:
@@ -112,7 +112,7 @@ def _open_to_change(url: api.Target, format: str | None, path: str, options: Map
 
 
 @contextmanager
-def _one_commit(
+def as_one_commit(
     url: api.Target, mode: Mode, append_dim: str | None, options: Mapping[str, Any]
 ) -> Iterator[api.Target]:
     """Yield what to save at: of a repository a place whose changes become one commit, else the target itself. Errors of

@@ -56,7 +56,8 @@ class WorkingCopy:
         self.unreadable: Mapping[str, CorruptChunk] = {}
         folder, name = os.path.split(self._target)
         self.path = os.path.join(folder, temporary_name(name))
-        self._version_at_start: Version | None = of._version_at_start if of is not None else self._version()
+        self._version_at_start: Version | None
+        self._version_at_start = find_version(self._target, url) if of is None else of._version_at_start
         if mode == "x" and self._version_at_start is not None:
             raise already_exists(url)
         self._removal = weakref.finalize(self, _remove, self.path, os.getpid())
@@ -69,6 +70,12 @@ class WorkingCopy:
             self.discard()
             raise
 
+    def require_version(self, version: Version | None) -> None:
+        """Raise Conflict, without a working copy, where the file is not the version that was read before."""
+        if self._version_at_start != version:
+            self.discard()
+            raise Conflict("the file changed while it was opened", url=self._url, remedy="open it again")
+
     def renewed(self, model: str) -> WorkingCopy:
         """Return an empty working copy for the same place, to be published in place of this one."""
         return WorkingCopy(self._target, self._url, self._mode, model, self._settings, of=self)
@@ -79,7 +86,7 @@ class WorkingCopy:
             if copy:
                 copy_bytes(self._target, self.path)
                 shutil.copymode(self._target, self.path)
-                if self._version() != self._version_at_start:
+                if find_version(self._target, self._url) != self._version_at_start:
                     raise Conflict("the file changed while it was copied", url=self._url)
         except OSError as error:
             if isinstance(error, HyperslabError):
@@ -156,7 +163,7 @@ class WorkingCopy:
             if self._settings.durable:
                 sync_and_close(os.open(self.path, os.O_RDWR | ALWAYS))
             with hold_folder(lambda: os.path.dirname(self._target), self._settings.lock_timeout):
-                now = self._version()
+                now = find_version(self._target, self._url)
                 if self._mode == "x" and now is not None:
                     raise AlreadyExists("another writer made the target meanwhile", url=self._url)
                 if self._mode == "r+" and now != self._version_at_start:
@@ -177,20 +184,22 @@ class WorkingCopy:
         self._removal.detach()
         remove_leftovers(self._target)
 
-    def _version(self) -> Version | None:
-        try:
-            found = os.stat(self._target)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise StorageError(f"cannot look at the file: {error.strerror}", url=self._url) from error
-        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
     def discard(self) -> None:
         """Close and remove the working copy; the old file, or nothing, stays."""
         with suppress(HyperslabError):
             self._close_handles()
         self._removal()
+
+
+def find_version(path: str, url: str) -> Version | None:
+    """Return what tells the file at a path from what others put there; None where there is none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageError(f"cannot look at the file: {error.strerror}", url=url) from error
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _remove(path: str, owner: int) -> None:

@@ -28,7 +28,7 @@ from hyperslab.formats.netcdf import data_model, definitions, library
 from hyperslab.formats.netcdf.data_model import is_h5py_only, plan_storage
 from hyperslab.formats.netcdf.library import LibraryChunks, WorkingChunks, write_cells
 from hyperslab.formats.netcdf.reader import NetcdfReader
-from hyperslab.formats.netcdf.working_copy import Contents, Spec, WorkingCopy
+from hyperslab.formats.netcdf.working_copy import Contents, Spec, WorkingCopy, find_version
 from hyperslab.model.attrs import equal
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Compound, tagged, tagged_fields
@@ -142,6 +142,7 @@ class NetcdfWriter(Writer):
         self._needs_rewrite = False
         self._contents = Contents()
         unreadable: dict[str, CorruptChunk] = {}
+        version = find_version(path, url)
         if mode == "r+":
             reader = NetcdfReader(path, url)
             try:
@@ -152,6 +153,8 @@ class NetcdfWriter(Writer):
             finally:
                 reader.close()
         self._work = WorkingCopy(path, url, mode, self._model, settings)
+        if mode == "r+":
+            self._work.require_version(version)
         self._work.variables = len(self._contents.dimension_places)
         self._work.unreadable = unreadable
         self._unclosed = Unclosed(self, url)

@@ -1,0 +1,369 @@
+"""Rows of a data frame of pandas behind those of a stored one: all columns get theirs, or none.
+
+The description of a stored frame says how many rows it has, and what its arrays have behind them is no row. So an
+append says in the description that it is at work, writes cells behind the last row, and then the new description. The
+rows of one that dies before are not there; the next append takes away what it has left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from hyperslab.api import open_group
+from hyperslab.array import Array
+from hyperslab.array.narrowing import require_fit
+from hyperslab.array.repeated_labels import find_repeated
+from hyperslab.bridges.extras import library
+from hyperslab.conversion.frames import FrameDecoder, FrameEncoder, Part, free_number, name_to_json, require_frame
+from hyperslab.errors import HyperslabError, Invalid, NotFound, Unsupported
+from hyperslab.group.frame_columns import ATTRIBUTE
+from hyperslab.model.attrs import FILL_VALUE
+from hyperslab.model.cells import Values
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hyperslab.group import Group
+
+_AT_WORK = "append"
+
+
+def append_frame(
+    url: Any, frame: pd.DataFrame, *, repeated: Literal["error", "allow"] = "error", **options: Any
+) -> None:
+    """Put the rows of a data frame behind those of one that :func:`write_frame` stored: all of them, or none.
+
+    The columns are those of the stored frame, in any order. Cells of another dtype become the stored one where each
+    keeps its value; categories are those that are stored. An index that only counts rows goes on counting. Rows whose
+    labels are there are an error, as are such that are no longer sorted as the stored ones, unless ``repeated`` is
+    ``"allow"``. Appenders take turns. ``options``: those of :func:`.open`. Invalid, before anything is written, names
+    the column that does not fit; NotFound where nothing is stored, Unsupported in databases.
+    """
+    pandas = library("pandas")
+    library("xarray")
+    from hyperslab.bridges.xarray.append import lock_appends
+    from hyperslab.bridges.xarray.saving import as_one_commit
+
+    require_frame(pandas, frame)
+    with as_one_commit(url, "a", "the rows", options) as place:
+        try:
+            root = open_group(place, "r+", **options)
+        except NotFound as error:
+            error.remedy = "check the spelling, or make it first by write_frame()"
+            raise
+        with root:
+            if root._session.format.traits.in_database:
+                remedy = "read_frame() it, add the rows, and write it with mode='w'"
+                raise Unsupported("rows of data frames are not appended in databases", url=root.url, remedy=remedy)
+            with root._session.add_place_to_errors(root.path), lock_appends(root):
+                root._session.refresh(root.path)
+                _Appender(pandas, root).append(frame, repeated)
+
+
+class _Appender:
+    """A stored frame that gets rows: ``rows`` of each variable, and the description that they make. For a holder of the
+    lock of appends."""
+
+    def __init__(self, pandas: Any, root: Group) -> None:
+        self._pandas = pandas
+        self._root = root
+        self._stored = FrameDecoder(pandas, root)
+        self._description = self._stored.description
+        self._count = int(self._description["rows"])
+        self._rows: dict[str, Any] = {}
+        self._made: dict[str, tuple[Array, Values]] = {}
+        self._marks: dict[str, np.generic] = {}
+
+    def append(self, frame: pd.DataFrame, repeated: Literal["error", "allow"]) -> None:
+        """Add the rows of a frame. Invalid."""
+        self._remove_remains()
+        new = self._fitting(frame, repeated)
+        if not len(new):
+            return
+        before = str(self._root.attrs[ATTRIBUTE])
+        dataset = FrameEncoder(self._pandas).dataset_of(new)
+        parts = json.loads(dataset.attrs[ATTRIBUTE])
+        for known, part in zip(_row_parts(self._description), _row_parts(parts), strict=True):
+            self._match(known, part, dataset)
+        self._describe_index(new.index)
+        self._description["rows"] = self._count + len(new)
+        self._write(before)
+
+    # -- what is stored ----------------------------------------------------------------------------------------------
+
+    def _arrays(self) -> Iterator[Array]:
+        """Yield the arrays along the rows."""
+        for part in _row_parts(self._description):
+            for name in (part["variable"], part.get("missing")):
+                if name is not None:
+                    array = self._array(name)
+                    array.refresh()
+                    yield array
+
+    def _array(self, name: str) -> Array:
+        found = self._root[name]
+        assert isinstance(found, Array)  # the frame that is stored was read
+        return found
+
+    def _remove_remains(self) -> None:
+        """Take away what an append that died has left. Invalid for rows that came otherwise: nobody knows whose they
+        are."""
+        remains = self._description.pop(_AT_WORK, None)
+        for name in remains["made"] if remains is not None else ():
+            if name in self._root:
+                del self._root[name]
+        for array in self._arrays():
+            if array.shape[0] == self._count:
+                continue
+            if remains is None or array.shape[0] < self._count:
+                message = f"{array.shape[0]} cells in a column of a data frame of {self._count} rows"
+                remedy = "read_frame() what it has, and write it with mode='w'"
+                raise Invalid(message, node=array.path, remedy=remedy)
+            array.resize((self._count,))
+
+    # -- rows as the stored frame would have them --------------------------------------------------------------------
+
+    def _fitting(self, frame: pd.DataFrame, repeated: Literal["error", "allow"]) -> pd.DataFrame:
+        """Return the rows with the columns, dtypes and kind of index of the stored frame. Invalid."""
+        pandas = self._pandas
+        empty = self._stored.frame(None, None, slice(0, 0))
+        frame = frame.iloc[:, self._places_of(empty.columns, frame.columns)]
+        cells = {
+            place: self._cast(frame.iloc[:, place], dtype, f"the column {name!r}")
+            for place, (name, dtype) in enumerate(zip(empty.columns, empty.dtypes, strict=True))
+        }
+        found = pandas.DataFrame(cells, index=range(len(frame)), columns=range(len(cells)), copy=False)
+        found.index, found.columns = self._fitting_index(frame.index, empty.index, repeated), empty.columns
+        return found
+
+    def _places_of(self, stored: pd.Index, columns: pd.Index) -> Any:
+        """Return where the stored columns are among those of the rows. Invalid unless they are the same."""
+        if columns.equals(stored):
+            return slice(None)
+        missing = [name for name in stored if name not in columns]
+        unknown = [name for name in columns if name not in stored]
+        if missing or unknown or not columns.is_unique or not stored.is_unique:
+            of = f"the column {missing[0]!r} is missing" if missing else "the columns have names that come twice"
+            of = f"there is no column {unknown[0]!r} in the stored frame" if unknown and not missing else of
+            remedy = f"rename or reindex them: stored are {', '.join(map(repr, list(stored)[:20]))}"
+            raise Invalid(of, remedy=remedy)
+        return columns.get_indexer(stored)
+
+    def _cast(self, cells: pd.Series | pd.Index, dtype: Any, what: str) -> pd.Series:
+        """Return cells as such of the stored dtype, where each keeps its value. Invalid."""
+        pandas, own = self._pandas, cells.dtype
+        plain = pandas.Series(cells.array, dtype=own, copy=False)  # without its dtype text among objects becomes str
+        if isinstance(dtype, pandas.CategoricalDtype) and isinstance(own, pandas.CategoricalDtype):
+            return pandas.Series(self._cast_categories(cells.array, dtype, what))
+        if own == dtype:
+            return plain
+        is_text = [each == np.dtype(object) or isinstance(each, pandas.StringDtype) for each in (own, dtype)]
+        if all(is_text) and (dtype == np.dtype(object) or all(isinstance(cell, str) for cell in plain[plain.notna()])):
+            return plain.astype(dtype)  # pandas itself makes text of objects, and objects of missing text
+        is_sparse = isinstance(own, pandas.SparseDtype) or isinstance(dtype, pandas.SparseDtype)
+        zones = [each.tz if isinstance(each, pandas.DatetimeTZDtype) else None for each in (own, dtype)]
+        if not is_sparse and zones[0] == zones[1] and any({own.kind, dtype.kind} <= set(kinds) for kinds in _ALIKE):
+            with suppress(TypeError, ValueError, OverflowError):
+                cast = plain.astype(dtype)
+                is_same = cast.astype(own).equals(plain)
+                # a number below 0 comes back from a type without a sign
+                if (
+                    is_same
+                    and (dtype.kind != "u" or not (plain < 0).any())
+                    and (own.kind != "u" or not (cast < 0).any())
+                ):
+                    return cast
+        raise Invalid(
+            f"{what} is of dtype {own}, stored is {dtype}", remedy=f"astype({str(dtype)!r}) it, if that is meant"
+        )
+
+    def _cast_categories(self, cells: Any, dtype: Any, what: str) -> Any:
+        """Return categorical cells with the stored categories. Invalid for others, and for another order."""
+        used = cells.remove_unused_categories().categories
+        unknown = [name for name in used if name not in dtype.categories]
+        is_ordered = bool(dtype.ordered)
+        if (
+            unknown
+            or bool(cells.ordered) != is_ordered
+            or (is_ordered and not cells.categories.equals(dtype.categories))
+        ):
+            message = f"{what} has categories of another order than the stored ones"
+            if unknown:
+                message = f"{what} has the category {unknown[0]!r}, which the stored one has not"
+            remedy = "set_categories() the stored ones, or write the whole frame anew with mode='w'"
+            raise Invalid(message, remedy=remedy)
+        return cells.set_categories(dtype.categories, ordered=is_ordered)
+
+    def _fitting_index(self, index: pd.Index, empty: pd.Index, repeated: Literal["error", "allow"]) -> pd.Index:
+        """Return the labels of the rows as such of the stored index. Invalid for others, for labels that are there, and
+        for such that would not be sorted any more."""
+        pandas, described = self._pandas, self._description["index"]
+        if "start" in described:
+            start, step = described["start"] + self._count * described["step"], described["step"]
+            following = pandas.RangeIndex(start, start + step * len(index), step, name=empty.name)
+            if not index.equals(following) and not index.equals(pandas.RangeIndex(len(index))):
+                message = f"the stored rows are counted, and the next is {start}, but the index begins with {index[0]}"
+                raise Invalid(
+                    message, remedy="reset_index(drop=True) counts on; to store it as a column: reset_index()"
+                )
+            return following
+        if list(index.names) != list(empty.names):
+            message = f"the index is called {list(index.names)}, in the stored frame {list(empty.names)}"
+            raise Invalid(message, remedy="rename_axis() it, or set_index() the column with the labels")
+        levels = [
+            self._cast(index.get_level_values(level), empty.get_level_values(level).dtype, "the index")
+            for level in range(index.nlevels)
+        ]
+        if len(levels) > 1:
+            labels = pandas.MultiIndex.from_arrays(levels, names=empty.names)
+        else:
+            # the values alone: those of a range would be counted
+            labels = pandas.Index(levels[0], dtype=levels[0].dtype, name=empty.name, tupleize_cols=False)
+        self._check_labels(labels, repeated)
+        return labels
+
+    def _check_labels(self, labels: pd.Index, repeated: Literal["error", "allow"]) -> None:
+        """Raise Invalid for labels that are there, and for such that would not be sorted any more."""
+        from hyperslab.bridges.xarray.append import check_order
+
+        stored, name = self._stored.index(), ", ".join("index" if each is None else str(each) for each in labels.names)
+        find_repeated(
+            name,
+            self._values(stored),
+            self._values(labels),
+            repeated,
+            choices=("error", "allow"),
+            others="say repeated='allow', which keeps both",
+        )
+        if repeated == "error":
+            check_order(name, stored, labels)
+
+    def _values(self, labels: pd.Index) -> Values:
+        """Return labels as an array of NumPy; times of a zone as those of UTC."""
+        is_zoned = isinstance(labels.dtype, self._pandas.DatetimeTZDtype)
+        return np.asarray(labels.tz_convert("UTC").tz_localize(None) if is_zoned else labels)
+
+    def _describe_index(self, labels: pd.Index) -> None:
+        """Change the description of the index as these labels behind the stored ones do: its end, and its steps."""
+        pandas, described = self._pandas, self._description["index"]
+        if "start" in described:
+            described["stop"] = described["start"] + (self._count + len(labels)) * described["step"]
+        freq = described.pop("freq", None)
+        if freq is None:
+            return
+        last = self._stored.index()[-1:]
+        steps = pandas.date_range if labels.dtype.kind == "M" else pandas.timedelta_range
+        first = last[0] if len(last) else labels[0]
+        seam = last.append(labels)
+        if seam.equals(steps(first, periods=len(seam), freq=freq).astype(seam.dtype)):
+            described["freq"] = freq
+
+    # -- cells of the rows as the stored variables have them ---------------------------------------------------------
+
+    def _match(self, known: Part, part: Part, dataset: Any) -> None:
+        """Note the cells of a column for the variables of the stored one. Invalid."""
+        name, cells = known["variable"], dataset[part["variable"]].variable
+        array = self._array(name)
+        missing = np.zeros(cells.size, "u1") if "missing" not in part else dataset[part["missing"]].values
+        if known.get("objects") != part.get("objects"):
+            cells = self._objects(known, part, cells, missing)
+        if cells.dtype.kind in "iu":
+            cells = cells.copy(data=self._marked(name, array, cells.values, cells.attrs.get(FILL_VALUE)))
+        self._rows[name] = cells
+        if "missing" in known:
+            self._rows[known["missing"]] = cells.copy(data=missing)
+        elif missing.any():
+            known["missing"] = self._free(f"{name}_missing")
+            self._made[known["missing"]] = array, missing
+
+    def _objects(self, known: Part, part: Part, cells: Any, missing: Values) -> Any:
+        """Return objects as the stored ones are: text among others is JSON, and where all are missing they are of any
+        type. Invalid."""
+        wanted, own = known.get("objects"), part.get("objects")
+        if own == "text" and wanted == "json":
+            words: list[str] | list[bytes] = [
+                "" if code else json.dumps(name_to_json(cell, known["variable"]))
+                for cell, code in zip(cells.values, missing, strict=True)
+            ]
+        elif own == "text" and wanted == "bytes" and missing.all():
+            words = [b""] * cells.size
+        else:
+            message = f"the column in {known['variable']!r} holds objects of another type than the stored ones: {own}"
+            raise Invalid(message, remedy=f"astype() them; stored are such of {wanted}")
+        found = np.empty(cells.size, np.dtype("O", metadata={"element_type": bytes if wanted == "bytes" else str}))
+        found[:] = words
+        return cells.copy(data=found)
+
+    def _marked(self, name: str, array: Array, cells: Values, own: np.generic | None) -> Values:
+        """Return whole numbers with the missing ones as the number that marks them in the variable; one that has no
+        mark yet gets one that no cell is. Invalid where there is none."""
+        mark: Any = array.attrs.get(FILL_VALUE)
+        there = np.ones(cells.shape, bool) if own is None else cells != own
+        if mark is None and own is not None:
+            is_time = own.dtype == np.int64 and own == np.iinfo("i8").min
+            mark = own if is_time else free_number(np.concatenate([array[...], cells[there].astype(array.dtype)]))
+            self._marks[name] = mark
+        if mark is not None and (mark.dtype != array.dtype or (cells[there] == mark).any()):
+            message = f"no number is left that marks missing cells among those of {name!r}"
+            raise Invalid(message, remedy="read_frame() it, add the rows, and write it with mode='w'")
+        require_fit(cells[there], array.dtype, array.path)
+        return cells if mark is None else np.where(there, cells, mark).astype(array.dtype)
+
+    def _free(self, wanted: str) -> str:
+        """Return a name that no node has."""
+        name, number = wanted, 1
+        while name in self._root or name in self._made:
+            number += 1
+            name = f"{wanted}_{number}"
+        return name
+
+    # -- write -------------------------------------------------------------------------------------------------------
+
+    def _write(self, before: str) -> None:
+        """Write cells, then the new description; put the old one back where that fails."""
+        from hyperslab.bridges.xarray.append import append_all
+
+        root = self._root
+        root.attrs[ATTRIBUTE] = json.dumps({**json.loads(before), _AT_WORK: {"made": list(self._made)}})
+        try:
+            for name, mark in self._marks.items():
+                self._array(name).attrs[FILL_VALUE] = mark
+            for name, (beside, codes) in self._made.items():
+                self._make_missing(name, beside)
+                self._rows[name] = library("xarray").Variable(beside.dims, codes)
+            pairs = [(self._array(name), cells) for name, cells in self._rows.items()]
+            if pairs:
+                append_all(root, pairs, str(pairs[0][0].dims[0]))
+        except BaseException:
+            for name in self._made:
+                with suppress(HyperslabError):
+                    del root[name]
+            root.attrs[ATTRIBUTE] = before
+            raise
+        root.attrs[ATTRIBUTE] = json.dumps(self._description)
+
+    def _make_missing(self, name: str, beside: Array) -> None:
+        """Make the variable that says which cells of the one ``beside`` it are missing: so far none."""
+        kinds = {"flag_values": np.arange(5, dtype="u1"), "flag_meanings": "there none nan na nat"}
+        cells = np.zeros(beside.shape, "u1")
+        self._root.create_array(name, data=cells, dims=beside.dims, chunks=beside.chunks, shards=False, attrs=kinds)
+
+
+# Kinds of dtypes whose cells are compared with what they become: numbers, times and timedeltas.
+_ALIKE = ("iuf", "M", "m")
+
+
+def _row_parts(description: Part) -> Iterator[Part]:
+    """Yield the parts of the description that have variables along the rows: of the index, then of the columns."""
+    waiting = [*description["index"].get("levels", ()), *description["cells"]]
+    while waiting:
+        part = waiting.pop(0)
+        if "ends" in part:
+            waiting = [*part["ends"], *waiting]
+        else:
+            yield part
