@@ -19,13 +19,23 @@ CASES = {
 }
 
 
-def test_a_series_of_nwb_is_selected_by_samples(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stamps", [None, 3])
+def test_a_series_of_nwb_without_seconds(tmp_path: Path, stamps: int | None) -> None:
     with hs.create(tmp_path / "x.zarr", "hdmf") as root:
         root.create_group("lfp", {"neurodata_type": "TimeSeries"})
         root.create_array("lfp/data", data=np.zeros((2, 4)), dims=["num_times", "num_channels"])
+        if stamps is not None:
+            root.create_array("lfp/timestamps", data=np.arange(stamps))
     array: Any = hs.open_array(tmp_path / "x.zarr", path="lfp/data")
-    with pytest.raises(WrongType, match=r"'num_times', and .* by samples, \(seconds - starting_time\) \* rate"):
+    why = "the series has neither timestamps nor a starting_time with a rate"
+    if stamps is not None:
+        why = "the timestamps /lfp/timestamps have the length 3, the dimension 2"
+    with pytest.raises(WrongType, match=f"'num_times', and {why}"):
         array.sel(num_times=slice(0.0, 1.0))
+    for view in (array, array.decoded()):  # whole numbers are no positions there, which they are of num_times
+        with pytest.raises(SelectionError, match=f"no seconds, for {why}.* with isel"):
+            view.sel(time=slice(0, 1))
+        assert view.isel(time=slice(0, 1)).shape == (1, 4)
     with pytest.raises(WrongType, match="there is no coordinate 'num_channels'"):
         array.sel(num_channels=slice(0.0, 1.0))
 

@@ -18,6 +18,7 @@ from hyperslab.array.decoded import Decoded, StoredArray
 from hyperslab.array.indexes import find_index, why_unlabelled
 from hyperslab.array.references import reference_to, region_to
 from hyperslab.array.region_reading import RegionReferences, read_region
+from hyperslab.array.series import name_dims
 from hyperslab.array.session import Closable, OpenDataset
 from hyperslab.array.view import Indexer, Lazy, View
 from hyperslab.chunks.grid import Grid
@@ -229,12 +230,14 @@ class Array(Closable, StoredArray):
 
         ``tolerance``: how far a neighbour may be, in units of the coordinate (for times a timedelta). A single label
         drops its dimension, a list keeps it. LabelError names the neighbours of a label that is not there; a dimension
-        without a coordinate is selected by position.
+        without a coordinate is selected by position. The samples of a series of NWB are labelled in seconds, and
+        called ``time``, too.
         """
         wanted = {**(indexers or {}), **labels}
 
         def choose(spec: ArraySpec) -> Selection:
-            key = resolve_sel(wanted, spec.dims, self._index_of, method, tolerance, self._why_unlabelled)
+            dims = name_dims(self._session, self._path, spec, wanted)
+            key = resolve_sel(wanted, dims, self._index_of, method, tolerance, self._why_unlabelled)
             return outer(key, spec.shape)
 
         return self._read(choose)
@@ -248,9 +251,10 @@ class Array(Closable, StoredArray):
         wanted = {**(indexers or {}), **positions}
 
         def choose(spec: ArraySpec) -> Selection:
+            dims = name_dims(self._session, self._path, spec, wanted)
             for name in wanted:
-                self._axis(name)
-            key = tuple(slice(None) if dim is None else wanted.get(dim, slice(None)) for dim in spec.dims)
+                self._axis(name, dims)
+            key = tuple(slice(None) if dim is None else wanted.get(dim, slice(None)) for dim in dims)
             return outer(key, spec.shape)
 
         return self._read(choose)
@@ -272,8 +276,9 @@ class Array(Closable, StoredArray):
     ) -> tuple[Any, ...]:
         """Return the positional key that ``sel`` means: one entry per dimension, each to be taken for itself
         (``oindex``)."""
-        dims, why = self._spec.dims, self._why_unlabelled
+        why = self._why_unlabelled
         with self._session.add_place_to_errors(self._path):
+            dims = name_dims(self._session, self._path, self._spec, labels)
             key: tuple[Any, ...] = resolve_sel(labels, dims, self._index_of, method, tolerance, why)
         return key
 
@@ -443,7 +448,7 @@ class Array(Closable, StoredArray):
         ``data`` has the array's shape but for its length along ``dim``; Invalid when not. ReadOnly unless open for
         writing, Conflict when another writer holds the array for longer than ``lock_timeout``.
         """
-        axis = dim if isinstance(dim, int) else self._axis(dim)
+        axis = dim if isinstance(dim, int) else self._axis(dim, self.dims)
         try:
             with self._session.add_place_to_errors(self._path):
                 growth.append(self._session, self._path, data, axis)
@@ -458,7 +463,7 @@ class Array(Closable, StoredArray):
         cells move down in bounded memory; nobody else may write cells meanwhile. Invalid for what is no range,
         Unsupported in formats whose arrays cannot get shorter, ReadOnly unless open for writing.
         """
-        axis = self._axis(dim) if isinstance(dim, str) else dim
+        axis = self._axis(dim, self.dims) if isinstance(dim, str) else dim
         if not -self.ndim <= axis < self.ndim:
             raise Invalid(f"no axis {axis} in {self.ndim} dimensions", url=self.url, node=self._path)
         axis %= self.ndim
@@ -471,11 +476,10 @@ class Array(Closable, StoredArray):
         finally:
             self.refresh()
 
-    def _axis(self, dim: str) -> int:
-        if dim not in self._spec.dims:
-            remedy = meant(dim, self._spec.dims)
-            raise Invalid(f"no dimension {dim!r}", url=self.url, node=self._path, remedy=remedy)
-        return self._spec.dims.index(dim)
+    def _axis(self, dim: str, dims: tuple[str | None, ...]) -> int:
+        if dim not in dims:
+            raise Invalid(f"no dimension {dim!r}", url=self.url, node=self._path, remedy=meant(dim, dims))
+        return dims.index(dim)
 
     def refresh(self) -> None:
         """Read shape, attributes and labels again: another writer may have changed them."""

@@ -14,7 +14,7 @@ import numpy as np
 from hyperslab.array import cf, times
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.cells import open_cells
-from hyperslab.array.series import find_series_meaning
+from hyperslab.array.series import find_series_meaning, name_dims
 from hyperslab.array.session import OpenDataset
 from hyperslab.array.view import Lazy, View
 from hyperslab.errors import FormatError, HyperslabError, Invalid
@@ -231,7 +231,8 @@ class Decoded:
         """Return the cells by position along named dimensions, as :meth:`Array.isel`."""
         wanted = self._known({**(indexers or {}), **positions})
         if self.has_channels:
-            key = tuple(slice(None) if dim is None else wanted.get(dim, slice(None)) for dim in self.dims)
+            dims = name_dims(self._array._session, self._array.path, self._array.spec, wanted)
+            key = tuple(slice(None) if dim is None else wanted.get(dim, slice(None)) for dim in dims)
             return self._decode_channels(self._array.lazy[...].compose(key, outer))
         return self._decode(self._array.isel(wanted))
 
@@ -269,9 +270,10 @@ class Decoded:
         return (*items, slice(None)) if any(item is Ellipsis for item in items) else (*items, Ellipsis, slice(None))
 
     def _known(self, wanted: Mapping[str, object]) -> Mapping[str, object]:
-        unknown = [name for name in wanted if name not in self.dims]
+        dims = name_dims(self._array._session, self._array.path, self._array.spec, wanted)[: self.ndim]
+        unknown = [name for name in wanted if name not in dims]
         if unknown:
-            raise Invalid(f"no dimension {unknown[0]!r}", node=self._array.path, remedy=meant(unknown[0], self.dims))
+            raise Invalid(f"no dimension {unknown[0]!r}", node=self._array.path, remedy=meant(unknown[0], dims))
         return wanted
 
     def _decode(self, stored: Any) -> object:

@@ -1,4 +1,5 @@
-"""Which index gives an array's dimension its labels: one stored with the array, or the coordinate of that name."""
+"""Which index gives an array's dimension its labels: one stored with the array, the coordinate of that name, or the
+seconds of a series of NWB."""
 
 from __future__ import annotations
 
@@ -6,9 +7,9 @@ import numpy as np
 
 from hyperslab.array.cells import CellAccess
 from hyperslab.array.cf import join_characters
-from hyperslab.array.series import is_series_data
+from hyperslab.array.series import SECONDS, find_clock, is_series_data, read_sample_scale, why_without_seconds
 from hyperslab.array.session import OpenDataset
-from hyperslab.errors import NodeNotFound
+from hyperslab.errors import NodeNotFound, SelectionError
 from hyperslab.model.dims import Coordinate, Index, cf_time
 from hyperslab.model.paths import child, outward, split
 from hyperslab.model.spec import ArraySpec
@@ -16,12 +17,20 @@ from hyperslab.selection.positional import select
 
 
 def find_index(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> Index | None:
-    """Return the index of ``dim`` as seen from the array at ``path``: the nearest 1-D array of that name, or None.
+    """Return the index of ``dim`` as seen from the array at ``path``: the nearest 1-D array of that name, else the
+    seconds of the samples of a series of NWB, whose first dimension is called ``time``, too; or None.
 
-    A coordinate whose units are "… since …" counts time by the CF conventions (CF 1.11, section 4.4).
+    A coordinate whose units are "… since …" counts time by the CF conventions (CF 1.11, section 4.4). Errors of a link
+    that the timestamps of a series are, SelectionError for ``time`` of a series without seconds.
     """
     if dim in spec.indexes:
         return spec.indexes[dim]
+    if dim == SECONDS and dim not in spec.dims:
+        seconds = find_series_index(session, path, spec)
+        if seconds is None:  # numbers would be positions, as on any dimension without labels
+            message = f"no seconds, for {why_without_seconds(session, path, spec)}"
+            raise SelectionError(message, remedy="select samples by position, with isel")
+        return seconds
     size = spec.shape[spec.dims.index(dim)]
     folder = split(path)[0]
     while True:
@@ -30,8 +39,16 @@ def find_index(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> In
         if coordinate is not None and coordinate.shape == (size,) and coordinate.dims == (dim,):
             return read_index(session, place, coordinate)
         if not folder:
-            return None
+            return find_series_index(session, path, spec) if dim == spec.dims[0] else None
         folder = split(folder)[0]
+
+
+def find_series_index(session: OpenDataset, path: str, spec: ArraySpec) -> Index | None:
+    """Return the seconds of the samples of the series of NWB that ``path`` is ``data`` of; None without any."""
+    clock = find_clock(session, path, spec)
+    if clock is None:
+        return None
+    return read_index(*clock) if clock[2].shape else read_sample_scale(clock, spec.shape[0])
 
 
 def read_index(session: OpenDataset, place: str, coordinate: ArraySpec) -> Index:
@@ -61,7 +78,7 @@ def why_unlabelled(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -
             return f"the coordinate /{place} has the length {coordinate.shape[0]}, the dimension {size}"
         return f"the cells of the coordinate /{place} are no labels"
     if dim == spec.dims[0] and is_series_data(session, path):
-        return "a series of NWB is selected by samples, (seconds - starting_time) * rate"
+        return why_without_seconds(session, path, spec)
     return f"there is no coordinate {dim!r}"
 
 

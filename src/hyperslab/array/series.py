@@ -2,22 +2,34 @@
 
 A number of ``data`` is multiplied by the attribute ``conversion``, and by the factor of its channel where the array
 ``channel_conversion`` lies beside it; then ``offset`` is added, which gives it in ``unit``.
+
+Its first dimension has a label for each sample, in seconds: ``timestamps``, which may be a link to those of another
+series, or ``starting_time`` and the ``rate`` that is an attribute of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hyperslab.array.cells import CellAccess
+from hyperslab.array.references import ReferenceResolver
 from hyperslab.array.session import OpenDataset
-from hyperslab.errors import HyperslabError
+from hyperslab.errors import HyperslabError, NodeNotFound
+from hyperslab.model.dims import ScaleIndex
 from hyperslab.model.paths import child, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
+from hyperslab.selection.positional import select
 
+SECONDS = "time"
+"""What the first dimension of a series may be called where it is selected by seconds."""
+FoundArray = tuple[OpenDataset, str, ArraySpec]
+"""The dataset, the path in it and what is there."""
+STARTING_TIME = "starting_time"
 _DATA, _CHANNELS = "data", "channel_conversion"
 _USED = ("conversion", "offset")
 
@@ -72,6 +84,69 @@ def is_series_data(session: OpenDataset, path: str) -> bool:
         group = session.reader.node(folder)
         return isinstance(group, GroupSpec) and "neurodata_type" in group.attrs
     return False
+
+
+# -- seconds of the samples --------------------------------------------------------------------------------------------
+
+
+def name_dims(session: OpenDataset, path: str, spec: ArraySpec, words: Iterable[str]) -> tuple[str | None, ...]:
+    """Return the names of the dimensions, the first one of ``data`` of a series as ``SECONDS`` where that is among
+    ``words`` and no dimension is called so."""
+    dims = spec.dims
+    if SECONDS in words and SECONDS not in dims and dims and is_series_data(session, path):
+        return (SECONDS, *dims[1:])
+    return dims
+
+
+def find_clock(session: OpenDataset, path: str, spec: ArraySpec) -> FoundArray | None:
+    """Return what tells the seconds of the samples of the series that ``path`` is ``data`` of: its timestamps, one for
+    each sample, else its starting_time where that has a rate; None without. Errors of a link that stands for one."""
+    if not spec.shape or not is_series_data(session, path):
+        return None
+    stamps = _find_beside(session, path, "timestamps")
+    if stamps is not None and stamps[2].shape == spec.shape[:1]:
+        return stamps
+    start = _find_beside(session, path, STARTING_TIME)
+    if start is None or start[2].shape != () or start[2].numpy_dtype.kind not in "iuf":
+        return None
+    return start if sample_rate(start[2]) > 0 else None
+
+
+def read_sample_scale(clock: FoundArray, samples: int) -> ScaleIndex:
+    """Return the seconds of samples by their starting_time, which is read, and its rate."""
+    session, path, start = clock
+    cells = CellAccess(start, session.reader.chunks(path), session.settings, None, path, session.url)
+    rate = sample_rate(start)
+    return ScaleIndex(float(cells.read(select((), ()))), 1 / rate, samples, rate)
+
+
+def why_without_seconds(session: OpenDataset, path: str, spec: ArraySpec) -> str:
+    """Return, for a message, why the samples of a series have no labels."""
+    found = _find_beside(session, path, "timestamps")
+    if found is not None and len(found[2].shape) == 1:
+        return f"the timestamps /{found[1]} have the length {found[2].shape[0]}, the dimension {spec.shape[0]}"
+    return "the series has neither timestamps nor a starting_time with a rate"
+
+
+def _find_beside(session: OpenDataset, path: str, name: str) -> FoundArray | None:
+    """Return the array of this name in the group of the array at ``path``, or what a link of that name leads to."""
+    place = child(split(path)[0], name)
+    try:
+        node = session.reader.node(place)
+    except NodeNotFound:
+        return None
+    if node.is_link:
+        led = ReferenceResolver(session).resolve(node)
+        return (led._session, led.path, led.spec) if led.spec.is_array else None
+    return (session, place, node) if node.is_array else None
+
+
+def sample_rate(start: ArraySpec) -> float:
+    """Return the samples in a second that a starting_time says; 0 without."""
+    return _number(start.attrs.get("rate"), 0.0)
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
 
 
 def _find_channels(session: OpenDataset, folder: str, spec: ArraySpec) -> str | None:

@@ -33,7 +33,7 @@ from hyperslab.group.cf_variables import (
     name_coordinates,
     names_in_attribute,
 )
-from hyperslab.group.coordinates import SampleClock, find_labels
+from hyperslab.group.coordinates import find_labels
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names, index_cells
 from hyperslab.model.paths import split
@@ -233,11 +233,10 @@ def read_axis(array: Array, axis: int, item: Any) -> LabelledAxis | None:
         head = name if found.name == dim else "timestamps"
         return LabelledAxis(name, found, item, np.asarray(found.oindex[(item,)]), head)
     places = _positions_of(item, array.shape[axis])
-    attrs: Mapping[str, Any] = {"units": "seconds"}
-    if isinstance(found, SampleClock):
-        cells, head = found.seconds(np.asarray(places)), "timestamps"
-    else:
-        (cells, attrs), head = index_cells(found, places), name
+    cells, attrs = index_cells(found, places)
+    head = name
+    if dim not in array.spec.indexes:  # samples of a series
+        attrs, head = {"units": "seconds"}, "timestamps"
     with api.create(MemoryStore(), "zarr3") as own:
         coordinate = own.create_array(name, data=cells, dims=(name,), attrs=attrs)
     key = 0 if isinstance(item, int | np.integer) else slice(None)

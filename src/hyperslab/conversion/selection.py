@@ -15,6 +15,7 @@ import numpy as np
 from hyperslab.array import Array
 from hyperslab.array.axis_roles import RADIANS, role_of
 from hyperslab.array.indexes import read_index
+from hyperslab.array.series import SECONDS, is_series_data
 from hyperslab.chunks.boxes import Box
 from hyperslab.conversion.bounding_box import BoundingBox, BoxCells, add_samples, find_box_cells, find_instances
 from hyperslab.errors import HyperslabError, Invalid, LabelError, SelectionError, Unsupported, WrongType
@@ -27,15 +28,14 @@ from hyperslab.model.dims import (
     Coordinate,
     FloatLabels,
     Index,
-    Labels,
     ScaleIndex,
     TimeScale,
     axis_names,
     index_cells,
-    scale_value,
+    select_from_index,
 )
 from hyperslab.model.guessing import nearest
-from hyperslab.model.paths import outward, split
+from hyperslab.model.paths import child, outward, split
 from hyperslab.selection.circle import Circle, add_turns
 from hyperslab.selection.label_query import span_text
 from hyperslab.selection.labels import check_method, has_cells, resolve_sel
@@ -129,14 +129,15 @@ class ArraySelection:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShiftedSelection(ArraySelection):
-    """The same of an array of longitudes, to whose cells along the first axis that is kept something is ``added``."""
+    """The same of an array to whose cells along the first axis that is kept something is ``added``, as to longitudes,
+    or to a single cell, such as where a series starts."""
 
     added: Values
 
     def shift(self, cells: Values, box: Box) -> Values:
         """Return cells of a box of the result with what is added to them."""
-        added = self.added[box[0]]
-        return np.asarray(cells + added.reshape((-1,) + (1,) * (cells.ndim - 1)), cells.dtype)
+        added = self.added[box[0]] if box else self.added
+        return np.asarray(cells + added.reshape((-1,) * bool(box) + (1,) * (cells.ndim - 1)), cells.dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,11 +247,13 @@ class Selector:
                     if dim in found:
                         raise Invalid(f"{dim!r} is selected twice, as {word} too", remedy="leave one of them out")
                     by_label = is_label or (self._select.typed and _is_typed_label(array, dim, word, item))
-                    if by_label and dim not in array.dims:
+                    if by_label and axis is None and dim not in array.dims:
                         raise Invalid(f"{word} has no labels", remedy=f"give positions, such as {word}=0..10")
                     found[dim] = self._find(array, dim, word, item, axis) if by_label else DimensionCells(item)
                     if axis is not None:
                         self._share(array, dim, found[dim])
+                        if not by_label and is_series_data(array._session, array.path):
+                            self._note(f"{word}: whole numbers are samples along {dim}, and seconds as @10 or 10.0")
         return known
 
     def _look_up_samples(self) -> None:
@@ -317,10 +320,17 @@ class Selector:
         else:
             span = f"{stored[0]:g} to {stored[-1]:g} of /{coordinate.path}"
             note = f"{word}: {span} are counted as {labels[0]:g} to {labels[-1]:g}"
+        self._note(note)
+
+    def _note(self, note: str) -> None:
         self.notes += [note] if note not in self.notes else []
 
     def _share(self, array: Array, dim: str, cells: DimensionCells) -> None:
-        """Have the cells hold for others along the dimension: in the group of the array, else in a group around it."""
+        """Have the cells hold for others along the dimension: in the group of the array, else in a group around it; of
+        a series of NWB without a name of it for its timestamps."""
+        if dim not in array.dims:
+            self._own.setdefault(child(split(array.path)[0], "timestamps"), {})[dim] = cells
+            return
         others = self._shared.setdefault((dim, array.shape[array.dims.index(dim)]), {})
         for group in outward(split(array.path)[0]):
             others.setdefault(group, cells)
@@ -328,7 +338,7 @@ class Selector:
     def _find(self, array: Array, dim: str, word: str, item: Any, axis: NamedAxis | None) -> DimensionCells:
         """Return the cells of labels along a dimension; those of arrays that have the same labels are looked for
         once."""
-        if dim in array.spec.indexes:
+        if dim in array.spec.indexes or dim not in array.dims:
             return self._find_labels(array, dim, word, item, axis)
         place = None if axis is None else axis.coordinate.path
         size = array.shape[array.dims.index(dim)]
@@ -343,7 +353,7 @@ class Selector:
         if coordinate is not None and coordinate.dims[:1] == (dim,) and split(coordinate.path)[1] != dim:  # auxiliary
             index: Index | None = read_index(coordinate._session, coordinate.path, coordinate.spec)
         else:
-            index = array._index_of(dim)
+            index = array._index_of(dim if dim in array.dims else SECONDS)
         circle = circle_of(dim, {}, index) if coordinate is None else circle_of(*_named(coordinate), index)
         shifts: Values | None = None
         if circle is not None:
@@ -553,7 +563,12 @@ def select_labels(indexes: Mapping[str, Index], dims: Sequence[str | None], pick
     for axis in picked.kept:
         name = dims[axis]
         if name is not None and name in indexes:
-            index = _select_from_index(indexes[name], picked.axes[axis])
+            positions = picked.axes[axis]
+            if isinstance(positions, Range):
+                start, count, step = positions
+                index = select_from_index(indexes[name], range(start, start + count * step, step))
+            else:
+                index = select_from_index(indexes[name], positions.positions)
             found[name] = _add_turns(index, picked.turns[axis]) if axis in picked.turns else index
     return found
 
@@ -570,30 +585,3 @@ def _add_turns(index: Index, turns: Values) -> Index:
         case Coordinate(values=cells) if cells.dtype.kind in "iuf":
             return replace(index, values=add_turns(cells, turns))
     return index
-
-
-def _select_from_index(index: Index, axis: Axis) -> Index:
-    """Return the labels of some positions; a regular scale stays a scale where the positions are regular."""
-    match axis, index:
-        case Range(start=0, step=1), ScaleIndex() | TimeScale():
-            return replace(index, size=axis.count)
-        case Range(), ScaleIndex(start=start, step=step):
-            return ScaleIndex(scale_value(start, step, axis.start), step * axis.step, axis.count)
-        case Range(), TimeScale(start=first, step=pace):
-            return TimeScale(first + axis.start * pace, pace * axis.step, axis.count)
-    return _labels_at(index, np.asarray(axis.positions))
-
-
-def _labels_at(index: Index, positions: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Index:
-    """Return the labels at ``positions`` as explicit values."""
-    match index:
-        case ScaleIndex(start=start, step=step):
-            return Coordinate(np.array([scale_value(start, step, int(place)) for place in positions], "f8"))
-        case TimeScale(start=first, step=pace):
-            return Coordinate(first + positions * pace)
-        case Labels(names=names):
-            return Labels(tuple(names[place] for place in positions))
-        case FloatLabels(values=labels):
-            return FloatLabels(tuple(labels[place] for place in positions))
-        case CFTime() | Coordinate():
-            return replace(index, values=index.values[positions])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NoReturn
@@ -17,6 +17,7 @@ import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.array.attributes import with_missing
+from hyperslab.array.series import find_clock, sample_rate
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
@@ -24,7 +25,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.conversion.labelled_part import empty_ranges
 from hyperslab.conversion.losses import Features, target_cell_type
 from hyperslab.conversion.rechunk import Encoding
-from hyperslab.conversion.selection import ArraySelection, Select, Selector
+from hyperslab.conversion.selection import ArraySelection, Select, Selector, ShiftedSelection
 from hyperslab.errors import (
     DAMAGE,
     FormatError,
@@ -47,6 +48,7 @@ from hyperslab.model.dims import Dimension, axis_names
 from hyperslab.model.guessing import meant
 from hyperslab.model.paths import child, is_within, join, normalize, outward, relative, split
 from hyperslab.model.spec import ArraySpec, GroupSpec, Node
+from hyperslab.selection.region import Range
 
 _log = logging.getLogger("hyperslab")
 
@@ -264,6 +266,7 @@ def select_nodes(
         selector.check_tolerance()
         picked = iter([selector.pick(array) for array in arrays])
     items = _name_points([replace(part, picked=next(picked)) if part.node.is_array else part for part in parts])
+    items = _move_starts(session, items)
     _warn_of_meshes(items)
     for note in selector.notes:
         _log.warning("%s", note)
@@ -280,6 +283,37 @@ def select_nodes(
             course = next((f" ({text})" for text in courses if text), "")
             _log.warning("what is selected along %s is an empty range%s: no cell of it is converted", dim, course)
     return items
+
+
+def _move_starts(session: OpenDataset, items: list[SourceNode]) -> list[SourceNode]:
+    """Return the nodes where the starting_time and the rate of a series of NWB are those of the samples that are
+    chosen; warn where no rate says them."""
+    chosen: dict[str, set[tuple[int, int] | None]] = {}
+    rates: dict[str, float] = {}
+    for item in items:
+        if not item.node.is_array or item.picked is None or not item.picked.axes:
+            continue
+        with suppress(HyperslabError):  # of a link, which is an error where its target is copied
+            clock = find_clock(session, item.origin, item.node)
+            if clock is None or clock[2].shape or clock[0] is not session:
+                continue
+            axis = item.picked.axes[0]
+            steps = (axis.start, axis.step) if isinstance(axis, Range) and axis.step > 0 else None
+            chosen.setdefault(clock[1], set()).add(steps if clock[2].numpy_dtype.kind == "f" else None)
+            rates[clock[1]] = sample_rate(clock[2])
+    moved = []
+    for item in items:
+        samples = chosen.get(item.origin, {(0, 1)})
+        first, stride = next(iter(samples)) or (0, 1)
+        if len(samples) > 1 or None in samples:
+            _log.warning("/%s and its rate stay as they are, and do not tell when the chosen samples are", item.path)
+        elif item.node.is_array and (first, stride) != (0, 1):
+            added = np.array(first / rates[item.origin])
+            rate = np.asarray(item.node.attrs["rate"])
+            attrs = {**item.node.attrs, "rate": (rate / stride).astype(np.result_type(rate, "f4"))[()]}
+            item = replace(item, node=item.node.evolve(attrs=attrs), picked=ShiftedSelection((), (), (), added))
+        moved.append(item)
+    return moved
 
 
 def _warn_of_meshes(items: Sequence[SourceNode]) -> None:

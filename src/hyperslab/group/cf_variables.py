@@ -17,6 +17,7 @@ import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.array.axis_roles import role_of
+from hyperslab.array.series import SECONDS, find_clock
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import DAMAGE, BrokenLink, ExternalLinkRefused, HyperslabError, Invalid, NodeNotFound
 from hyperslab.group.coordinates import find_coordinate
@@ -402,13 +403,16 @@ def _pair_of(array: Array, coordinates: Iterable[Array], kind: tuple[str, str]) 
 
 @dataclass(frozen=True, eq=False)
 class NamedAxis:
-    """A dimension of an array, and the ``coordinate`` along it that a word of CF means."""
+    """A dimension of an array, and the ``coordinate`` along it that a word of CF means; of a series of NWB what tells
+    its seconds, which may run along no dimension, or along another one, and a place as its name where it has none."""
 
     dim: str
     coordinate: Array
 
 
 _LETTERS = {"longitude": "X", "x": "X", "latitude": "Y", "y": "Y", "up": "Z", "down": "Z", "time": "T"}
+# Words that mean the samples of a series of NWB.
+_SAMPLES = (SECONDS, "T", "timestamps")
 
 
 _WordedAxis = tuple[NamedAxis, dict[str, int]]
@@ -425,7 +429,8 @@ class AxisSearch:
 
     def find_axis(self, array: Array, word: str) -> NamedAxis | None:
         """Return the dimension of an array that a word means: X, Y, Z or T, a standard name, longitude, latitude or
-        time, or the name of a coordinate of one dimension that the attribute ``coordinates`` names.
+        time, or the name of a coordinate of one dimension that the attribute ``coordinates`` names. Samples of a series
+        of NWB are ``time``, ``T`` and ``timestamps``, too.
 
         An attribute ``axis`` and a standard name say more than units; coordinates called as their dimension come first.
         None without any; Invalid where several are meant alike.
@@ -441,7 +446,7 @@ class AxisSearch:
                     dims = " and ".join(axis.dim for axis in best)
                     raise Invalid(f"{word} may mean {dims}", node=array.path, remedy="name the dimension itself")
                 return best[0]
-        return None
+        return _find_seconds(array) if word in _SAMPLES else None
 
     def words_of_axes(self, array: Array) -> dict[str, list[str]]:
         """Return for each dimension of an array the words of CF that mean it, for an error that lists them."""
@@ -449,6 +454,10 @@ class AxisSearch:
         for axis, meant in (pair for candidates in self._axes_of(array) for pair in candidates):
             words = found.setdefault(axis.dim, [])
             words += [word for word in meant if word not in (axis.dim, *words)]
+        seconds = _find_seconds(array)
+        if seconds is not None:
+            words = found.setdefault(seconds.dim, [])
+            words += [word for word in _SAMPLES if word not in (seconds.dim, *words)]
         return found
 
     def find_places(self, array: Array) -> CellPlaces | None:
@@ -496,6 +505,12 @@ class AxisSearch:
             own, others = _iter_coordinates(array), _iter_auxiliary(array, self._search(array))
             self._axes[key] = ([(axis, _words_of(axis)) for axis in own], [(axis, _words_of(axis)) for axis in others])
         return self._axes[key]
+
+
+def _find_seconds(array: Array) -> NamedAxis | None:
+    """Return the first dimension of a series of NWB whose samples have seconds; None without. Errors of its links."""
+    clock = find_clock(array._session, array.path, array.spec)
+    return None if clock is None else NamedAxis(axis_names(array.dims)[0], Array(*clock))
 
 
 def _iter_coordinates(array: Array) -> Iterator[NamedAxis]:

@@ -42,11 +42,30 @@ def values_of_axes(values: Mapping[str, T], dims: Sequence[str | None]) -> list[
 
 @dataclass(frozen=True, slots=True)
 class ScaleIndex:
-    """Labels computed as ``start + i * step`` for ``size`` positions; nothing is stored."""
+    """Labels computed as ``start + i * step`` for ``size`` positions; nothing is stored.
+
+    ``rate``: positions in one unit, where that number is exact and ``step`` rounds its reciprocal, as of samples in a
+    second; labels are ``start + i / rate`` then.
+    """
 
     start: float
     step: float
     size: int
+    rate: float | None = None
+
+    def labels(self, positions: Sequence[int] | Values) -> Values:
+        """Return the labels of some positions, as f8."""
+        if self.rate is not None:
+            return self.start + np.asarray(positions, "f8") / self.rate
+        return np.array([scale_value(self.start, self.step, int(place)) for place in positions], "f8")
+
+    def take(self, positions: range) -> ScaleIndex:
+        """Return the scale of positions that are equally far apart."""
+        if positions.start == 0 and positions.step == 1:
+            return replace(self, size=len(positions))
+        stride = positions.step
+        rate = None if self.rate is None else self.rate / stride
+        return ScaleIndex(float(self.labels([positions.start])[0]), self.step * stride, len(positions), rate)
 
 
 def scale_value(start: float, step: float, position: int) -> float:
@@ -160,6 +179,25 @@ def fitted(index: Index, size: int) -> Index | None:
             return Coordinate(values[:size]) if size <= values.size else None
 
 
+def select_from_index(index: Index, positions: range | Values) -> Index:
+    """Return the labels of some positions (int64); a regular scale stays a scale where the positions are a range."""
+    match index:
+        case ScaleIndex() if isinstance(positions, range):
+            return index.take(positions)
+        case ScaleIndex():
+            return Coordinate(index.labels(positions))
+        case TimeScale(start=first, step=pace) if isinstance(positions, range):
+            return TimeScale(first + positions.start * pace, pace * positions.step, len(positions))
+        case TimeScale(start=first, step=pace):
+            return Coordinate(first + np.asarray(positions) * pace)
+        case Labels(names=names):
+            return Labels(tuple(names[place] for place in positions))
+        case FloatLabels(values=labels):
+            return FloatLabels(tuple(labels[place] for place in positions))
+        case CFTime() | Coordinate():
+            return replace(index, values=index.values[np.asarray(positions, "i8")])
+
+
 Index = ScaleIndex | Labels | FloatLabels | TimeScale | CFTime | Coordinate
 
 # Microseconds of the units that CF times are counted in: of those that divide the step the longest is taken.
@@ -172,8 +210,8 @@ def index_cells(index: Index, positions: Sequence[int]) -> tuple[Values, dict[st
     Times are numbers as the CF conventions have them, so that any file can hold them.
     """
     match index:
-        case ScaleIndex(start=start, step=step):
-            return np.array([scale_value(start, step, place) for place in positions], "f8"), {}
+        case ScaleIndex():
+            return index.labels(positions), {}
         case FloatLabels(values=labels):
             return np.array([labels[place] for place in positions], "f8"), {}
         case Labels(names=names):

@@ -14,12 +14,13 @@ from hyperslab.array import Array, cf, times
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.axis_roles import role_of
 from hyperslab.array.plain_values import cell_text, to_json_value
+from hyperslab.array.series import STARTING_TIME
 from hyperslab.chunks.grid import Axis
 from hyperslab.errors import HyperslabError, Invalid, SelectionError
-from hyperslab.group.coordinates import SampleClock, find_labels
+from hyperslab.group.coordinates import find_labels
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names, index_cells
-from hyperslab.model.paths import split
+from hyperslab.model.paths import child, split
 from hyperslab.web.bounded_values import cut_text, public_text
 
 # Decoded bytes of the chunks of a coordinate that are read for labels; of a longer one the ends alone are told.
@@ -175,11 +176,11 @@ def labels_of(array: Array, axis: int, positions: range) -> AxisLabels:
         found = find_labels(array, axis)
         if found is None:
             return AxisLabels()
-        if isinstance(found, SampleClock):
-            seconds = to_json_value(found.seconds(positions))
-            return AxisLabels(f"/{found.start.path}", "seconds", role="series", labels=seconds)
         if not isinstance(found, Array):
             cells, attrs = index_cells(found, positions)
+            if array.dims[axis] not in array.spec.indexes:
+                place = child(split(array.path)[0], STARTING_TIME)
+                return AxisLabels(f"/{place}", "seconds", role="series", labels=to_json_value(cells))
             return _labels_of_cells(None, str(array.dims[axis]), cells, attrs)
         labels = _labels_of_coordinate(found, positions)
         is_series = found.name != array.dims[axis]

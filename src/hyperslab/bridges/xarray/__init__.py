@@ -1,7 +1,8 @@
 """hyperslab for users of xarray: the engine, saving and the accessors. Imports xarray.
 
 - ``engine``: the entry point that ``xarray.open_dataset`` finds; ``accessors``: ``ds.hyperslab.save``
-- ``reading``: a group or array as a lazy Dataset; ``stacking``: many arrays of one kind as one
+- ``reading``: a group or array as a lazy Dataset; ``scales``: labels at regular distances; ``stacking``: many arrays
+  of one kind as one
 - ``saving``: ``save`` and its modes; ``writing``: new variables and regions, ``append``: rows; ``cells``: their cells
 - ``encoding``: variables as they are stored; ``dtypes``: types of both sides
 - ``storable``, ``fitting``: what is refused before anything is written: of any format, of what is there

@@ -12,6 +12,7 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from xarray import indexes
 from xarray.backends import AbstractDataStore, BackendArray, StoreBackendEntrypoint
@@ -20,8 +21,11 @@ from xarray.namedarray.parallelcompat import list_chunkmanagers
 
 from hyperslab.array import Array
 from hyperslab.array.attributes import with_missing
+from hyperslab.array.indexes import find_series_index
 from hyperslab.array.references import REFERENCES, as_cells
+from hyperslab.array.series import SECONDS
 from hyperslab.bridges.extras import library
+from hyperslab.bridges.xarray.scales import coordinates_of_scale
 from hyperslab.bridges.xarray.storable import as_xarray, check_chunks, xarray_dtype
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.base import PROVENANCE, Format
@@ -201,7 +205,7 @@ def _encoding(array: Array, dims: tuple[str, ...]) -> dict[str, Any]:
 
 
 def computed_coordinates(arrays: Iterable[Array], dataset: xr.Dataset) -> xr.Coordinates | None:
-    """Return a ``RangeIndex`` for each regular scale and a ``PandasIndex`` for labels; None where there are none.
+    """Return a ``RegularIndex`` for each regular scale and a ``PandasIndex`` for labels; None where there are none.
 
     Arrays that call the positions of one dimension differently leave it without labels.
     """
@@ -219,23 +223,36 @@ def computed_coordinates(arrays: Iterable[Array], dataset: xr.Dataset) -> xr.Coo
     return found
 
 
-def coordinates_of(dim: str, index: Index) -> xr.Coordinates:
-    """Return the labels of one dimension as coordinates."""
+def seconds_of_samples(arrays: Mapping[str, Array], dataset: xr.Dataset) -> xr.Coordinates | None:
+    """Return the seconds of a series of NWB as the indexed coordinate ``time`` of its samples; None of others, and of
+    one whose timestamps cannot be read, with a warning in the log."""
+    array = arrays.get("data")
+    if array is None or SECONDS in dataset.variables or not dataset.variables["data"].dims:
+        return None
+    try:
+        index = find_series_index(array._session, array.path, array.spec)
+    except HyperslabError as error:
+        _log.warning("%s has no seconds: %s", array.path, error)
+        return None
+    return None if index is None else coordinates_of(str(dataset.variables["data"].dims[0]), index, SECONDS)
+
+
+def coordinates_of(dim: str, index: Index, name: str | None = None) -> xr.Coordinates:
+    """Return the labels of one dimension as coordinates, and their index; ``name``: of the coordinate, where that is
+    not the dimension's."""
+    name = dim if name is None else name
     match index:
-        case ScaleIndex(start=start, step=step, size=size) if size > 1:
-            last = start + (size - 1) * step
-            if not hasattr(indexes, "RangeIndex"):  # xarray before 2025.4: labels that are all in memory
-                return xr.Coordinates({dim: (dim, np.linspace(start, last, size))})
-            return xr.Coordinates.from_xindex(indexes.RangeIndex.linspace(start, last, size, endpoint=True, dim=dim))
-        case ScaleIndex(start=start):
-            values = np.array([start][: index.size])
+        case ScaleIndex():
+            return coordinates_of_scale(index, dim, name)
         case TimeScale(start=first, step=pace, size=size):
             values = first + np.arange(size) * pace
         case Labels(names=names):
             values = np.array(names, dtype=object)
         case _:
             values = np.asarray(index.values)
-    return xr.Coordinates({dim: (dim, values)})
+    if name == dim:
+        return xr.Coordinates({dim: (dim, values)})
+    return xr.Coordinates.from_xindex(indexes.PandasIndex(pd.Index(values, name=name), dim))
 
 
 # -- datasets ----------------------------------------------------------------------------------------------------------
@@ -252,8 +269,9 @@ def open_group(
     store = GroupStore(node, drop)
     chars = {name: isinstance(array.data_type, Char) for name, array in store.arrays.items()}
     dataset = StoreBackendEntrypoint().open_dataset(store, **{"concat_characters": chars, **decoders})
-    computed = computed_coordinates(store.arrays.values(), dataset)
-    return dataset if computed is None else dataset.assign_coords(computed)
+    for computed in (computed_coordinates(store.arrays.values(), dataset), seconds_of_samples(store.arrays, dataset)):
+        dataset = dataset if computed is None else dataset.assign_coords(computed)
+    return dataset
 
 
 def indexed(dataset: xr.Dataset) -> xr.Dataset:

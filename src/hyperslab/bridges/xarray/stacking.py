@@ -21,7 +21,7 @@ from hyperslab.chunks.memory import require
 from hyperslab.chunks.pool import each_if_many
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import Invalid
-from hyperslab.model.dims import ScaleIndex, TimeScale, scale_value
+from hyperslab.model.dims import ScaleIndex, TimeScale
 from hyperslab.model.guessing import meant
 from hyperslab.model.schemas.dimensions import as_nanoseconds, microseconds
 
@@ -333,9 +333,8 @@ class _Engine(BackendEntrypoint):
                     dataset = dataset.assign_coords(_times_of(layout, dim, index, *start))
                 case TimeScale(start=first, step=step, size=size):
                     dataset = dataset.assign_coords({dim: as_nanoseconds(first + np.arange(size) * step)})
-                case ScaleIndex(start=first, step=step, size=size):
-                    values = [scale_value(first, step, position) for position in range(size)]
-                    dataset = dataset.assign_coords({dim: np.array(values)})
+                case ScaleIndex(size=size):
+                    dataset = dataset.assign_coords({dim: index.labels(range(size))})
                 case _:
                     dataset = dataset.assign_coords(coordinates_of(dim, index))
         return dataset

@@ -189,7 +189,7 @@ def _group_positions(array: Array, axes: tuple[Axis, ...], selector: Selector, p
     axis = array.dims.index(found[0]) if found[0] in array.dims else axis_names(array.dims).index(found[0])
     positions = np.asarray(axes[axis].positions)
     named = None if per in (*array.dims, *axis_names(array.dims)) else AxisSearch().find_axis(array, per)
-    if named is not None and named.coordinate.name != named.dim:
+    if named is not None and named.coordinate.name != named.dim and named.dim in named.coordinate.dims:
         labels = np.asarray(named.coordinate.decoded().isel({named.dim: positions}))
     else:
         found_labels = read_axis(array, axis, positions)

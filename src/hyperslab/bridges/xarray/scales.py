@@ -1,0 +1,93 @@
+"""Regular scales as coordinates of xarray: no label is in memory before it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from xarray import indexes
+from xarray.backends import BackendArray
+from xarray.core import indexing
+
+from hyperslab.model.dims import ScaleIndex
+from hyperslab.selection.labels import resolve_sel
+
+
+class ScaleCells(BackendArray):
+    """The labels of a scale, computed where they are read."""
+
+    __slots__ = ("_scale", "dtype", "shape")
+
+    def __init__(self, scale: ScaleIndex) -> None:
+        self._scale = scale
+        self.shape = (scale.size,)
+        self.dtype = np.dtype("f8")
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
+
+    def _read(self, key: tuple[Any, ...]) -> Any:
+        positions = range(self._scale.size)[key[0]] if isinstance(key[0], slice) else key[0]
+        return self._scale.labels(np.atleast_1d(positions)).reshape(np.shape(positions))
+
+
+class RegularIndex(indexes.Index):
+    """The index of a coordinate ``name`` along ``dim`` whose labels are a scale; ``sel`` means what it means for an
+    ``Array``.
+
+    xarray's own ``RangeIndex`` finds neighbours alone, and no coordinate that is not called as its dimension.
+    """
+
+    def __init__(self, scale: ScaleIndex, dim: Hashable, name: Hashable) -> None:
+        self.scale, self.dim, self.name = scale, dim, name
+
+    def create_variables(self, variables: Mapping[Any, xr.Variable] | None = None) -> dict[Hashable, xr.Variable]:
+        known = (variables or {}).get(self.name)
+        attrs, encoding = (None, None) if known is None else (known.attrs, known.encoding)
+        cells = indexing.LazilyIndexedArray(ScaleCells(self.scale))
+        return {self.name: xr.Variable((self.dim,), cells, attrs, encoding)}
+
+    def isel(self, indexers: Mapping[Any, Any]) -> indexes.Index | None:
+        item = indexers[self.dim]
+        if isinstance(item, slice):
+            return RegularIndex(self.scale.take(range(self.scale.size)[item]), self.dim, self.name)
+        dim, positions = (item.dims, item.values) if isinstance(item, xr.Variable) else ((self.dim,), np.asarray(item))
+        if positions.ndim != 1:
+            return None
+        labels = self.scale.labels(np.arange(self.scale.size)[positions])
+        return indexes.PandasIndex(pd.Index(labels, name=self.name), dim[0])
+
+    def sel(
+        self, labels: dict[Any, Any], method: Literal["nearest"] | None = None, tolerance: object = None
+    ) -> indexing.IndexSelResult:
+        item = labels[self.name]
+        inner = item.variable if isinstance(item, xr.DataArray) else item
+        wanted = inner.values if isinstance(inner, xr.Variable) else item
+        (found,) = resolve_sel({"": wanted}, ("",), lambda _: self.scale, method, tolerance)
+        if isinstance(item, xr.DataArray):
+            found = item.copy(data=np.asarray(found))
+        elif isinstance(inner, xr.Variable):
+            found = xr.Variable(inner.dims, found)
+        return indexing.IndexSelResult({self.dim: found})
+
+    def equals(self, other: indexes.Index, **_: Any) -> bool:
+        return isinstance(other, RegularIndex) and (self.scale, self.dim) == (other.scale, other.dim)
+
+    def rename(self, name_dict: Mapping[Any, Hashable], dims_dict: Mapping[Any, Hashable]) -> Self:
+        return type(self)(self.scale, dims_dict.get(self.dim, self.dim), name_dict.get(self.name, self.name))
+
+    def to_pandas_index(self) -> pd.Index:
+        return pd.Index(self.scale.labels(range(self.scale.size)), name=self.name)
+
+    def _repr_inline_(self, max_width: int) -> str:
+        return f"RegularIndex (start={self.scale.start:g}, step={self.scale.step:g}, size={self.scale.size})"[
+            :max_width
+        ]
+
+
+def coordinates_of_scale(scale: ScaleIndex, dim: Hashable, name: Hashable) -> xr.Coordinates:
+    """Return the labels of a scale as the coordinate ``name`` along ``dim``."""
+    return xr.Coordinates.from_xindex(RegularIndex(scale, dim, name))
