@@ -54,11 +54,11 @@ class RegularIndex(indexes.Index):
         item = indexers[self.dim]
         if isinstance(item, slice):
             return RegularIndex(self.scale.take(range(self.scale.size)[item]), self.dim, self.name)
-        dim, positions = (item.dims, item.values) if isinstance(item, xr.Variable) else ((self.dim,), np.asarray(item))
-        if positions.ndim != 1:
+        dims, positions = (item.dims, item.values) if isinstance(item, xr.Variable) else ((self.dim,), np.asarray(item))
+        if positions.ndim != 1 or dims != (self.dim,):
             return None
         labels = self.scale.labels(np.arange(self.scale.size)[positions])
-        return indexes.PandasIndex(pd.Index(labels, name=self.name), dim[0])
+        return indexes.PandasIndex(pd.Index(labels, name=self.name), self.dim)
 
     def sel(
         self, labels: dict[Any, Any], method: Literal["nearest"] | None = None, tolerance: object = None

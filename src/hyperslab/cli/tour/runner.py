@@ -181,7 +181,8 @@ def _key_of(array: Array) -> tuple[object, ...]:
 def _readers(place: str, kind: Reading) -> tuple[Callable[[], Values], Callable[[], Values]]:
     """Return what reads all cells of the dataset, and what reads the slice; each opens it anew."""
     path = IN_NWB if kind == "nwb" else ARRAY
-    # in an NWB file no axis has labels, so the positions of the slice are looked up in the source, and not timed
+    # in an NWB file the samples alone have labels, so the positions of the slice are looked up in the source, and not
+    # timed
     key = _key_of(api.open_array(SOURCE, path=ARRAY)) if kind == "nwb" else None
 
     def read_whole() -> Values:

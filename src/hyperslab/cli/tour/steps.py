@@ -211,8 +211,8 @@ STEPS = (
     Step(
         "nwb",
         "An NWB file",
-        "hyperslab is also a backend of pynwb, the library of that field: its objects are stored by it. NWB gives no "
-        "labels to the axes of a time series, so that this one slice is taken by positions.",
+        "hyperslab is also a backend of pynwb, the library of that field: its objects are stored by it. NWB labels "
+        "the samples of a series alone, so that this one slice is taken by positions.",
         (),
         write_nwb,
         place="america.nwb.zarr",
