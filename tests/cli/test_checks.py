@@ -93,3 +93,35 @@ def test_diff(air: Path, tmp_path: Path) -> None:
     assert (found["schema"], found["equal"], found["cells"]) == ("hyperslab.diff/1", False, 12)
     assert found["differences"][1]["first"] == [[[4], -1.5, 5.0]]
     assert "cells" not in run("diff", air, tmp_path / "air.nc", "--no-cells").stdout
+
+
+def test_a_pattern_is_each_that_matches(tmp_path: Path) -> None:
+    for name in ("a0", "a1", "b"):
+        with hs.create(tmp_path / f"{name}.zarr") as root:
+            for each in ("t1", "t2", "u"):
+                root.create_array(each, data=np.arange(1, 7.0), dims=("x",), chunks=(2,))
+    for chunk in ("a1.zarr/t1/c/0", "a1.zarr/u/c/1", "b.zarr/t2/c/2"):
+        (tmp_path / chunk).write_bytes((tmp_path / chunk).read_bytes()[::-1])
+    result = run("check", tmp_path / "*.zarr", "--deep")
+    lines = [line.split(": ")[:3] for line in result.stdout.splitlines()]
+    wanted = [("a1.zarr", "/t1"), ("a1.zarr", "/u"), ("b.zarr", "/t2")]
+    assert lines == [[str(tmp_path / name), node, "corrupt-chunk"] for name, node in wanted]
+    assert result.exit_code == 1
+    result = run("check", tmp_path / "a1.zarr" / "t*", "--deep")  # nodes of one dataset
+    assert (result.exit_code, len(result.stdout.splitlines())) == (1, 1)
+    assert run("check", tmp_path / "a1.zarr" / "t2*", "--deep").exit_code == 0
+    found = document("check", tmp_path / "a*.zarr", "--deep")
+    assert [(Path(each["url"]).name, each["sound"]) for each in found["places"]] == [
+        ("a0.zarr", True),
+        ("a1.zarr", False),
+    ]
+    (tmp_path / "a0-notes.txt").write_text("no dataset")
+    result = run("check", tmp_path / "a*", "--deep")  # the others are looked at all the same
+    assert (result.exit_code, len(result.stdout.splitlines())) == (5, 2)
+    assert "error: this is no dataset" in result.stderr
+    result = run("repair", tmp_path / "*.zarr", "--quarantine", tmp_path / "gone")
+    assert result.exit_code == 2 and "one --quarantine for several datasets" in result.stderr
+    assert run("repair", tmp_path / "*.zarr").exit_code == 1
+    assert run("repair", tmp_path / "*.zarr", "--apply").exit_code == 0
+    assert {path.name for path in tmp_path.glob("*.quarantine")} == {"a1.zarr.quarantine", "b.zarr.quarantine"}
+    assert (run("check", tmp_path / "*.zarr", "--deep").output, run("check", tmp_path / "c*").exit_code) == ("", 3)

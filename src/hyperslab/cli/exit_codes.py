@@ -78,7 +78,7 @@ _TYPED = {
 
 _LEAST_ALIKE = 0.7
 """How alike an option is that may have been meant: click's own 0.6 takes ``--compressor`` for ``--memory``."""
-_OF_ONE_SOURCE = ("convert", "aggregate", "repack", "unpack", "virtual", "info", "stats")
+_OF_ONE_SOURCE = ("convert", "aggregate", "repack", "unpack", "virtual", "info", "stats", "check", "repair")
 """Commands whose source may be a pattern, which a shell makes several words of where it is not in quotes."""
 
 

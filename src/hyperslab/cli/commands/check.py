@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 import click
 
 from hyperslab.cli.options import allow_option, format_option, storage_option, url_argument
 from hyperslab.cli.output import json_option, print_json, print_remark, print_verbose, shows_progress
+from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.integrity.mender import repair
 from hyperslab.integrity.report import Mend, Report, as_line
 from hyperslab.integrity.survey import check
-from hyperslab.stores.location import Location
+from hyperslab.stores.location import Location, Several
 
 
 @click.command("check", epilog="Example: hyperslab check air.zarr --deep")
@@ -31,30 +33,83 @@ def check_command(
 ) -> int:
     """Every problem of the dataset at URL with its place, one a line; nothing when it is sound. Nothing is changed.
 
+    URL may be a pattern in quotes ('archive/*.nc', 'air.zarr/t*'): each that matches is looked at.
+
     The exit code is 1 when there are problems. What may well be meant (chunks that are not stored) is said with -v,
     what the dataset holds and is not shown always, on stderr.
     """
-    report = check(
-        url,
-        deep=deep,
-        format=format,
-        storage_options=storage_option,
-        allow_external=allow_external,
-        progress=shows_progress(as_json),
-    )
-    if as_json:
+    places = find_places(url, storage_option)
+
+    def look(place: str) -> Report:
+        return check(
+            place,
+            deep=deep,
+            format=format,
+            storage_options=storage_option,
+            allow_external=allow_external,
+            progress=shows_progress(as_json),
+        )
+
+    def as_document(report: Report) -> dict[str, object]:
         problems, notes = (
             [{"node": p.node, "kind": p.kind, "message": p.message} for p in some] for some in (report, report.notes)
         )
         part = _part(report)
-        print_json("check", url=report.url, **part, deep=deep, sound=not report, problems=problems, notes=notes)
-        return int(bool(report))
-    _say_part(report, url)
-    for note in report.notes:
-        (print_remark if note.kind == "not-shown" else print_verbose)(as_line(note))
-    for problem in report:
-        click.echo(as_line(problem))
-    return int(bool(report))
+        return {"url": report.url, **part, "deep": deep, "sound": not report, "problems": problems, "notes": notes}
+
+    def say(report: Report, place: str) -> None:
+        for note in report.notes:
+            (print_remark if note.kind == "not-shown" else print_verbose)(place + as_line(note))
+        for problem in report:
+            click.echo(place + as_line(problem))
+
+    return _look_at_each("check", places, look, as_document if as_json else None, say)
+
+
+def find_places(url: str, options: dict[str, object] | None) -> list[str]:
+    """Return the place, or those in the file system that match a pattern, as the commands that read join them."""
+    where = Location.matching(url, options)
+    if not isinstance(where.target, Several):
+        return [url]
+    return [place.path or place.url for place in where.target.places]
+
+
+def _look_at_each(
+    command: str,
+    places: Sequence[str],
+    look: Callable[[str], Report],
+    as_document: Callable[[Report], dict[str, object]] | None,
+    say: Callable[[Report, str], None],
+) -> int:
+    """Look at each place and print its report, of several behind the place; return 1 if one has problems that are left.
+
+    ``as_document``: what the JSON has of a report, one for each place where there are several. A place that cannot be
+    looked at does not keep others from it; its error is raised when all were.
+    """
+    has_problems = False
+    documents: list[dict[str, object]] = []
+    errors: list[HyperslabError] = []
+    for place in places:
+        try:
+            report = look(place)
+        except HyperslabError as error:
+            errors.append(error)
+            continue
+        has_problems |= any(not (isinstance(problem, Mend) and problem.done) for problem in report)
+        if as_document is not None:
+            documents.append(as_document(report))
+            continue
+        _say_part(report, place)
+        say(report, "" if len(places) == 1 else f"{place}: ")
+    if as_document is not None and len(places) > 1:
+        print_json(command, places=documents)
+    for document in documents if len(places) == 1 else []:
+        print_json(command, **document)
+    for earlier in errors[:-1]:
+        click.echo(f"error: {earlier}", err=True)
+    if errors:
+        raise errors[-1]
+    return int(has_problems)
 
 
 def _part(report: Report) -> dict[str, str]:
@@ -100,29 +155,37 @@ def repair_command(
 ) -> int:
     """Show how each problem of the dataset at URL would be mended; with --apply, mend it. Sound cells stay as they are.
 
+    URL may be a pattern in quotes ('archive/*.nc'): each that matches is mended.
+
     The exit code is 1 while there are problems: all of them without --apply, those that could not be mended with it.
     """
     dry_run = dry_run or not apply
-    report = repair(
-        url,
-        dry_run=dry_run,
-        deep=not shallow,
-        links=links,
-        drop_links=drop_links,
-        quarantine=quarantine,
-        format=format,
-        storage_options=storage_option,
-        allow_external=allow_external,
-        progress=shows_progress(as_json),
-    )
-    left = [mend for mend in report if not (isinstance(mend, Mend) and mend.done)]
-    if as_json:
+    places = find_places(url, storage_option)
+    if quarantine is not None and len(places) > 1:
+        raise Invalid("one --quarantine for several datasets", remedy="leave it out: each has its own beside it")
+
+    def look(place: str) -> Report:
+        return repair(
+            place,
+            dry_run=dry_run,
+            deep=not shallow,
+            links=links,
+            drop_links=drop_links,
+            quarantine=quarantine,
+            format=format,
+            storage_options=storage_option,
+            allow_external=allow_external,
+            progress=shows_progress(as_json),
+        )
+
+    def as_document(report: Report) -> dict[str, object]:
         mends = [{"action": None, "done": False, "remedy": None, **asdict(mend)} for mend in report]
-        print_json("repair", url=report.url, **_part(report), applied=not dry_run, mends=mends)
-        return int(bool(left))
-    _say_part(report, url)
-    for mend in report:
-        click.echo(as_line(mend))
-    if dry_run and any(isinstance(mend, Mend) and mend.action for mend in report):
-        print_remark("nothing was changed; --apply mends")
-    return int(bool(left))
+        return {"url": report.url, **_part(report), "applied": not dry_run, "mends": mends}
+
+    def say(report: Report, place: str) -> None:
+        for mend in report:
+            click.echo(place + as_line(mend))
+        if dry_run and any(isinstance(mend, Mend) and mend.action for mend in report):
+            print_remark(f"{place}nothing was changed; --apply mends")
+
+    return _look_at_each("repair", places, look, as_document if as_json else None, say)
