@@ -7,14 +7,19 @@ dataset by rules and carries the mends out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from typing import Any
 
 from hyperslab.errors import Invalid, Problem
+from hyperslab.model.dims import Index, ScaleIndex
+from hyperslab.selection.labels import lookup_of
+from hyperslab.selection.lookup import Names, NumberLabels
 
 Act = Callable[[], object]
+# Chunks whose cells a message names.
+_SHOWN = 6
 Plan = tuple[str, Act] | None
 """What mends a problem: the action in words, and the deed; None where nothing does."""
 
@@ -107,10 +112,43 @@ def found_at(
     action: str | None = None,
     act: Act | None = None,
     keep: tuple[str, ...] = (),
+    *,
+    cells: str = "",
     **more: Any,
 ) -> Finding:
-    """Return a finding about what lies at ``key``, which the message names at its end, with what mends it."""
-    return Finding(Problem(node, kind, f"{message} [key={key}]"), action, act, keep, key=key, **more)
+    """Return a finding about what lies at ``key``, which the message names at its end with the ``cells`` that are in
+    question (:func:`span`), and with what mends it."""
+    where = f"key={key}, cells {cells}" if cells else f"key={key}"
+    return Finding(Problem(node, kind, f"{message} [{where}]"), action, act, keep, key=key, **more)
+
+
+def span(extent: Sequence[slice], dims: Sequence[str | None] = (), indexes: Mapping[str, Index] | None = None) -> str:
+    """Return the cells between two corners as people write them, ``[0:4, 8:12]``; with labels that the array has
+    itself, the first and the last of each dimension: ``[0:4, 8:12], time 2026-01-01 to 2026-01-04``."""
+    text = f"[{', '.join(f'{part.start}:{part.stop}' for part in extent)}]"
+    for dim, part in zip(dims, extent, strict=False):
+        index = None if dim is None or indexes is None else indexes.get(dim)
+        if dim is not None and index is not None and part.start < part.stop:
+            first, last = (_show_label(dim, index, place) for place in (part.start, part.stop - 1))
+            text += f", {dim} {first}" if first == last else f", {dim} {first} to {last}"
+    return text
+
+
+def join_spans(spans: Sequence[str]) -> str:
+    """Return the cells of several chunks, of the first ones by name."""
+    more = f" and {len(spans) - _SHOWN} more" if len(spans) > _SHOWN else ""
+    return ", ".join(spans[:_SHOWN]) + more
+
+
+def _show_label(dim: str, index: Index, position: int) -> str:
+    if isinstance(index, ScaleIndex):
+        return f"{index.labels([position])[0]}"
+    match lookup_of(dim, index):
+        case NumberLabels(axis=axis):
+            return axis.show(position)
+        case Names(names=names):
+            return names[position]
+    return str(position)
 
 
 Finder = Callable[..., Iterable[Finding]]

@@ -10,7 +10,7 @@ from typing import Any
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.errors import Conflict
-from hyperslab.formats.rules import Finding, Plan, Rule, Stage, Subject, found, found_at, nothing
+from hyperslab.formats.rules import Finding, Plan, Rule, Stage, Subject, found, found_at, nothing, span
 from hyperslab.integrity.stored_chunks import (
     OTHER_CELLS,
     UNREADABLE,
@@ -18,7 +18,6 @@ from hyperslab.integrity.stored_chunks import (
     ObjectFlaw,
     has_chunk,
     mismatch,
-    span,
 )
 from hyperslab.integrity.views import ArrayView, ChunkView, EntryView, NodeView, RepairState, Role
 from hyperslab.model.paths import child
@@ -122,7 +121,7 @@ def in_place_of_chunk(array: ArrayView, stray: Finding) -> Finding:
     if coords is None or not array.names.within(coords):
         return stray
     problem = stray.problem
-    message = f"{problem.message} in place of the cells {span(array.objects.grid, coords)}"
+    message = f"{problem.message} in place of the cells {span(array.objects.grid.extent(coords))}"
     return found(problem.node, problem.kind, message, key=stray.key, coords=coords)
 
 
@@ -139,7 +138,7 @@ def find_chunk_damage(chunk: ChunkView) -> Iterator[Finding]:
         if not flaws or objects.keys.stamp(chunk.key) == stamp:
             break
     for flaw in flaws:
-        cells = flaw.cells or span(objects.grid, chunk.coords)
+        cells = flaw.cells or span(objects.grid.extent(chunk.coords))
         message = f"{flaw.message} [key={chunk.key}, cells {cells}]"
         yield found(array.path, flaw.kind, message, key=chunk.key, coords=chunk.coords)
 
@@ -198,7 +197,7 @@ def _take(state: RepairState, place: str) -> None:
 
 
 def _spanned(state: RepairState, finding: Finding) -> str:
-    return span(state.objects(finding.problem.node).grid, finding.coords or ())
+    return span(state.objects(finding.problem.node).grid.extent(finding.coords or ()))
 
 
 def remove(state: RepairState, finding: Finding) -> Plan:

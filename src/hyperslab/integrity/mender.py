@@ -26,13 +26,13 @@ from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, ReadOnly
 from hyperslab.formats.base import Writer
 from hyperslab.formats.enclosing import EnclosingDataset
 from hyperslab.formats.opening import refuse_moment
-from hyperslab.formats.rules import LINKS, Act, Finding, Plan, Stage, Subject
+from hyperslab.formats.rules import LINKS, Act, Finding, Plan, Stage, Subject, span
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.integrity.dataset import CheckedDataset, extent_of, find_place
 from hyperslab.integrity.quarantine import Quarantine, quarantine_folder
 from hyperslab.integrity.report import Mend, Report, not_mended
 from hyperslab.integrity.rules import RULES
-from hyperslab.integrity.stored_chunks import span, unpacked_size
+from hyperslab.integrity.stored_chunks import unpacked_size
 from hyperslab.integrity.survey import KeyedSurvey, findings_of_unreadable, survey_dataset
 from hyperslab.integrity.views import RepairState
 from hyperslab.stores.base import Store
@@ -310,7 +310,7 @@ def _find_damaged_chunks(
                 if stored is None or unpacked_size(stored) not in (None, nbytes):
                     perhaps_sound.append(coords)
                     continue
-                cells = span(source.grid, coords)
+                cells = span(source.grid.extent(coords))
                 action = f"{quarantine.verb}; the cells {cells} read as the fill value then"
                 mend = Mend(node, _CORRUPT, f"{error.said} [{error.key}, cells {cells}]", action)
                 damaged.append(_DamagedChunk(coords, bytes(stored), mend))

@@ -23,6 +23,7 @@ from hyperslab.codecs.chain import Chain
 from hyperslab.codecs.registry import CODECS, as_codecs, build_chain, canonical, shard_index
 from hyperslab.codecs.sharding import MISSING, Entries
 from hyperslab.errors import CorruptChunk, HyperslabError, UnsafePickle
+from hyperslab.formats.rules import join_spans, span
 from hyperslab.formats.zarr.chunks import MOST_DIGITS, ChunkKeys, KeyedChunks, KeyOf, coords_of_key
 from hyperslab.formats.zarr.shards import ShardedChunks, open_chunks
 from hyperslab.model.cells import Values
@@ -169,7 +170,7 @@ class Chunks(ArrayObjects):
 
     def salvage(self, coords: Coords, key: str) -> tuple[Any, str]:
         """Return nothing: a chunk is whole or lost."""
-        return None, span(self.grid, coords)
+        return None, span(self.grid.extent(coords))
 
     def blank(self, coords: Coords) -> Any:
         """Return a chunk of fill values."""
@@ -216,16 +217,9 @@ def decode_flaw(chain: Chain, codecs: Sequence[Codec], data: Buffer) -> ObjectFl
     return None
 
 
-def span(grid: Grid, coords: Coords) -> str:
-    """Return the cells of a chunk as people write them: ``[0:4, 8:12]``."""
-    return f"[{', '.join(f'{part.start}:{part.stop}' for part in grid.extent(coords))}]"
-
-
 # Stored bytes of inner chunks that are fetched at once: many small ones come by one request, and a shard of any size is
 # looked at in bounded memory.
 _FETCHED = 16 << 20
-# Inner chunks that a message names.
-_SHOWN = 6
 KEPT = frozenset({OTHER_CELLS, UNREADABLE})
 """Kinds of inner chunks that are kept when their shard is written anew, as no rule mends them: their bytes may be sound
 where their document is in question, or a limit refuses. Under any other kind they are lost."""
@@ -337,18 +331,18 @@ class Shards(ArrayObjects):
         """Return the cells of an inner chunk of a shard."""
         local = np.unravel_index(number, self._index.counts) if self._index.counts else ()
         place = tuple(int(i * n + j) for i, n, j in zip(coords, self._index.counts, local, strict=True))
-        return span(self._inner, place)
+        return span(self._inner.extent(place))
 
     def _cells_of_all(self, coords: Coords, chosen: Values) -> str:
         """Return the cells of the chosen inner chunks of a shard, of the first ones by name."""
-        return _shorten([self._cells_of(coords, number) for number in np.flatnonzero(chosen).tolist()])
+        return join_spans([self._cells_of(coords, number) for number in np.flatnonzero(chosen).tolist()])
 
     # -- saving -----------------------------------------------------------------------------------------------------
 
     def salvage(self, coords: Coords, key: str) -> tuple[Any, str]:
         """Return a shard without the inner chunks that are damaged, or a pickle that would run something; under a
         damaged index only of those with checksums."""
-        whole = span(self.grid, coords)
+        whole = span(self.grid.extent(coords))
         total = self.keys.size(key) or 0
         entries = self._entries_or_guess(key, total) if total >= self._index.nbytes else None
         if entries is None:
@@ -363,7 +357,7 @@ class Shards(ArrayObjects):
                 continue
             parts[number] = bytes(part)
         saved = None if all(part is None for part in parts) else self._index.join(parts)
-        return saved, _shorten(lost)
+        return saved, join_spans(lost)
 
     def blank(self, coords: Coords) -> Any:
         """Return a shard in which nothing is written."""
@@ -383,11 +377,6 @@ class Shards(ArrayObjects):
 
 class _BrokenIndex(Exception):
     """The index cannot be read."""
-
-
-def _shorten(places: list[str]) -> str:
-    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
-    return ", ".join(places[:_SHOWN]) + more
 
 
 def open_objects(store: Store, path: str, key_of: KeyOf, spec: ArraySpec, settings: Settings) -> ArrayObjects:

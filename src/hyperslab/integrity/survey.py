@@ -23,7 +23,7 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import FormatError, HyperslabError, Problem, StorageError
 from hyperslab.formats import FORMATS, get_format
 from hyperslab.formats.base import FormatTraits, Reader
-from hyperslab.formats.rules import Finding, Subject, found
+from hyperslab.formats.rules import Finding, Subject, found, span
 from hyperslab.formats.zarr.dialect import MetadataDialect
 from hyperslab.formats.zarr.node_search import NodeSearch
 from hyperslab.formats.zarr.opening import ZarrFormat
@@ -34,7 +34,7 @@ from hyperslab.integrity.dataset import CheckedDataset, extent_of, find_place
 from hyperslab.integrity.node_documents import NodeDocuments, read_stored
 from hyperslab.integrity.report import Report
 from hyperslab.integrity.rules import RULES
-from hyperslab.integrity.stored_chunks import looks_like_chunks, open_objects, span
+from hyperslab.integrity.stored_chunks import looks_like_chunks, open_objects
 from hyperslab.integrity.views import (
     ArrayView,
     ChunkView,
@@ -400,7 +400,7 @@ def _survey_cells(path: str, spec: ArraySpec, source: ChunkSource, settings: Set
                 read_through(source, spec, coords, settings)
             except HyperslabError as error:
                 key = f"key={error.key}, " if error.key else ""
-                message = f"{error.said} [{key}cells {span(source.grid, coords)}]"
+                message = f"{error.said} [{key}cells {span(source.grid.extent(coords))}]"
                 flaws.append(found(path, "corrupt-chunk", message, coords=coords))
 
     each_batch(work, batched(source.grid, CHUNKS_PER_CHECK), settings.threads)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from operator import mul
 from typing import Any
 
 import numpy as np
 
+from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.source import Block
 from hyperslab.errors import Conflict, HyperslabError, NodeNotFound, NotFound, Problem
 from hyperslab.formats.collections.base import document_problems
@@ -32,6 +34,7 @@ from hyperslab.formats.collections.deker.folder import (
     id_in,
     make_empty,
     path_component,
+    position_of,
     read_json_file,
     tile_folder,
     translate_errors,
@@ -39,7 +42,7 @@ from hyperslab.formats.collections.deker.folder import (
 )
 from hyperslab.formats.collections.deker.tiles import Place, parse_tile_position
 from hyperslab.formats.format_errors import Problems
-from hyperslab.formats.rules import LINKS, Act, Finding, Rule, Rules, found_at
+from hyperslab.formats.rules import LINKS, Act, Finding, Rule, Rules, found_at, join_spans, span
 from hyperslab.model.schemas.arrays import Record
 from hyperslab.stores.files import remove_tree, write_errors
 from hyperslab.stores.keys import has_no_writer, is_temporary
@@ -95,6 +98,7 @@ class CollectionSurvey:
         act: Act | None = None,
         *,
         part: str = "",
+        cells: str = "",
     ) -> Finding:
         """Return a problem of the file or link at ``place`` in the collection's folder; ``act`` runs as a change."""
 
@@ -104,7 +108,7 @@ class CollectionSurvey:
 
         key = f"collections/{self._name}/{place}".rstrip("/")
         done = None if act is None else partial(modify, act)
-        return found_at(node, kind, message, key, action, done, part=part)
+        return found_at(node, kind, message, key, action, done, part=part, cells=cells)
 
     def _node(self, id: str) -> str:
         return f"{self._name}/{id}"
@@ -140,7 +144,7 @@ class CollectionSurvey:
                 yield self._finding(self._node(id), "unreadable-node", error.said, place)
                 continue
             if opened is not None:
-                yield from self._examine_file(self._node(id), place, opened)
+                yield from self._examine_file(id, None, place, opened)
 
     def _record(self, id: str, place: str, text: str | None) -> Iterator[Finding]:
         problems = Problems(self._node(id))
@@ -251,9 +255,8 @@ class CollectionSurvey:
             try:
                 opened = open_file(self.folder.data(id, "array"))
             except HyperslabError as error:
-                above = linked.get(id, "").split("/")
-                node = self._node(above[1]) if len(above) > 1 else self._name
-                yield self._finding(node, "unreadable-tile", error.said, place)
+                node, cells = self._tile_of_link(linked.get(id))
+                yield self._finding(node, "unreadable-tile", error.said, place, cells=cells)
                 continue
             yield from self._tile(id, place, opened, linked.get(id), first)
         for id, place in linked.items():
@@ -264,7 +267,8 @@ class CollectionSurvey:
     ) -> Iterator[Finding]:
         belongs = parse_tile_position(opened.text)
         if belongs is None:
-            yield self._finding(self._name, "unreadable-tile", "its meta does not say which tile it is", place)
+            node, cells = self._tile_of_link(linked)
+            yield self._finding(node, "unreadable-tile", "its meta does not say which tile it is", place, cells=cells)
             return
         vid, coords = belongs
         node = self._node(vid)
@@ -294,7 +298,25 @@ class CollectionSurvey:
             yield self._finding(node, "missing-link", message, place, "make the link", act, part=LINKS)
         elif linked != wanted:
             yield self._finding(node, "wrong-link", f"the link of the tile {coords} is at {linked}", place)
-        yield from self._examine_file(node, place, opened)
+        yield from self._examine_file(vid, coords, place, opened)
+
+    def _tile_of_link(self, linked: str | None) -> tuple[str, str]:
+        """Return the node, and the cells, of the tile that the link at ``linked`` leads to, as far as it says them."""
+        above = (linked or "").split("/")
+        coords = position_of(above[2]) if len(above) > 2 else None
+        is_place = coords is not None and len(coords) == len(self.arrays.form.shape)
+        node = self._node(above[1]) if len(above) > 1 else self._name
+        return node, self._cells(above[1], coords) if is_place else ""
+
+    def _cells(self, id: str, coords: Coords | None, within: Sequence[slice] | None = None) -> str:
+        """Return the cells, and their labels, of a tile, or of an array (None); of part of its file those ``within``
+        it."""
+        schema, record, sizes = self.arrays.document.schema, self.records.get(id), self.arrays.form.shape
+        starts = (0,) * len(sizes) if coords is None else tuple(map(mul, coords, sizes))
+        parts = within or [slice(0, size) for size in sizes]
+        extent = [slice(start + part.start, start + part.stop) for start, part in zip(starts, parts, strict=False)]
+        indexes = None if record is None else schema.indexes(record.values)
+        return span(extent, [dimension.name for dimension in schema.dimensions], indexes)
 
     def _remove_tile(self, id: str, linked: str | None) -> None:
         links.remove_file(self._path, "array", self.folder.data(id, "array"))
@@ -304,19 +326,20 @@ class CollectionSurvey:
 
     # -- the HDF5 file of an Array or tile; it is mended by writing it anew ------------------------------------------
 
-    def _examine_file(self, node: str, place: str, opened: DekerFile) -> Iterator[Finding]:
-        """Yield the problems of one file; ``place`` in the folder of the collection."""
+    def _examine_file(self, id: str, coords: Coords | None, place: str, opened: DekerFile) -> Iterator[Finding]:
+        """Yield the problems of the file of an array, or of a tile of it; ``place`` in the folder of the collection."""
+        node = self._node(id)
         key = f"collections/{self.folder.name}/{place}"
         form = self.arrays.form
 
-        def found(kind: str, message: str, *, mends: bool = True, is_note: bool = False) -> Finding:
+        def found(kind: str, message: str, *, mends: bool = True, is_note: bool = False, cells: str = "") -> Finding:
             action = "write the file anew" if mends else None
             act = partial(self._rewrite, opened.path) if mends else None
-            return found_at(node, kind, message, key, action, act, is_note=is_note)
+            return found_at(node, kind, message, key, action, act, is_note=is_note, cells=cells)
 
         if opened.cells is not None and opened.shape != form.shape:
             message = f"data has the shape {opened.shape}, the schema says {form.shape}"
-            yield found("wrong-shape", message, mends=False)
+            yield found("wrong-shape", message, mends=False, cells=self._cells(id, coords))
             return
         if opened.cells is not None and opened.dtype.newbyteorder("=") != form.dtype:
             message = f"data has the type {opened.dtype}, the schema says {form.dtype}"
@@ -328,12 +351,19 @@ class CollectionSurvey:
         if opened.empty_cells is None:
             yield found("no-count", "empty_cells is missing: DEKER cannot update the array")
         if self.deep and opened.cells is not None:
-            try:
-                count = sum(count_fill(block, self.arrays.fill) for block in self._blocks(opened, form.dtype))
-            except HyperslabError as error:
-                yield found("unreadable-cells", error.said, mends=False)
-                return
-            if opened.empty_cells is not None and count != opened.empty_cells:
+            count = 0
+            lost: list[tuple[slice, ...]] = []
+            reason = ""
+            for box in map(form.grid.extent, form.grid):
+                try:
+                    count += count_fill(self._read_block(opened, box, form.dtype), self.arrays.fill)
+                except HyperslabError as error:
+                    lost.append(box)
+                    reason = reason or error.said
+            if lost:
+                cells = join_spans([self._cells(id, coords, box) for box in lost])
+                yield found("unreadable-cells", reason, mends=False, cells=cells)
+            elif opened.empty_cells is not None and count != opened.empty_cells:
                 message = f"empty_cells is {opened.empty_cells}, {count} cells are: DEKER may take data away by it"
                 yield found("wrong-count", message, is_note=True)
 
@@ -362,9 +392,13 @@ class CollectionSurvey:
         """Yield all cells of a file as ``dtype``, piece by piece."""
         grid = self.arrays.form.grid
         for box in map(grid.extent, grid):
-            block = np.empty([part.stop - part.start for part in box], dtype)
-            opened.read(box, block, self.folder.settings)
-            yield block
+            yield self._read_block(opened, box, dtype)
+
+    def _read_block(self, opened: DekerFile, box: tuple[slice, ...], dtype: np.dtype[np.generic]) -> Block:
+        """Return the cells of a file between two corners as ``dtype``."""
+        block = np.empty([part.stop - part.start for part in box], dtype)
+        opened.read(box, block, self.folder.settings)
+        return block
 
     def _rewrite(self, path: str) -> None:
         """Write a file as it should be, with the cells that it has."""

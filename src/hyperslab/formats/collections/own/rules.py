@@ -7,7 +7,7 @@ loses anything.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 
@@ -41,7 +41,7 @@ from hyperslab.formats.collections.own.documents import (
 )
 from hyperslab.formats.collections.own.store import StoredCollection
 from hyperslab.formats.collections.own.tiles import PendingTiles, Tiles, tile_orphans
-from hyperslab.formats.rules import Finding, Rule, Rules, found_at
+from hyperslab.formats.rules import Finding, Rule, Rules, found_at, span
 from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr.shards import ShardedChunks, open_chunks
 from hyperslab.formats.zarr3.document import key_of
@@ -248,12 +248,13 @@ class CollectionDamage:
         is_questioned = not self._collection.documents.stores_as_schema(spec)
         for place in inside:
             if pending is None or not pending.has_changed(place):
-                found = self._examine_shard(node, keys.prefix + keys.key_of(place), source, place, writable)
+                cells = partial(span, dims=spec.dims, indexes=spec.indexes)
+                found = self._examine_shard(node, keys.prefix + keys.key_of(place), source, place, writable, cells)
                 yield from map(_without_action, found) if is_questioned else found
         if pending is not None and self._deep:
-            yield from self._staged_tiles(node, pending)
+            yield from self._staged_tiles(node, pending, spec)
 
-    def _staged_tiles(self, node: str, pending: PendingTiles) -> Iterator[Finding]:
+    def _staged_tiles(self, node: str, pending: PendingTiles, spec: ArraySpec) -> Iterator[Finding]:
         """Yield tiles of a committed write that do not have their keys yet: once they have, what is damaged is
         mended."""
         for place in pending.staged_tiles():
@@ -261,27 +262,35 @@ class CollectionDamage:
                 for coords in pending.stored_in(place):
                     pending.read(coords)
             except HyperslabError as error:
-                yield found_at(node, "corrupt-chunk", error.said, pending.staged_key(place))
+                cells = span(Grid.of(spec.shape, spec.chunks).extent(place), spec.dims, spec.indexes)
+                yield found_at(node, "corrupt-chunk", error.said, pending.staged_key(place), cells=cells)
 
     def _examine_shard(
-        self, node: str, key: str, source: ShardedChunks, place: Coords, writable: ChunkSource
+        self,
+        node: str,
+        key: str,
+        source: ShardedChunks,
+        place: Coords,
+        writable: ChunkSource,
+        cells: Callable[[Sequence[slice]], str],
     ) -> Iterator[Finding]:
         """Yield the damage of the shard at ``place``. Mends hold it through ``writable``, which settles what dead
-        writers began."""
+        writers began. ``cells``: spells cells and their labels."""
         try:
             stored = list(source.stored_in(place))
         except HyperslabError as error:
             act = partial(self._take_out, key, source, place, writable)
             action = "take it out: its cells read as the fill value"
-            yield found_at(node, "corrupt-shard", error.said, key, action, act, (key,))
+            where = cells((source.grid.outer or source.grid).extent(place))
+            yield found_at(node, "corrupt-shard", error.said, key, action, act, (key,), cells=where)
             return
         for coords in stored if self._deep else ():
             try:
                 source.read(coords)
             except HyperslabError as error:
-                action = "take it out: it reads as the fill value"
-                problem = Problem(node, "corrupt-chunk", f"{error.said} [key={key} inner chunk {coords}]")
-                yield Finding(problem, action, partial(self._erase, source, coords, writable), (key,), key=key)
+                action, act = "take it out: it reads as the fill value", partial(self._erase, source, coords, writable)
+                where = cells(source.grid.extent(coords))
+                yield found_at(node, "corrupt-chunk", error.said, key, action, act, (key,), cells=where)
         if self._deep and counting.watchers:
             counting.done(1)
 
