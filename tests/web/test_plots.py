@@ -52,6 +52,7 @@ LINE[40_000] = 9
 SPIKES = RANDOM.normal(0, 1, (20_000, 6)).astype("f4")
 SPIKES[:, :2] = 0
 SPIKES[7000, 2] = 60
+SLOW = np.cumsum(RANDOM.normal(0, 3, (3000, 8)), axis=0).astype("f4")
 
 
 def make_data(folder: Path) -> None:
@@ -97,6 +98,7 @@ def make_data(folder: Path) -> None:
         root.create_array("lat", data=np.linspace(-80, 80, 5), dims=("lat",), units="degrees_north")
         root.create_array("lon", data=np.arange(600) * 170.0, dims=("lon",), attrs={"standard_name": "longitude"})
         root.create_array("tiny", data=np.arange(1, 31).reshape(5, 6) * 1e-47, dims=("row", "column"))
+        root.create_array("slow", data=SLOW, dims=("sample", "channel"))
         root.create_array("far", data=np.arange(3000.0).reshape(5, 600), dims=("lat", "lon"))
     with hs.create(folder / "lab.nwb.zarr", "hdmf") as root:
         series = root.create_group("acquisition/probe", {"neurodata_type": "ElectricalSeries", "namespace": "core"})
@@ -691,7 +693,7 @@ def test_traces_keep_spikes(page: Page, server: Any) -> None:
     show(page, server, "lab.nwb.zarr", "/acquisition/probe/data")
     box, pixels = box_of(page), pixels_of(page)
     assert page.get_by_test_id("reduction").inner_text().startswith("minimum, mean and maximum of 1 x")
-    assert (box["x"], box["y"]) == ([0, 20_000], [0, 6])
+    assert box["x"] == [0, 20_000]
     left, _ = place_of(box, 7000.5, 0)
     top = int(place_of(box, 0, 0.3)[1])
     ground = np.median(pixels[top], axis=0)
@@ -700,6 +702,26 @@ def test_traces_keep_spikes(page: Page, server: Any) -> None:
     point(page, 7000.5, 2.5)
     until(page, "document.querySelector('[data-testid=readout]').dataset.index?.endsWith(',2')")
     assert "dim_0 9.5" in page.get_by_test_id("readout-labels").inner_text()
+
+
+def test_traces_end_before_the_edge(page: Page, server: Any) -> None:
+    """The first and the last channel have room for what goes further than half way to the next one."""
+    views: list[tuple[str, str, dict[str, Any]]] = [
+        ("lab.nwb.zarr", "/acquisition/probe/data", {}),  # one spike is ten times as high as the noise
+        ("strange.zarr", "/slow", {"kind": "traces", "x": "sample", "y": "channel"}),
+        ("strange.zarr", "/slow", {"kind": "traces", "x": "sample", "y": "channel", "y_range": [2, 5]}),
+    ]
+    for dataset, node, view in views:
+        show(page, server, dataset, node, view)
+        box, pixels = box_of(page), pixels_of(page)
+        first, last = view.get("y_range", [0, {"/slow": 8}.get(node, 6)])
+        assert first - (last - first) / 4 <= box["y"][0] <= first and last <= box["y"][1] <= last + (last - first) / 4
+        top, left, width, height = (round(box[name]) for name in ("top", "left", "width", "height"))
+        for row in (top + 1, top + height - 2):  # within the frame
+            inside = pixels[row, left + 2 : left + width - 2]
+            assert np.ptp(inside, axis=0).max() < 10, (node, view)  # the ground alone
+    point(page, 1000.5, box["y"][1] - 0.05)  # below the last channel its cells are told
+    until(page, "document.querySelector('[data-testid=readout]').dataset.index?.endsWith(',4')")
 
 
 def test_a_histogram_counts_the_cells(page: Page, server: Any) -> None:

@@ -6,6 +6,12 @@ import { formatNumber, measureOf } from "./scale.js";
 // Channels that are shown at first, and how many lines fit between one channel and the next for the usual one.
 export const FIRST_CHANNELS = 32;
 const HEIGHT = 1.2;
+// Room above and below the channels for traces that reach beyond the first and the last one, as a part of the channels'
+// height; and how much lower traces are drawn at most so that all fit: one faulty channel must not flatten the others.
+const MOST_ROOM = 0.25;
+const MOST_LOWER = 3;
+// So much higher than they are, traces are taken to be for that room: they end before the edge of the plot.
+const SLACK = 1.1;
 
 /** Channels as rows: of each the least and the greatest cell of every block, less its mean. */
 export class TraceDrawing extends PlaneDrawing {
@@ -17,12 +23,54 @@ export class TraceDrawing extends PlaneDrawing {
     this.isTurned = false;
     this.isUpward = false;
     this.channels = Array.from({ length: picture.rows }, (_, row) => this.channelOf(row));
-    const sizes = this.channels.map(({ size }) => size).filter((size) => size > 0).sort((a, b) => a - b);
+    const sizes = this.channels.map(({ up, down }) => up + down).filter((size) => size > 0).sort((a, b) => a - b);
+    const usual = (sizes[sizes.length >> 1] ?? 1) / HEIGHT;
     /** What the distance from one channel to the next is worth, before the gain. */
-    this.step = (sizes[sizes.length >> 1] ?? 1) / HEIGHT;
+    this.step = usual;
+    const fitting = this.fittingStep();
+    if (fitting > usual && fitting <= usual * MOST_LOWER) this.step = fitting;
   }
 
-  /** Return the least and greatest cells of a channel, their middle, and how far they go. */
+  /** Return the channels that are seen: how far their traces go up and down, and the rows from there to the ends. */
+  seenChannels() {
+    const { window, picture } = this;
+    const [first, last] = window.y;
+    const { start, span } = picture.y;
+    const placed = this.channels.map(({ up, down }, row) => {
+      const middle = start + (row + 0.5) * span;
+      return { up: up * span * SLACK, down: down * span * SLACK, above: middle - first, below: last - middle };
+    });
+    return placed.filter(({ above, below }) => above >= 0 && below >= 0);
+  }
+
+  /** Return the rows that there may be above, and below, the channels. */
+  get mostRoom() {
+    return (this.window.y[1] - this.window.y[0]) * MOST_ROOM;
+  }
+
+  /** Return the least step by which no trace runs over the edge of the plot. */
+  fittingStep() {
+    const room = this.mostRoom;
+    return Math.max(0, ...this.seenChannels().flatMap(({ up, down, above, below }) => [up / (above + room), down / (below + room)]));
+  }
+
+  /** Return the window with the rows that traces need above and below the channels. */
+  roomyWindow() {
+    const worth = this.step / this.gain;
+    const seen = this.seenChannels();
+    const above = Math.max(0, ...seen.map((channel) => channel.up / worth - channel.above));
+    const below = Math.max(0, ...seen.map((channel) => channel.down / worth - channel.below));
+    const [{ x, y }, room] = [this.window, this.mostRoom];
+    return { x, y: [y[0] - Math.min(above, room), y[1] + Math.min(below, room)] };
+  }
+
+  /** Return the position of a point: above and below the channels that of the nearest one, whose trace reaches there. */
+  positionAt({ x, y }) {
+    const [first, last] = this.window.y;
+    return super.positionAt({ x, y: Math.min(Math.max(Math.floor(y), Math.floor(first)), Math.ceil(last) - 1) });
+  }
+
+  /** Return the least and greatest cells of a channel, their middle, and how far they go up and down from there. */
   channelOf(row) {
     const { picture } = this;
     const part = (name) => picture.layer(name)?.subarray(row * picture.columns, (row + 1) * picture.columns);
@@ -36,7 +84,9 @@ export class TraceDrawing extends PlaneDrawing {
       if (least[i] < low) low = least[i];
       if (greatest[i] > high) high = greatest[i];
     }
-    return { least, greatest, isBlock: least !== greatest, middle: count ? sum / count : 0, size: count ? high - low : 0 };
+    const middle = count ? sum / count : 0;
+    const [up, down] = count ? [high - middle, middle - low] : [0, 0];
+    return { least, greatest, isBlock: least !== greatest, middle, up, down };
   }
 
   paint(pen, size, theme) {
@@ -44,7 +94,7 @@ export class TraceDrawing extends PlaneDrawing {
     const { x, y } = picture;
     const rows = y.ticks(...window.y, Math.max(Math.floor((size.height - 60) / 26), 2));
     const box = boxOf(pen, { ...size, width: size.width - 60 }, rows);
-    const projection = new Projection(box, window);
+    const projection = new Projection(box, this.roomyWindow());
     pen.rect(box.left, box.top, box.width, box.height, { fill: theme.panel });
     pen.clip(box.left, box.top, box.width, box.height);
     const height = projection.y(1) - projection.y(0);
