@@ -26,7 +26,7 @@ def made(cells: Any, bounds: Any = None, item: Any = slice(None), **attrs: Any) 
     if bounds is not None:
         root.create_array("x_bnds", data=np.asarray(bounds, "f8"), dims=("x", "two"))
     array = root.create_array("a", data=np.arange(cells.size), dims=("x",))
-    part = labelled_part.read_part(root, array, (item,), decoded=False)
+    part = labelled_part.open_part(root, array, (item,), decoded=False)
     return axis_of(root, part, 0, item, np.arange(cells.size)[item])
 
 

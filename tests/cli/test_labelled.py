@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 import hyperslab as hs
 from command_line import CliRunner
 from hyperslab.cli import main
+from hyperslab.conversion import labelled_part
 
 
 @pytest.mark.parametrize("ending", [".nc", ".zarr"])
@@ -174,6 +176,93 @@ def _on_a_terminal(*arguments: str) -> tuple[bytes, bytes]:
     return text, remarks
 
 
+def save_csv(place: Path, *options: str) -> list[str]:
+    """Return the lines of a CSV file of ``hyperslab get``."""
+    out = place.with_name(f"{len(list(place.parent.iterdir()))}.csv")
+    result = CliRunner().invoke(main, ["get", str(place), *options, "-o", str(out)])
+    assert result.exit_code == 0, result.stderr
+    return out.read_text().splitlines()
+
+
+def test_csv_in_blocks(tmp_path: Path) -> None:
+    """Of more cells than are read at once: in the order of the cells, whatever the chunks are."""
+    cells, other = np.random.default_rng(5).normal(size=(2, 70, 1000))
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("x", data=np.arange(1000) / 4, dims=("x",))
+        root.create_array("a", data=cells, dims=("y", "x"), chunks=(7, 300))
+        root.create_array("b", data=other, dims=("y", "x"), chunks=(70, 10))
+        root.create_array("north", data=cells * 2, dims=("y", "x"), units="degrees_north", chunks=(40, 40))
+        root.create_array("east", data=other * 2, dims=("y", "x"), units="degrees_east")
+        root.create_array("c", data=cells, dims=("y", "x"), attrs={"coordinates": "north east"})
+        root.create_array("d", data=cells.reshape(2, 35, 1000), chunks=(2, 35, 300))
+    place = tmp_path / "a.zarr"
+    ys, xs = np.indices(cells.shape)
+    lines = [f"{y},{x / 4},{cell}" for y, x, cell in zip(ys.flat, xs.flat, cells.flat, strict=True)]
+    assert save_csv(place, "a") == ["y,x,a", *lines]
+    backwards = [line for y in range(69, 0, -1) for line in lines[1000 * y + 30 : 1000 * (y + 1)]]
+    assert save_csv(place, "a", "-s", "y=69..0..-1", "-s", "x=30..")[1:] == backwards
+    both = [f"{line},{cell}" for line, cell in zip(lines, other.flat, strict=True)]
+    assert save_csv(place, "-v", "a,b") == ["y,x,a,b", *both]
+    curved = zip(lines, cells.flat, other.flat, strict=True)
+    found = save_csv(place, "c")
+    assert found[0] == "y,x,north,east,c"
+    assert found[1:] == [f"{line.rpartition(',')[0]},{2 * cell},{more * 2},{cell}" for line, cell, more in curved]
+    assert [line.split(",")[3] for line in save_csv(place, "d")[1:]] == list(map(str, cells.flat))
+
+
+@pytest.mark.parametrize("shape", [(3, 3000, 3000), (2, 9_000_000), (40_000_000,), (1000, 1000, 7)])
+def test_blocks_of_large_chunks(shape: tuple[int, ...]) -> None:
+    """Rows of whole chunks, or parts of them: none has more than 32 MiB of numbers."""
+    with hs.create({}) as root:
+        array = root.create_array("a", shape=shape, dtype="f8", chunks=shape, fill_value=0)
+        part = labelled_part.open_part(root, array, (slice(None),) * len(shape), decoded=False)
+        boxes = list(labelled_part.row_boxes(part))
+    assert len(boxes) > 1
+    first = 0
+    for box in boxes:
+        lengths = [cut.stop - cut.start for cut in box]
+        assert np.ravel_multi_index([cut.start for cut in box], shape) == first
+        assert np.prod(lengths) <= 1 << 22
+        first += np.prod(lengths)
+    assert first == np.prod(shape)
+
+
+def test_csv_of_what_is_decoded_as_a_whole(tmp_path: Path) -> None:
+    """A time beyond those of NumPy, or half a second, in the last block says how those in the first one are spelled."""
+    days, spans = np.zeros(70_000), np.arange(70_000.0)
+    days[-1], spans[-1] = 4e6, 0.5
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("time", data=days, dims=("time",), units="days since 2000-01-01", chunks=(1000,))
+        root.create_array("x", data=np.arange(70_000), dims=("time",), chunks=(1000,))
+        root.create_array("span", data=spans, units="seconds", attrs={"dtype": "timedelta64[s]"}, chunks=(1000,))
+    with hs.open(tmp_path / "a.zarr") as root:
+        times, lengths = root["time"].decoded()[...], root["span"].decoded()[...]
+    assert save_csv(tmp_path / "a.zarr", "x")[1:] == [f"{time},{n}" for n, time in enumerate(times)]
+    assert save_csv(tmp_path / "a.zarr", "span", "--decoded")[1:] == [f"{n},{span}" for n, span in enumerate(lengths)]
+
+
+def test_csv_is_written_in_bounded_memory(tmp_path: Path) -> None:
+    count = 100_000
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("x", data=np.arange(count), dims=("x",), chunks=(10_000,))
+        root.create_array("a", data=np.arange(count) + 10**15, dims=("x",), chunks=(10_000,))
+        table = root.create_group("t", {"colnames": ["a"]})
+        table.create_array("id", data=np.arange(count), chunks=(10_000,))
+        table.create_array("a", data=np.arange(count) + 10**15, chunks=(10_000,))
+    out = tmp_path / "a.csv"
+    for node in ("a", "t"):
+        tracemalloc.start()
+        try:
+            result = CliRunner().invoke(main, ["get", str(tmp_path / "a.zarr"), node, "-o", str(out)])
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert result.exit_code == 0, result.stderr
+        cached = 2 * 8 * count  # the decoded chunks of both arrays
+        assert peak < cached + 1_500_000 < cached + out.stat().st_size, node
+        out.unlink()
+
+
 def test_csv_of_names_that_no_text_has(tmp_path: Path) -> None:
     """Half of a surrogate pair can be written in JSON, and is no letter of UTF-8."""
     with hs.create(tmp_path / "a.zarr") as root:
@@ -185,16 +274,32 @@ def test_csv_of_names_that_no_text_has(tmp_path: Path) -> None:
     assert (tmp_path / "x.csv").read_text() == "r\\ud800,x\n0,0\n1,1\n"
 
 
-def test_a_position_that_is_taken_is_told(tmp_path: Path) -> None:
-    """Who types lat=0 may mean the equator."""
+def test_labels_that_are_others_than_was_typed(tmp_path: Path) -> None:
+    """Who types lat=0 may mean the equator; nothing is said of a cell that has the label, or of a date."""
     with hs.create(tmp_path / "a.zarr") as root:
-        root.create_array("lat", data=np.array([60.0, 0.0, -60.0]), dims=("lat",), units="degrees_north")
-        root.create_array("t", data=np.arange(3), dims=("lat",))
-    stderr = {
-        label: CliRunner().invoke(main, ["get", str(tmp_path / "a.zarr"), "t", "-s", f"lat={label}"]).stderr
-        for label in ("0", "0.0", "@0", "0..2")
+        root.create_array("lat", data=np.array([60, 1, 0.1], "f4"), dims=("lat",), units="degrees_north")
+        root.create_array("time", data=np.arange(2), dims=("time",), units="days since 2000-01-01")
+        root.create_array("t", data=np.arange(6).reshape(3, 2), dims=("lat", "time"))
+    position = "lat=0 is a position, its label is 60.0\n"
+    remarks = {
+        ("lat=0",): position,
+        ("latitude=0",): position.replace("lat", "latitude", 1),
+        ("lat=1",): "",
+        ("lat=1.0",): "",
+        ("lat=@60",): "",
+        ("lat=0..2",): "",
+        ("time=1",): "",
+        ("time=2000-01-02",): "",
+        ("lat=1.0", "--nearest"): "",
+        ("lat=3.0", "--nearest"): "the nearest label to lat=3.0 is 1.0\n",
+        ("latitude=3.0", "--nearest"): "the nearest label to latitude=3.0 is 1.0\n",
+        ("time=2000-01-02", "--nearest"): "",
+        ("time=2000-02-02", "--nearest"): "the nearest label to time=2000-02-02 is 2000-01-02T00:00:00\n",
+        ("time=1", "-s", "lat=0"): position,
     }
-    assert stderr == {"0": "taken: lat=60.0\n", "0.0": "", "@0": "", "0..2": ""}
+    for options, remark in remarks.items():
+        result = CliRunner().invoke(main, ["get", str(tmp_path / "a.zarr"), "t", "-s", *options])
+        assert (result.exit_code, result.stderr) == (0, remark), options
 
 
 def test_seconds_of_a_series(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_rows_are_told(source: Path, tmp_path: Path, format: str) -> None:
     target = hs.open(tmp_path / "target")
     assert isinstance(target, hs.Array)
     cut = " x ".join(map(str, target.chunks))
-    assert report.recut == (f"/v has chunks of {cut} (asked: t=6,y=6,x=10)",)
+    assert report.recut == (f"/v has chunks of {cut} (requested: t=6,y=6,x=10)",)
     assert f"cut otherwise: {report.recut[0]}" in str(report)
 
 
@@ -52,7 +52,7 @@ def test_a_dimension_without_a_name_goes_by_its_place(tmp_path: Path) -> None:
         assert root["square"].chunks == (6, 10)
         assert root["square"].shards == (6, 20)
     report = hs.convert(source, tmp_path / "c.blp", path="plain", chunks={"dim_1": 7})
-    assert len(report.recut) == 1 and report.recut[0].endswith("(asked: dim_1=7)")
+    assert len(report.recut) == 1 and report.recut[0].endswith("(requested: dim_1=7)")
     with pytest.raises(Invalid, match="no dimension 'dim_2'"):
         hs.convert(source, tmp_path / "d.zarr", chunks={"dim_2": 7})
     with pytest.raises(Invalid, match="shards of dim_1=20 hold no whole number of chunks of dim_1=7"):

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +23,8 @@ from hyperslab.array import Array, cf, references
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.decoded import Decoded
 from hyperslab.array.plain_values import cell_text, to_json_value
-from hyperslab.conversion.csv_text import render_csv
+from hyperslab.chunks.boxes import Box, source_edges
+from hyperslab.conversion.csv_text import CsvBlock, cell_type, open_csv, render_csv, write_csv
 from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError, Invalid
 from hyperslab.group import Group
 from hyperslab.group.cf_variables import (
@@ -38,7 +40,12 @@ from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names, index_cells
 from hyperslab.model.paths import split
 from hyperslab.selection.circle import add_turns
+from hyperslab.selection.region import Range
 from hyperslab.stores.memory import MemoryStore
+
+# Cells of a block of rows: so many where chunks are small; a row of large chunks, so that none is decoded twice, up to
+# the most, which as numbers take 32 MiB.
+_BLOCK_CELLS, _MOST_CELLS = 1 << 16, 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,24 +74,71 @@ class LabelledAxis:
 
 @dataclass(frozen=True, eq=False)
 class LabelledPart:
-    """Selected ``values`` of ``array``, the remaining ``dims`` and the ``positions`` along them.
+    """A part of ``array``: the remaining ``dims``, the ``positions`` along them, and its cells, which are read when
+    they are first needed.
 
-    ``cells`` and ``attrs`` are what a dataset of them holds: values that are decoded stand there without the attributes
-    that decoding used up, times and truth values as they are stored, with theirs. ``root`` and ``key``: what the array
-    was found in, and which part of it this is; ``other_keys``: what is selected along dimensions that the array does
-    not have, such as its stations, by their name and length.
+    ``root`` and ``key``: what the array was found in, and which part of it this is; ``other_keys``: what is selected
+    along dimensions that the array does not have, such as its stations, by their name and length. ``shifted``: whole
+    turns that are added to the longitudes of a dimension; ``turns``: to the cells.
     """
 
+    root: Group | Array
     array: Array
-    values: Values
+    key: tuple[Any, ...]
     dims: tuple[str, ...]
     positions: tuple[Sequence[int], ...]
-    cells: Values
-    attrs: Mapping[str, Any]
-    root: Group | Array
-    key: tuple[Any, ...]
+    decoded: bool
     shifted: Mapping[str, Values]
     other_keys: Mapping[tuple[str | None, int], Any] = field(default_factory=dict)
+    turns: Values | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of cells along each of the remaining dimensions."""
+        return tuple(map(len, self.positions))
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return prod(self.shape)
+
+    @property
+    def values(self) -> Values:
+        """The cells for people, decoded where that is wished."""
+        return self._cells[0]
+
+    @property
+    def cells(self) -> Values:
+        """The cells as a dataset of them holds them: decoded ones as they are, but for times and truth values, which
+        stand there as they are stored."""
+        return self._cells[1]
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """The attributes of :attr:`cells`: without those that decoding used up."""
+        return self._cells[2]
+
+    @cached_property
+    def _cells(self) -> tuple[Values, Values, Mapping[str, Any]]:
+        array, key = self.array, self.key
+        attrs: Mapping[str, Any] = with_missing(array._session, array.spec)
+        if self.decoded:
+            view = array.decoded()
+            chosen = {
+                name: item for name, item in zip(axis_names(array.dims), key, strict=False) if not _is_whole(item)
+            }
+            values = np.asarray(view.isel(chosen) if chosen.keys() <= set(array.dims) else view[key])
+            stored = values
+            if values.dtype.kind in "mMbO" and view.ndim == array.ndim:
+                stored = _as_array(array.oindex[key])
+            else:
+                attrs = {**view.attrs, **_physical_limits(array, view)}
+        else:
+            stored = values = _as_array(array.oindex[key])
+        turns = self.shifted.get(str(array.name), self.turns) if array.dims == (array.name,) else self.turns
+        if turns is not None:
+            values, stored = add_turns(values, turns), add_turns(stored, turns)
+        return values, stored, attrs
 
     @cached_property
     def coordinates(self) -> dict[str, LabelledAxis]:
@@ -99,8 +153,8 @@ class LabelledPart:
         found = {}
         for name, part in self.auxiliary_parts.items():
             axes = sorted(range(len(part.dims)), key=lambda axis: self.dims.index(part.dims[axis]))
-            shape = [size if dim in part.dims else 1 for dim, size in zip(self.dims, self.values.shape, strict=True)]
-            found[name] = np.broadcast_to(part.values.transpose(axes).reshape(shape), self.values.shape)
+            shape = [size if dim in part.dims else 1 for dim, size in zip(self.dims, self.shape, strict=True)]
+            found[name] = np.broadcast_to(part.values.transpose(axes).reshape(shape), self.shape)
         return found
 
     @cached_property
@@ -119,7 +173,9 @@ class LabelledPart:
                 if is_like and coordinate.shape[: len(dims)] == tuple(sizes.get(dim) for dim in dims):
                     letters = [slice(None)] * (coordinate.ndim - len(dims))
                     key = (*(keys[dim] for dim in dims), *letters)
-                    found[coordinate.name] = read_part(self.root, coordinate, key, decoded=True)
+                    part = open_part(self.root, coordinate, key, decoded=True)
+                    _ = part.values  # which may not be possible
+                    found[coordinate.name] = part
         return found
 
     @property
@@ -127,17 +183,36 @@ class LabelledPart:
         """The heading above the labels of each axis."""
         return [self.coordinates[dim].head if dim in self.coordinates else dim for dim in self.dims]
 
-    def labels(self, axis: int) -> list[Any]:
+    def labels(self, axis: int) -> Sequence[int] | Values:
         """Return what stands beside the cells of an axis: labels, else positions."""
         found = self.coordinates.get(self.dims[axis])
-        return list(self.positions[axis] if found is None else found.labels)
+        return self.positions[axis] if found is None else found.labels
+
+    def axis_of(self, number: int) -> int:
+        """Return which axis of the array a remaining dimension is."""
+        return [axis for axis, item in enumerate(self.key) if not isinstance(item, int | np.integer)][number]
+
+    def cut(self, box: Box) -> LabelledPart:
+        """Return a part of this part, by a slice along each of the remaining dimensions."""
+        key, shifted = list(self.key), dict(self.shifted)
+        for number, (cut, places) in enumerate(zip(box, self.positions, strict=True)):
+            axis = self.axis_of(number)
+            some = places[cut]
+            if isinstance(some, range):
+                key[axis] = slice(some.start, some.stop if some.stop >= 0 else None, some.step)
+            else:
+                key[axis] = np.asarray(some)
+            dim = self.array.dims[axis]
+            if dim in shifted:
+                shifted[dim] = shifted[dim][cut]
+        return open_part(self.root, self.array, tuple(key), decoded=self.decoded, shifted=shifted)
 
     def as_json(self) -> dict[str, object]:
         """Return the part as JSON values."""
         return {
             "path": self.array.path,
             "dims": self.dims,
-            "shape": self.values.shape,
+            "shape": self.shape,
             "dtype": str(self.values.dtype),
             "units": self.array.units or self.attrs.get("units"),
             "coordinates": {dim: to_json_value(found.labels) for dim, found in self.coordinates.items()},
@@ -145,7 +220,7 @@ class LabelledPart:
         }
 
 
-def read_part(
+def open_part(
     root: Group | Array,
     array: Array,
     key: tuple[Any, ...],
@@ -153,31 +228,50 @@ def read_part(
     decoded: bool,
     shifted: Mapping[str, Values] = MappingProxyType({}),
 ) -> LabelledPart:
-    """Read a part: ``key`` holds an int, slice or integer array per dimension; ``shifted``: whole turns that are added
-    to the longitudes of a dimension."""
-    attrs = with_missing(array._session, array.spec)
-    names = axis_names(array.dims)
-    if decoded:
-        view = array.decoded()
-        names = names[: view.ndim]
-        chosen = {name: item for name, item in zip(names, key, strict=False) if not _is_whole(item)}
-        stored = values = np.asarray(view.isel(chosen) if chosen.keys() <= set(array.dims) else view[key[: view.ndim]])
-        if values.dtype.kind in "mMbO" and view.ndim == array.ndim:
-            stored = _as_array(array.oindex[key])
-        else:
-            attrs = {**view.attrs, **_physical_limits(array, view)}
-    else:
-        stored = values = _as_array(array.oindex[key])
-    kept = []
+    """Return a part, of which no cell is read: ``key`` holds an int, slice or integer array per dimension; ``shifted``:
+    whole turns that are added to the longitudes of a dimension."""
+    names = axis_names(array.dims)[: array.decoded().ndim if decoded else array.ndim]
+    dims = []
     positions: list[Sequence[int]] = []
     for axis, (name, item) in enumerate(zip(names, key, strict=False)):
         if not isinstance(item, int | np.integer):
-            kept.append(name)
+            dims.append(name)
             positions.append(_positions_of(item, array.shape[axis]))
-    if array.dims == (array.name,) and str(array.name) in shifted:
-        values, stored = (add_turns(cells, shifted[array.name]) for cells in (values, stored))
-    places = tuple(positions)
-    return LabelledPart(array, values, tuple(kept), places, stored, attrs, root, key[: len(names)], shifted)
+    return LabelledPart(root, array, key[: len(names)], tuple(dims), tuple(positions), decoded, shifted)
+
+
+def row_boxes(part: LabelledPart) -> Iterator[Box]:
+    """Yield boxes that cover a part of some cells, as slices along its dimensions, in the order of its cells: rows of
+    whole chunks, or what of them has ``_MOST_CELLS``."""
+    shape = part.shape
+    along = next(axis for axis in range(len(shape)) if prod(shape[axis + 1 :]) <= _MOST_CELLS)
+    row = prod(shape[along + 1 :])
+    spans = [*_row_spans(_chunk_edges(part, along), max(_BLOCK_CELLS // row, 1), _MOST_CELLS // row)]
+    for place in np.ndindex(shape[:along]):
+        for span in spans:
+            yield (*(slice(at, at + 1) for at in place), span, *(slice(0, size) for size in shape[along + 1 :]))
+
+
+def _chunk_edges(part: LabelledPart, number: int) -> Values:
+    """Return where along a dimension of the part its cells come to lie in another chunk, with both ends."""
+    axis, places = part.axis_of(number), part.positions[number]
+    chunks = part.array.grid.axes[axis]
+    if isinstance(places, range):
+        starts = source_edges(chunks, Range(places.start, len(places), places.step))
+    else:
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(chunks.find_many(np.asarray(places)))) + 1])
+    return np.append(starts, len(places))
+
+
+def _row_spans(edges: Values, usual: int, most: int) -> Iterator[slice]:
+    """Yield slices from edge to edge, of ``usual`` rows where chunks are shorter, none of more than ``most``."""
+    start, end = 0, int(edges[-1])
+    while start < end:
+        near = int(edges[np.searchsorted(edges, start + usual, "right") - 1])
+        stop = near if near > start else int(edges[np.searchsorted(edges, start, "right")])
+        stop = min(stop, start + most)
+        yield slice(start, stop)
+        start = stop
 
 
 def _shift_axis(axis: LabelledAxis, shifts: Values | None) -> LabelledAxis:
@@ -269,16 +363,49 @@ def _direction(array: Array, dim: str) -> str:
 
 def table_rows(part: LabelledPart) -> Iterator[list[Any]]:
     """Yield one row per cell: its labels, then its value."""
-    axes = [part.labels(axis) for axis in range(len(part.dims))]
-    for labels, value in zip(product(*axes), part.values.reshape(-1), strict=True):
-        yield [*labels, value]
+    if not part.dims:
+        yield [part.values[()]]
+        return
+    first, *others = (part.labels(axis) for axis in range(len(part.dims)))
+    labels = ((label, *more) for label in first for more in product(*others))
+    for row, value in zip(labels, part.values.reshape(-1), strict=True):
+        yield [*row, value]
 
 
-def as_csv(part: LabelledPart, most: int | None = None) -> bytes:
-    """Return the part as CSV with a header line: of each cell its labels, also those of a curved grid, and its value,
-    that of a structure field by field. MemoryLimit beyond ``most`` letters."""
-    values = part.values.dtype.names or [part.array.name or "value"]
-    return render_csv([*part.heads, *part.auxiliary, *values], _csv_rows(part), most)
+def as_csv(parts: Sequence[LabelledPart], most: int | None = None) -> bytes:
+    """Return what :func:`save_csv` writes; MemoryLimit beyond ``most`` letters."""
+    return render_csv(*_csv_blocks(parts), most)
+
+
+def save_csv(parts: Sequence[LabelledPart], path: str) -> None:
+    """Write a part as CSV with a header line: of each cell its labels, also those of a curved grid, and its value, that
+    of a structure field by field; or parts with the same labels: of each cell its labels, and the value of each part.
+
+    No more than a block of rows is in memory. Invalid for parts that have other dimensions or labels than the first.
+    """
+    with open_csv(path) as text:
+        write_csv(text, *_csv_blocks(parts))
+
+
+def _csv_blocks(parts: Sequence[LabelledPart]) -> tuple[Iterator[CsvBlock], Callable[[], CsvBlock]]:
+    """Return blocks of the rows of parts, and what returns all rows as one."""
+    blocks: Iterator[Sequence[LabelledPart]] = iter([parts])
+    if parts[0].size > _BLOCK_CELLS and _have_one_shape(parts):
+        blocks = ([part.cut(box) for part in parts] for box in row_boxes(parts[0]))
+    return map(_csv_block, blocks), lambda: _csv_block(parts)
+
+
+def _csv_block(parts: Sequence[LabelledPart]) -> CsvBlock:
+    first, *others = parts
+    columns = [*map(first.labels, range(len(first.dims))), *(part.values for part in parts)]
+    if others:
+        if not are_alike(parts):
+            raise Invalid("the arrays have different dimensions or labels", remedy="take .nc, .zarr or .json")
+        return CsvBlock(joined_heads(parts), joined_rows(parts), [cell_type(cells) for cells in columns])
+    values = first.values.dtype.names or [first.array.name or "value"]
+    columns += first.auxiliary.values()
+    heads = [*first.heads, *first.auxiliary, *values]
+    return CsvBlock(heads, _csv_rows(first), [cell_type(cells) for cells in columns])
 
 
 def _csv_rows(part: LabelledPart) -> Iterator[list[object]]:
@@ -304,15 +431,15 @@ def joined_heads(parts: Sequence[LabelledPart]) -> list[str]:
 def are_alike(parts: Sequence[LabelledPart]) -> bool:
     """Return True if all parts have the same labels, so that one table holds them."""
     first = parts[0]
-    return all(
-        part.dims == first.dims
-        and part.values.shape == first.values.shape
-        and all(
-            np.array_equal(np.asarray(part.labels(axis)), np.asarray(first.labels(axis)))
-            for axis in range(len(first.dims))
-        )
+    return _have_one_shape(parts) and all(
+        np.array_equal(np.asarray(part.labels(axis)), np.asarray(first.labels(axis)))
         for part in parts[1:]
+        for axis in range(len(first.dims))
     )
+
+
+def _have_one_shape(parts: Sequence[LabelledPart]) -> bool:
+    return all(part.dims == parts[0].dims and part.shape == parts[0].shape for part in parts)
 
 
 def as_npy(part: LabelledPart) -> bytes:
@@ -380,7 +507,7 @@ def _read_companions(parts: Sequence[LabelledPart], taken: Collection[str]) -> d
     for part in parts:
         keys = {**part.other_keys, **keys}
         keys |= dict(zip(zip(part.array.dims, part.array.shape, strict=True), part.key, strict=False))
-        lengths |= dict(zip(part.dims, part.values.shape, strict=False))
+        lengths |= dict(zip(part.dims, part.shape, strict=True))
         for dim, shifts in part.shifted.items():
             if dim in part.coordinates:
                 attrs = part.coordinates[dim].array.spec.attrs
@@ -394,16 +521,13 @@ def _read_companions(parts: Sequence[LabelledPart], taken: Collection[str]) -> d
             counted = other.spec.attrs.get("sample_dimension")
             if all(map(_is_whole, key)) and any(dim == counted and not _is_whole(keys[dim, n]) for dim, n in keys):
                 continue  # it would count samples that are not here
-            part = read_part(parts[0].root, other, key, decoded=False)
-            sizes = dict(zip(part.dims, part.values.shape, strict=False))
+            part = open_part(parts[0].root, other, key, decoded=False)
+            sizes = dict(zip(part.dims, part.shape, strict=True))
             is_plain = not part.cells.dtype.hasobject or part.cells.dtype.kind == "T"
             if is_plain and all(lengths.get(dim, size) == size for dim, size in sizes.items()):
                 lengths |= sizes
-                turned = bounds.get(other.name)
-                if turned is not None:
-                    cells = add_turns(part.cells, turned)
-                    part = replace(part, values=cells, cells=cells)
-                found[other.name] = part
+                turns = bounds.get(other.name)
+                found[other.name] = part if turns is None else replace(part, turns=turns)
     return found
 
 

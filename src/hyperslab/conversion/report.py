@@ -1,4 +1,4 @@
-"""The report of a conversion: plain values, printable; and the arrays that are cut otherwise than was asked."""
+"""The report of a conversion: plain values, printable; and the arrays that are cut otherwise than was requested."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FEW = 3
 
 @dataclass(frozen=True, slots=True)
 class ConversionReport:
-    """A finished conversion: from where to where, how much, what was lost, and what was verified (None: not asked).
+    """A finished conversion: from where to where, how much, what was lost, and what was verified (None: nothing).
 
     ``nbytes`` counts decoded cells, ``chunks`` the target's chunks whether or not a cell in them differs from the fill
     value, a shard (superchunk) as one; ``shards`` says how many of them are such. ``seconds``: the whole.
@@ -123,7 +123,7 @@ def _unmet_request(requested: AxisLengths, shape: tuple[int, ...], cut: list[int
     ]
     if all(size == actual for _, size, actual in wished):
         return ""
-    return "asked: " + ",".join(f"{dim}={size}" for dim, size, _ in wished)
+    return "requested: " + ",".join(f"{dim}={size}" for dim, size, _ in wished)
 
 
 def _changed_source_chunks(copy: ArrayCopy, cut: list[int | tuple[int, ...]]) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import quote
 
 from hyperslab.array import Array
-from hyperslab.conversion.csv_text import csv_cell, render_csv
-from hyperslab.conversion.labelled_part import LabelledPart, as_csv, as_npy, read_part, save_dataset
+from hyperslab.conversion.csv_text import CsvBlock, csv_cell, render_csv
+from hyperslab.conversion.labelled_part import LabelledPart, as_csv, as_npy, open_part, save_dataset
 from hyperslab.errors import Invalid, MemoryLimit, StorageError, Unsupported
 from hyperslab.group import Group
 from hyperslab.group.tables import find_columns
@@ -73,7 +73,7 @@ def export_part(array: Array, query: ExportQuery, is_waiting: StillWaiting) -> E
         key = _key_of(array, query)
         check_size(array, key, query.decoded, MOST_CSV_CELLS if query.format == "csv" else None)
         raise_if_gone(is_waiting)
-        part = read_part(Group(array._session, ""), array, key, decoded=query.decoded)
+        part = open_part(Group(array._session, ""), array, key, decoded=query.decoded)
         raise_if_gone(is_waiting)
         data = _render(part, query.format)
     return ExportedFile(data, media_type, f"{array.name or 'array'}{ending}")
@@ -124,7 +124,7 @@ def check_size(array: Array, key: Sequence[int | slice], decoded: bool, most_cel
 def _render(part: LabelledPart, format: str) -> bytes:
     """Return the bytes of the file."""
     if format == "csv":
-        return as_csv(part, MOST_CSV_LETTERS)
+        return as_csv([part], MOST_CSV_LETTERS)
     if format == "npy":
         return as_npy(part)
     try:
@@ -200,5 +200,6 @@ def _as_table(name: str, records: Sequence[Mapping[str, str]], is_waiting: Still
 def _as_file(
     name: str, heads: Sequence[str], rows: Iterable[Sequence[object]], is_waiting: StillWaiting
 ) -> ExportedFile:
-    data = render_csv(heads, while_waiting(rows, is_waiting), MOST_CSV_LETTERS)
+    block = CsvBlock(heads, while_waiting(rows, is_waiting))
+    data = render_csv([block], lambda: block, MOST_CSV_LETTERS)
     return ExportedFile(data, "text/csv; charset=utf-8", f"{name or 'table'}.csv")

@@ -24,7 +24,7 @@ from hyperslab.cli.commands.db_collections import (
     schema,
     show_changes,
 )
-from hyperslab.cli.commands.get import check_ending, give_out, write
+from hyperslab.cli.commands.get import check_ending, give_out, print_other_labels, write
 from hyperslab.cli.commands.info import cut_text
 from hyperslab.cli.database_objects import DatabaseObjects, is_server, open_objects, refuse_collection
 from hyperslab.cli.database_options import attribute_option, dimension_option, is_confirmed, parse_age, verb
@@ -41,7 +41,7 @@ from hyperslab.cli.exit_codes import show_help_without
 from hyperslab.cli.open_collections import find_collection, find_database_array, open_client, tell_unreadable
 from hyperslab.cli.options import at_option, complete_place, selection_options, url_argument
 from hyperslab.cli.output import echo_rows, format_columns, print_json, print_remark
-from hyperslab.conversion.labelled_part import read_part
+from hyperslab.conversion.labelled_part import open_part
 from hyperslab.conversion.pipeline import convert
 from hyperslab.errors import Invalid
 from hyperslab.integrity.survey import check as check_dataset
@@ -187,9 +187,11 @@ def get(
             array = find_database_array(find_collection(client, wanted[0], at), wanted[1:])
             path = f"{wanted[0]}/{array.id}"
         cells = api.open_array(url, path=path, storage_options=storage_option, at=at)
-        selector = find_cells([cells], parse_selections(selections), manner)
-        part = read_part(cells, cells, selector.key(cells), decoded=False, shifted=selector.shifts(cells))
-        give_out("db-get", part, path, url, nearest=manner.nearest, output=output, as_json=as_json)
+        selection = parse_selections(selections)
+        selector = find_cells([cells], selection, manner)
+        part = open_part(cells, cells, selector.key(cells), decoded=False, shifted=selector.shifts(cells))
+        print_other_labels(part, selection)
+        give_out("db-get", part, path, url, output=output, as_json=as_json)
         return
     if wanted or selections or manner != SelectionOptions() or at:
         raise Invalid("db get writes objects of a server whole", remedy="hyperslab get URL PATH -s ... takes a part")
@@ -201,7 +203,7 @@ def get(
     if output.endswith(".npy"):
         root = open_dataset(url, storage_option)
         cells = find_array(root, "")
-        write(read_part(root, cells, (slice(None),) * cells.ndim, decoded=False), output, objects.url)
+        write(open_part(root, cells, (slice(None),) * cells.ndim, decoded=False), output, objects.url)
         report: dict[str, Any] = {"arrays": 1}
     else:
         sides = (storage_option, None)

@@ -37,13 +37,14 @@ from hyperslab.cli.options import (
 )
 from hyperslab.cli.output import format_columns, json_option, json_text, print_json, print_remark
 from hyperslab.conversion import labelled_part
-from hyperslab.conversion.csv_text import csv_cell, render_csv
+from hyperslab.conversion.csv_text import CsvBlock, cell_type, csv_cell, open_csv, write_csv
 from hyperslab.errors import AlreadyExists, Invalid, NodeNotFound, SelectionError
 from hyperslab.group import Group
 from hyperslab.group.cf_variables import name_companions
 from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.walk import arrays_of
 from hyperslab.model.amounts import counted
+from hyperslab.model.dims import axis_names
 from hyperslab.stores.building import building
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 
 # Cells of an array, or rows of a table, that a terminal gets; -o writes all of them to a file.
 _SCREEN = 1000
+# Rows of a table that are in memory while all are written to a file.
+_ROWS = 1 << 14
 # Letters of a cell of a table that a terminal gets, so that spikes of a unit leave room for the other columns.
 _CELL = 60
 _FILES = (".npy", ".csv", ".json", ".nc", ".zarr")
@@ -105,13 +108,13 @@ def get_command(
 
         root, arrays = recode_arrays(root, arrays, [Units(units)])
     selector = find_cells(arrays, selection, manner)
-    parts = [_read(root, array, selector, selections, decoded, output) for array in arrays]
-    # lat=0 is a position, which who means the equator has to see
-    shows_taken = manner.nearest or any(isinstance(item, int) for item in selection.isel.values())
-    give_out_several(parts, url, nearest=shows_taken, output=output, as_json=as_json, alone=choice.alone)
+    parts = [_choose_part(root, array, selector, selections, decoded, output) for array in arrays]
+    if len(parts) == 1:
+        print_other_labels(parts[0], selection)
+    give_out_several(parts, url, output=output, as_json=as_json, alone=choice.alone)
 
 
-def _read(
+def _choose_part(
     root: Group | Array,
     array: Array,
     selector: Selector,
@@ -119,9 +122,9 @@ def _read(
     decoded: bool,
     output: str | None,
 ) -> labelled_part.LabelledPart:
-    """Read the part of an array that is typed; say what is to be known of it on stderr."""
+    """Return the part of an array that is typed; say what is to be known of it on stderr."""
     key = selector.key(array)
-    part = labelled_part.read_part(root, array, key, decoded=decoded, shifted=selector.shifts(array))
+    part = labelled_part.open_part(root, array, key, decoded=decoded, shifted=selector.shifts(array))
     part = replace(part, other_keys=_keys_along(selector))
     for remark in describe_empty_ranges(array, key, selections):
         print_remark(remark)
@@ -195,9 +198,13 @@ def give_rows(columns: dict[str, TableColumn], path: str, selection: TypedSelect
     is_screen = output is None and sys.stdout.isatty()
     shown = rows[:_SCREEN] if is_screen else rows
     heads = list(columns)
-    cells = zip_longest(*(column.read(shown.start, shown.stop) for column in columns.values()))
+
+    def read(some: range) -> CsvBlock:
+        cells = [column.read(some.start, some.stop) for column in columns.values()]
+        return CsvBlock(heads, zip_longest(*cells), list(map(cell_type, cells)))
+
     if output is None:
-        texts = [[csv_cell(cell) for cell in row] for row in cells]
+        texts = [[csv_cell(cell) for cell in row] for row in read(shown).rows]
         cut = [[shorten_cell(text) for text in row] for row in texts] if is_screen else texts
         click.echo(format_columns([heads, *cut]))
         if len(shown) < len(rows):
@@ -205,8 +212,9 @@ def give_rows(columns: dict[str, TableColumn], path: str, selection: TypedSelect
         elif cut != texts:
             print_remark("cells that end in … are cut; -o writes all of them to a file")
         return
-    with building(output) as temporary:
-        Path(temporary).write_bytes(render_csv(heads, cells))
+    with building(output) as temporary, open_csv(temporary) as text:
+        starts = range(0, max(len(rows), 1), _ROWS)
+        write_csv(text, (read(rows[start : start + _ROWS]) for start in starts), lambda: read(rows))
     print_remark(f"{counted(len(rows), 'row')} of /{path.strip('/')} in {output}")
 
 
@@ -215,26 +223,45 @@ def shorten_cell(text: str) -> str:
     return text if len(text) <= _CELL else f"{text[: _CELL - 2]} …"
 
 
+def print_other_labels(part: labelled_part.LabelledPart, selection: TypedSelection) -> None:
+    """Say which label a cell has where it is another one than was typed: of a position, for lat=0 may mean the equator,
+    and of the neighbour that --nearest finds."""
+    words = {word: value for word, value in (selection.isel | selection.sel).items() if not isinstance(value, slice)}
+    others = [word for word in words if word not in part.array.dims]
+    for dim in [dim for dim in axis_names(part.array.dims) if dim not in part.dims] if words else ():
+        # a word of CF, such as latitude, is the only other one that can mean the dimension
+        word = dim if dim in words else others[0] if len(others) == 1 else None
+        found = part.coordinates.get(dim)
+        if word is None or found is None or _is_label_of(found.labels[()], words[word]):
+            continue
+        label = cell_text(found.labels[()])
+        if word in selection.sel:
+            print_remark(f"the nearest label to {word}={words[word]} is {label}")
+        elif found.labels.dtype.kind in "iuf":
+            print_remark(f"{word}={words[word]} is a position, its label is {label}")
+
+
+def _is_label_of(label: Any, typed: object) -> bool:
+    """Return True if a label is what was typed: the number, or the text, of which a date may be the first part."""
+    if isinstance(label, np.number) and isinstance(typed, int | float):
+        return bool(label == np.asarray(typed).astype(label.dtype))
+    return cell_text(label).startswith(str(typed).replace(" ", "T"))
+
+
 def give_out(
     schema: str,
     part: labelled_part.LabelledPart,
     path: str,
     url: str,
     *,
-    nearest: bool,
     output: str | None,
     as_json: bool,
     alone: bool = False,
 ) -> None:
     """Write a part of the array at ``path`` to a file, print it as JSON under the name ``schema``, or show it."""
-    # the one label of each dimension that the part no longer has
-    labels = {dim: found.labels[()] for dim, found in part.coordinates.items() if dim not in part.dims}
-    if nearest and labels:
-        texts = (f"{dim}={cell_text(label)}" for dim, label in labels.items())
-        print_remark(f"taken: {', '.join(texts)}")
     if output:
         write(part, output, url, alone=alone)
-        print_remark(f"{counted(part.values.size, 'cell')} of /{path} in {output}")
+        print_remark(f"{counted(part.size, 'cell')} of /{path} in {output}")
     if as_json:
         print_json(schema, url=url, **part.as_json())
     elif not output:
@@ -248,7 +275,6 @@ def give_out_several(
     parts: list[labelled_part.LabelledPart],
     url: str,
     *,
-    nearest: bool,
     output: str | None,
     as_json: bool,
     alone: bool,
@@ -257,16 +283,18 @@ def give_out_several(
     labels, else one below the other."""
     if len(parts) == 1:
         path = parts[0].array.path
-        give_out("get", parts[0], path, url, nearest=nearest, output=output, as_json=as_json, alone=alone)
+        give_out("get", parts[0], path, url, output=output, as_json=as_json, alone=alone)
         return
     if output:
         with _new_file(output) as temporary:
             if output.endswith((".nc", ".zarr")):
                 print_companions(labelled_part.save_dataset(parts, temporary, alone=alone))
+            elif output.endswith(".csv"):
+                labelled_part.save_csv(parts, temporary)
             else:
                 Path(temporary).write_bytes(_render_several(parts, output, url))
         names = ", ".join(f"/{part.array.path}" for part in parts)
-        print_remark(f"{counted(sum(part.values.size for part in parts), 'cell')} of {names} in {output}")
+        print_remark(f"{counted(sum(part.size for part in parts), 'cell')} of {names} in {output}")
     if as_json:
         print_json("get", url=url, arrays=[part.as_json() for part in parts])
     if output or as_json:
@@ -275,7 +303,7 @@ def give_out_several(
     if labelled_part.are_alike(parts):
         rows = ([cell_text(cell) for cell in row] for row in islice(labelled_part.joined_rows(parts), limit))
         click.echo(format_columns([labelled_part.joined_heads(parts), *rows]))
-        left = 0 if limit is None else max(parts[0].values.size - limit, 0)
+        left = 0 if limit is None else max(parts[0].size - limit, 0)
     else:
         tables, left = [], 0
         for part in parts:
@@ -288,14 +316,10 @@ def give_out_several(
 
 
 def _render_several(parts: list[labelled_part.LabelledPart], output: str, url: str) -> bytes:
-    """Return the bytes of a .csv or .json file of several parts."""
-    if output.endswith(".json"):
-        return json_text("get", url=url, arrays=[part.as_json() for part in parts]).encode()
+    """Return the bytes of a .json file of several parts."""
     if output.endswith(".npy"):
         raise Invalid("a .npy file holds one array", remedy="take .nc, .zarr, .csv or .json, or name one array")
-    if not labelled_part.are_alike(parts):
-        raise Invalid("the arrays have different dimensions or labels", remedy="take .nc, .zarr or .json")
-    return render_csv(labelled_part.joined_heads(parts), labelled_part.joined_rows(parts))
+    return json_text("get", url=url, arrays=[part.as_json() for part in parts]).encode()
 
 
 def as_text(part: labelled_part.LabelledPart, limit: int | None) -> tuple[str, int]:
@@ -304,7 +328,7 @@ def as_text(part: labelled_part.LabelledPart, limit: int | None) -> tuple[str, i
         return cell_text(part.values[()]), 0
     rows = [[*part.heads, part.array.name or "value"]]
     rows += ([cell_text(cell) for cell in row] for row in islice(labelled_part.table_rows(part), limit))
-    return format_columns(rows), 0 if limit is None else max(part.values.size - limit, 0)
+    return format_columns(rows), 0 if limit is None else max(part.size - limit, 0)
 
 
 def check_ending(output: str | None) -> None:
@@ -325,6 +349,8 @@ def write(part: labelled_part.LabelledPart, output: str, url: str, *, alone: boo
     with _new_file(output) as temporary:
         if output.endswith((".nc", ".zarr")):
             print_companions(labelled_part.save_dataset([part], temporary, alone=alone))
+        elif output.endswith(".csv"):
+            labelled_part.save_csv([part], temporary)
         else:
             Path(temporary).write_bytes(render(part, output, url))
 
@@ -341,9 +367,7 @@ def _new_file(output: str) -> Iterator[str]:
 
 
 def render(part: labelled_part.LabelledPart, output: str, url: str) -> bytes:
-    """Return the bytes of a .npy, .csv or .json file."""
-    if output.endswith(".csv"):
-        return labelled_part.as_csv(part)
+    """Return the bytes of a .npy or .json file."""
     if output.endswith(".json"):
         return json_text("get", url=url, **part.as_json()).encode()
     return labelled_part.as_npy(part)

@@ -431,7 +431,7 @@ def compose(
     ``shifted``: what is added to the labels of a dimension."""
     packed = is_packed(array)
     decoded = packed if decoded is None else decoded
-    part = labelled_part.read_part(root, array, key, decoded=decoded, shifted=shifted)
+    part = labelled_part.open_part(root, array, key, decoded=decoded, shifted=shifted)
     _refuse_undrawable(array, part.values.dtype)
     cells = mask_missing(array, part.values, decoded=decoded)
     if not cells.count():
