@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 URI_ENV = "uri_env"
 # Longer than a replica set takes as a rule to elect a new primary (12 s, manual of MongoDB); the driver waits 30 s.
 _SELECTION_TIMEOUT_MS = 20_000
+# A server that is there, also a member of a set that has no primary now, answers the first time within milliseconds, or
+# some hundred of a far one. Where nothing listens the driver goes on trying until its time is over.
+_FIRST_CONTACT_SECONDS = 3
 # Codes of the server: for what a user may not do (Unauthorized; AtlasError), for a user or password that it does not
 # know (AuthenticationFailed), for a name that no database or collection can have (InvalidNamespace).
 _REFUSED, _UNKNOWN, _MISNAMED = (13, 8000), 18, 73
@@ -130,26 +133,59 @@ def import_pymongo() -> Any:
 
 def get_client(uri: str, options: Mapping[str, Any] | None = None, shown: str | None = None) -> MongoClient[Any]:
     """Return the one client of this process for a server; it is made at the first call, and stays open. ``shown``:
-    the place in messages. Invalid, and StorageError where the name of the server cannot be resolved.
+    the place in messages. Invalid, and StorageError where the name of the server cannot be resolved, or where it does
+    not answer within 3 s; ``serverSelectionTimeoutMS``, of the connection string or the options, has it waited for.
     """
-    options = {"serverSelectionTimeoutMS": _SELECTION_TIMEOUT_MS, **(options or {})}
-    if "serverselectiontimeoutms" in uri.lower():
-        del options["serverSelectionTimeoutMS"]
+    options = dict(options or {})
+    is_waited_for = "serverselectiontimeoutms" in uri.lower() or "serverSelectionTimeoutMS" in options
+    if not is_waited_for:
+        options["serverSelectionTimeoutMS"] = _SELECTION_TIMEOUT_MS
     key = uri, repr(sorted(options.items()))
     with _clients.lock:
-        if key not in _clients.by_server:
-            pymongo = import_pymongo()
-            try:
-                if query := uri.partition("?")[2]:
-                    # Of unknown parameters behind ``?`` the driver only warns, of unknown options it raises.
-                    pymongo.uri_parser.split_options(query, validate=True, warn=False)
-                _clients.by_server[key] = pymongo.MongoClient(uri, **options)
-            except (pymongo.errors.ConfigurationError, TypeError, ValueError, OSError) as error:
-                detail = redact_text(str(error)).replace(". Refer to docstring.", "").rstrip(".")
-                message = f"the server or an option is not understood: {detail}"
-                where, remedy = shown or redact(uri), "mend the URL or the storage options"
-                raise Invalid(message, url=where, remedy=remedy) from None
-        return _clients.by_server[key]
+        known = _clients.by_server.get(key)
+    if known is not None:
+        return known
+    made = _make_client(uri, options, shown or redact(uri))
+    if not is_waited_for:
+        _require_answer(made, shown or redact(uri))
+    with _clients.lock:
+        kept = _clients.by_server.setdefault(key, made)
+    if kept is not made:  # another thread was as quick
+        made.close()
+    return kept
+
+
+def _make_client(uri: str, options: Mapping[str, Any], shown: str) -> MongoClient[Any]:
+    pymongo = import_pymongo()
+    try:
+        if query := uri.partition("?")[2]:
+            # Of unknown parameters behind ``?`` the driver only warns, of unknown options it raises.
+            pymongo.uri_parser.split_options(query, validate=True, warn=False)
+        client: MongoClient[Any] = pymongo.MongoClient(uri, **options)
+    except (pymongo.errors.ConfigurationError, TypeError, ValueError, OSError) as error:
+        detail = redact_text(str(error)).replace(". Refer to docstring.", "").rstrip(".")
+        message = f"the server or an option is not understood: {detail}"
+        raise Invalid(message, url=shown, remedy="mend the URL or the storage options") from None
+    return client
+
+
+def _require_answer(client: MongoClient[Any], shown: str) -> None:
+    """Raise StorageError, and close the client, unless a server of it answers: any, for a set may have no primary for a
+    while. What else it says, such as of a password, it says again when it is needed."""
+    pymongo = import_pymongo()
+    try:
+        with pymongo.timeout(_FIRST_CONTACT_SECONDS):
+            client.admin.command("ping", read_preference=pymongo.ReadPreference.NEAREST)
+    except pymongo.errors.ConnectionFailure as error:
+        client.close()
+        detail = redact_text(str(error)).partition(", Timeout:")[0].partition(" (configured timeouts:")[0]
+        raise StorageError(
+            f"MongoDB does not answer within {_FIRST_CONTACT_SECONDS} s: {detail}",
+            url=shown,
+            remedy="look whether it runs at this host and port; ?serverSelectionTimeoutMS=30000 waits longer",
+        ) from error
+    except pymongo.errors.PyMongoError:
+        pass
 
 
 def server_time(meta: Collection[Any]) -> datetime:
