@@ -140,6 +140,19 @@ class Leaky(fsspec.spec.AbstractFileSystem):  # type: ignore[misc]
     info = ls = find = cat_file
 
 
+def test_stores_of_obstore(tmp_path: Path) -> None:
+    obstore = pytest.importorskip("obstore.store")
+    places = {
+        "s3://a/b": obstore.S3Store("a", prefix="b", region="x"),
+        "gs://a": obstore.GCSStore("a", skip_signature=True),
+        "az://a/b": obstore.AzureStore("a", prefix="b", account_name="c", account_key="YQ=="),
+        "https://a/b": obstore.HTTPStore("https://a/b"),
+        "obstore-memory://": obstore.MemoryStore(),
+    }
+    assert [adopted(store).url for store in places.values()] == [*places]
+    assert isinstance(adopted(obstore.LocalStore(tmp_path)), DirectoryStore)
+
+
 def test_errors_hold_no_secrets() -> None:
     """Nor does what a traceback shows."""
     store = FsspecStore(fsspec.mapping.FSMap("x", Leaky()))

@@ -102,8 +102,6 @@ def _of_profile(name: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
     return credentials
 
 
-_BUCKETS = {"S3Store": ("s3", "bucket"), "GCSStore": ("gs", "bucket"), "AzureStore": ("az", "container_name")}
-
 # Variables of the environment that name a server; one without encryption is meant as it is named.
 _ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
 
@@ -160,13 +158,21 @@ def _web_lists(url: str, config: Mapping[str, Any], from_url: Callable[..., Any]
 
 def wrapped(store: Any, *, read_only: bool = False) -> Store:
     """Return an obstore store as one of ours; what it holds lies below its prefix."""
-    kind = type(store).__name__
-    if kind == "LocalStore":
-        return DirectoryStore(store.prefix, read_only=read_only)
-    if kind == "HTTPStore":
-        return ObjectStore(store, redact(store.url), read_only=read_only)
-    if kind not in _BUCKETS:
-        return ObjectStore(store, f"obstore-{kind.removesuffix('Store').lower()}://", read_only=read_only)
-    scheme, option = _BUCKETS[kind]
-    bucket = store.config.get(option) or store.config.get("container") or "?"
-    return ObjectStore(store, f"{scheme}://{bucket}/{store.prefix or ''}".rstrip("/"), read_only=read_only)
+    from obstore.store import AzureStore, GCSStore, HTTPStore, LocalStore, MemoryStore, S3Store
+
+    match store:
+        case LocalStore():
+            return DirectoryStore(store.prefix or os.sep, read_only=read_only)
+        case HTTPStore():
+            return ObjectStore(store, redact(store.url), read_only=read_only)
+        case MemoryStore():
+            return ObjectStore(store, "obstore-memory://", read_only=read_only)
+        case S3Store():
+            place = f"s3://{store.config.get('bucket') or '?'}"
+        case GCSStore():
+            place = f"gs://{store.config.get('bucket') or '?'}"
+        case AzureStore():
+            place = f"az://{store.config.get('container_name') or '?'}"
+        case _:
+            raise Invalid(f"a {type(store).__name__} is no store of obstore", remedy="give one of obstore.store")
+    return ObjectStore(store, f"{place}/{store.prefix or ''}".rstrip("/"), read_only=read_only)

@@ -65,12 +65,13 @@ class ObjectListing(ProcessStore):
 
     def __init__(self, store: Any, url: str, lists: StoreListings, *, read_only: bool) -> None:
         import obstore
+        from obstore.store import GCSStore, MemoryStore
 
         super().__init__(url, read_only=read_only)
         self._obstore = obstore
         self._store = store
-        self._by_version = type(store).__name__ == "GCSStore"
-        self._has_bare_etags = type(store).__name__ == "MemoryStore"  # without quotes, before obstore 0.11.1
+        self._by_version = isinstance(store, GCSStore)
+        self._has_bare_etags = isinstance(store, MemoryStore)  # without quotes, before obstore 0.11.1
         self._lists = lists
         self._lists_nothing = self._lists_something = False
 
@@ -206,8 +207,10 @@ class ObjectStore(ObjectListing, KeepsLeases):
     """
 
     def __init__(self, store: Any, url: str, *, read_only: bool = False, lists: StoreListings | None = None) -> None:
+        from obstore.store import AzureStore
+
         super().__init__(store, url, lists or StoreListings("", (store,)), read_only=read_only)
-        self._counts_forward = type(store).__name__ == "AzureStore"
+        self._counts_forward = isinstance(store, AzureStore)
         # By thread the leases that it holds, by the keys of their objects.
         self._leases: dict[int, dict[str, Lease]] = {}
         self.sightings = {}
