@@ -440,3 +440,44 @@ def test_what_is_left_of_samples_names_no_stations(tmp_path):
         root.create_array("t", data=[1.0, 2.0, 6.0], dims=("obs",), attrs={"coordinates": "lat"})
     found = aggregated(tmp_path, "--how", "mean", "--over", "obs")
     assert found["t"][()] == 3.0 and "coordinates" not in found["t"].attrs
+
+
+@pytest.fixture
+def flags(tmp_path):
+    """Write a field with flags that are one of several, and with such of which several hold."""
+    words = {"flag_meanings": "good bad worst", "_FillValue": np.int8(-1)}
+    with hs.create(tmp_path / "field.nc") as root:
+        root.create_array("t", data=np.arange(6.0).reshape(3, 2), dims=("time", "x"))
+        values = {"flag_values": np.array([0, 3, 4], "i1"), **words}
+        root.create_array("quality", data=np.array([[0, 4], [3, 4], [0, -1]], "i1"), dims=("time", "x"), attrs=values)
+        masks = {"flag_masks": np.array([1, 2, 4], "i1"), **words}
+        root.create_array("bits", data=np.array([[1, 2], [4, 4], [7, 0]], "i1"), dims=("time", "x"), attrs=masks)
+        root.create_array("kind", data=np.array([0, 3], "i1"), dims=("x",), attrs=values)
+
+
+@pytest.mark.parametrize("how", ["mean", "sum", "std"])
+def test_flags_have_no_mean(flags, tmp_path, how):
+    result = CliRunner().invoke(
+        main, ["aggregate", *map(str, (tmp_path / "field.nc", tmp_path / "out.nc")), "--how", how, "--over", "time"]
+    )
+    assert result.exit_code == 0, result.output
+    assert f"/quality is left out: it has no {how}: its cells are flags; take --how min, max or count" in result.stderr
+    assert f"/bits is left out: it has no {how}" in result.stderr
+    found = hs.open(tmp_path / "out.nc")
+    assert sorted(found) == ["kind", "t"]
+    assert found["kind"][...].tolist() == [0, 3]
+    alone = run(tmp_path / "field.nc", tmp_path / "flags.nc", "--how", how, "--over", "time", "-v", "quality")
+    assert alone.exit_code != 0
+    assert f"/quality has no {how}: its cells are flags; take --how min" in alone.output
+    assert not (tmp_path / "flags.nc").exists()
+
+
+def test_flags_have_extremes_and_a_count(flags, tmp_path):
+    found = aggregated(tmp_path, "--how", "max", "--over", "time")
+    assert found["quality"][...].tolist() == [3, 4]
+    assert found["quality"].attrs["flag_meanings"] == "good bad worst"
+    assert "bits" not in found
+    found = aggregated(tmp_path, "--how", "count", "--over", "time", name="count.nc")
+    assert found["quality"][...].tolist() == [3, 2]
+    assert found["bits"][...].tolist() == [3, 3]
+    assert not {"flag_values", "flag_masks", "flag_meanings"} & {*found["quality"].attrs, *found["bits"].attrs}

@@ -177,3 +177,16 @@ def test_stations_have_rows_of_their_names(tmp_path):
         ("Bern", 4.0),
     ]
     assert [row["lat"] for row in rows(place, "t", "--per", "lat", "-s", "station=1")] == [46.9]
+
+
+def test_flags_have_no_mean(tmp_path):
+    with hs.create(tmp_path / "a.zarr") as root:
+        attrs = {"flag_values": np.array([0, 3], "i1"), "flag_meanings": "good bad"}
+        root.create_array("quality", data=np.array([[0, 3], [3, 3]], "i1"), dims=("t", "x"), attrs=attrs)
+    result = CliRunner().invoke(main, ["stats", str(tmp_path / "a.zarr"), "--per", "t", "--histogram", "4", "--json"])
+    (found,) = json.loads(result.stdout)["arrays"]
+    rows = [{name: row[name] for name in ("min", "mean", "max", "std", "histogram")} for row in found["rows"]]
+    assert rows == [
+        {"min": 0, "mean": None, "max": 3, "std": None, "histogram": [1, 0, 0, 1]},
+        {"min": 3, "mean": None, "max": 3, "std": None, "histogram": [0, 0, 0, 2]},
+    ]

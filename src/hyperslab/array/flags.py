@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+ATTRIBUTES = ("flag_values", "flag_masks", "flag_meanings")
+"""The attributes that tell the words of cells."""
 # Flags that are told apart: a stranger may write any number.
 _MOST_FLAGS = 256
 
@@ -40,6 +42,12 @@ class Flags:
             return []
         number = cell.item()
         return [flag.word for flag in self.flags if (number if flag.mask is None else number & flag.mask) == flag.value]
+
+
+def are_flags(attrs: Mapping[str, Any]) -> bool:
+    """Return True if cells with these attributes stand for words: what lies between two of them, as a mean does, says
+    nothing."""
+    return "flag_values" in attrs or "flag_masks" in attrs
 
 
 def find_flags(attrs: Mapping[str, Any]) -> Flags | None:

@@ -21,6 +21,7 @@ import numpy as np
 from hyperslab.array import Array, cf, times
 from hyperslab.array.cells import CellAccess
 from hyperslab.array.decoded import Decoded, with_clock
+from hyperslab.array.flags import are_flags
 from hyperslab.array.periods import Groups
 from hyperslab.array.series import find_series_meaning
 from hyperslab.bridges.cluster import client_of, each_task
@@ -284,7 +285,8 @@ class Statistics:
     """The numbers about one array: a row for each group, whose ``labels`` stand below ``head`` (None: all cells).
 
     ``low``, ``high`` and ``mean`` are dates where the cells count time, unless one of them is no date that is known
-    here, else numbers in ``units``, None where no cell is known. ``edges``: of the histogram that ``moments`` counts.
+    here, else numbers in ``units``, None where no cell is known. Flags have no mean, and no deviation. ``edges``: of
+    the histogram that ``moments`` counts.
     """
 
     path: str
@@ -365,6 +367,9 @@ def measure(
     own_units = array.spec.units if series is None else series.units
     units = own_units if clock is None else clock.unit
     head, labels = (None, ()) if groups is None else (groups.head, groups.labels)
+    if are_flags(attrs):
+        mean = [None] * len(found.cells)
+        found = replace(found, squares=np.full(len(found.cells), np.nan))
     return Statistics(array.path, job.dtype, units, head, labels, found, low, high, mean, job.edges)
 
 

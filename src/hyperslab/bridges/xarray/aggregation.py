@@ -15,6 +15,7 @@ import xarray as xr
 
 from hyperslab.array import cf
 from hyperslab.array.axis_roles import RADIANS, role_of
+from hyperslab.array.flags import ATTRIBUTES, are_flags
 from hyperslab.array.periods import Groups, find_lanes, group_times, is_time
 from hyperslab.bridges.extras import library
 from hyperslab.errors import Invalid
@@ -96,11 +97,11 @@ class Aggregation:
         return Aggregation(self.how, over, self.by, self.every, self.weighted)
 
 
-def aggregate(dataset: xr.Dataset, wanted: Aggregation) -> tuple[xr.Dataset, list[str]]:
-    """Return the aggregated dataset, lazily, and the variables that have no such number and are left out.
+def aggregate(dataset: xr.Dataset, wanted: Aggregation) -> tuple[xr.Dataset, dict[str, str]]:
+    """Return the aggregated dataset, lazily, and the variables that have no such number and are left out, with why.
 
     Missing cells weigh nothing; where all are missing, the result is. Means and deviations of short floats are summed
-    as double and stored as they were.
+    as double and stored as they were. Invalid where all of them are flags, of which there is no such number.
     """
     wanted = wanted.check(dataset)
     time = next((dim for dim in wanted.over if _has_times(dataset, dim)), None)
@@ -109,16 +110,22 @@ def aggregate(dataset: xr.Dataset, wanted: Aggregation) -> tuple[xr.Dataset, lis
         groups = _in_order_of_time(groups)
     auxiliary = _auxiliary(dataset)
     variables: dict[Hashable, xr.Variable] = {}
-    left_out = []
+    left_out: dict[str, str] = {}
+    is_any_reduced = False
     for name, array in dataset.data_vars.items():
         if not set(wanted.over) & set(array.dims):
             variables[name] = array.variable.copy(deep=False)
         elif str(name) in auxiliary:
             continue
-        elif array.dtype.kind not in "biuf":
-            left_out.append(str(name))
+        elif reason := _why_left_out(array, wanted.how):
+            left_out[str(name)] = reason
         else:
             variables[name] = _reduced(dataset, array, wanted, time, groups)
+            is_any_reduced = True
+    if not is_any_reduced and (flags := [name for name in left_out if are_flags(dataset[name].attrs)]):
+        raise Invalid(
+            f"/{flags[0]} has no {wanted.how}: {left_out[flags[0]]}", remedy="choose another --how, or variable"
+        )
     coords = {name: coord.variable for name, coord in dataset.coords.items() if not set(wanted.over) & set(coord.dims)}
     unnamed = coords.keys() - {word for array in dataset.data_vars.values() for word in coordinate_words(array)}
     for name, variable in variables.items():
@@ -146,6 +153,17 @@ def aggregate(dataset: xr.Dataset, wanted: Aggregation) -> tuple[xr.Dataset, lis
     unlimited = set(dataset.encoding.get("unlimited_dims", ())) & set(result.dims)
     result.encoding = {"unlimited_dims": unlimited} if unlimited else {}
     return result, left_out
+
+
+def _why_left_out(array: xr.DataArray, how: str) -> str:
+    """Return why a variable has no such number; empty where it has one."""
+    if array.dtype.kind not in "biuf":
+        return "its cells are no numbers"
+    if not are_flags(array.attrs) or how == "count":
+        return ""
+    if "flag_masks" in array.attrs:
+        return "its cells are flags, several in one; --how count tells how many there are"
+    return "" if how in ("min", "max") else "its cells are flags; take --how min, max or count"
 
 
 def _has_times(dataset: xr.Dataset, dim: Hashable) -> bool:
@@ -353,6 +371,7 @@ def _attrs(
     attrs = {name: value for name, value in array.attrs.items() if name not in gone}
     method = METHODS[wanted.how]
     if not method:
+        attrs = {name: value for name, value in attrs.items() if name not in ATTRIBUTES}  # a count is no flag
         if "standard_name" in attrs:
             attrs["standard_name"] = f"{attrs['standard_name']} number_of_observations"
         return {**attrs, "units": "1"}

@@ -157,10 +157,10 @@ def aggregate_command(
     print_remark(f"{cells} {verb} {size_text(facts['nbytes'])} in {counted(len(facts['arrays']), 'array')} of {dst}")
 
 
-def _print_left_out(names: list[str], group: Group, how: str) -> None:
+def _print_left_out(reasons: Mapping[str, str], group: Group, how: str) -> None:
     """Say which variables and groups are not aggregated."""
-    for name in names:
-        print_remark(f"/{name} is left out: it has no {how}")
+    for name, reason in reasons.items():
+        print_remark(f"/{name} is left out: it has no {how}: {reason}")
     if below := [name for name, _ in group.groups()]:
         print_remark(f"groups below are left out: {', '.join(below[:_LISTED])}; --path takes one")
 
@@ -326,7 +326,7 @@ def _select(dataset: Any, arrays: dict[str, Array], selection: TypedSelection, m
     return dataset
 
 
-def _facts(source: Any, result: Any, left_out: list[str]) -> dict[str, Any]:
+def _facts(source: Any, result: Any, left_out: Mapping[str, str]) -> dict[str, Any]:
     """Return what is read and what is written, of two Datasets of xarray."""
     arrays = [
         {
@@ -338,7 +338,7 @@ def _facts(source: Any, result: Any, left_out: list[str]) -> dict[str, Any]:
         for name, each in result.variables.items()
     ]
     read = sum(source[name].nbytes for name in result.data_vars if name in source.data_vars)
-    return {"nbytes_read": read, "nbytes": result.nbytes, "arrays": arrays, "left_out": left_out}
+    return {"nbytes_read": read, "nbytes": result.nbytes, "arrays": arrays, "left_out": list(left_out)}
 
 
 def _as_text(arrays: list[dict[str, Any]]) -> str:
