@@ -251,7 +251,7 @@ def test_pieces_of_other_shape_are_refused(tmp_path: Path, caplog: pytest.LogCap
         assert all(word in str(caught.value) for word in ("1992.nc", *words)), str(caught.value)
 
     refused(Invalid, "more", more=("time", np.zeros(60)))
-    refused(Invalid, "air", "type", air=(("time", "lat", "lon"), np.zeros((60, 4, 6))))
+    refused(Invalid, "air", "type", air=(("time", "lat", "lon"), np.full((60, 4, 6), "x", object)))
     refused(Invalid, "air", "dimensions", air=(("time", "lon", "lat"), np.zeros((60, 6, 4), "f4")))
     refused(Invalid, "lat", along="time", lat=("lat", np.arange(4.0) + 1))
     year(tmp_path, 1992)
@@ -341,6 +341,74 @@ def piece(
         array[:2] = cells[:2]
         root.create_array("time", data=np.arange(start, start + 3), dims=("time",), attrs=time or {})
     return place
+
+
+NUMBERS = ["i2", "u4", "i4", "i8", "f4", "f8", ">f4"]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("second", NUMBERS)
+@pytest.mark.parametrize("first", NUMBERS)
+@pytest.mark.parametrize("falls", [False, True])
+def test_numbers_of_several_types_get_that_of_numpy(
+    tmp_path: Path, first: str, second: str, falls: bool, later: bool
+) -> None:
+    """In whichever order the files are named, and whether labels rise or fall."""
+    whole, cells = np.arange(6)[:: -1 if falls else 1], [1, 2, 0]
+    for name, dtype, labels in [("a", first, whole[:3]), ("b", second, whole[3:])]:
+        with hs.create(tmp_path / f"{name}.zarr") as root:
+            root.create_array(
+                "time", data=labels.astype(dtype), dims=("time",), attrs={"units": "days since 2000-01-01"}
+            )
+            array = root.create_array(
+                "t", (3,), dtype, dims=("time",), chunks=(1,), attrs={"limit": np.dtype(dtype).type(3)}
+            )
+            array[:2] = cells[:2]
+    names = [tmp_path / "a.zarr", tmp_path / "b.zarr"]
+    joined = hs.join(names[::-1] if later else names)
+    expected = np.result_type(np.dtype(first), np.dtype(second)).newbyteorder("=")
+    for name, values in (("time", whole), ("t", cells * 2)):
+        assert joined[name].dtype == expected
+        found = joined[name][...]
+        assert found.dtype == expected
+        assert found.tolist() == list(values)
+    assert joined["t"][3:5].tolist() == [1, 2]
+    assert joined["t"].attrs["limit"].dtype == expected
+    assert str(joined["time"].decoded()[0])[:10] == f"2000-01-0{whole[0] + 1}"
+    hs.convert(names, tmp_path / "all.zarr")
+    assert hs.open(tmp_path / "all.zarr")["t"].dtype == expected
+    assert not hs.diff(names, tmp_path / "all.zarr")
+
+
+def test_numbers_that_the_common_type_would_round_are_refused(tmp_path: Path) -> None:
+    large = np.array([5, 2**53 + 1, 0])
+    files = [piece(tmp_path / "a.zarr", 0, large), piece(tmp_path / "b.zarr", 3, np.array([5.5, 6, 0]))]
+    joined = hs.join(files)
+    assert joined["t"][[0, 3]].tolist() == [5, 5.5]
+    with pytest.raises(Invalid, match=r"int64 in some pieces, .* float64 would round.*convert the pieces to one type"):
+        joined["t"][...]
+    for name, labels in (("c", large[:2]), ("d", large[:2] + 2.0**60)):
+        with hs.create(tmp_path / f"{name}.zarr") as root:
+            root.create_array("x", data=labels, dims=("x",))
+    with pytest.raises(Invalid, match=r"would round.*c\.zarr node=/x"):
+        hs.join([tmp_path / "c.zarr", tmp_path / "d.zarr"])
+
+
+def test_times_of_other_types_and_epochs(tmp_path: Path) -> None:
+    """Whole days among fractions of hours, with their bounds."""
+    with hs.create(tmp_path / "a.zarr") as root:
+        attrs = {"units": "hours since 2000-01-01", "bounds": "time_bnds"}
+        root.create_array("time", data=np.array([12.5, 36.5]), dims=("time",), attrs=attrs)
+        root.create_array("time_bnds", data=np.array([[0.0, 24], [24, 48]]), dims=("time", "nv"))
+    with hs.create(tmp_path / "b.zarr") as root:
+        attrs = {"units": "days since 2000-01-02", "bounds": "time_bnds"}
+        root.create_array("time", data=np.array([1, 2], "i4"), dims=("time",), attrs=attrs)
+        root.create_array("time_bnds", data=np.array([[1, 2], [2, 3]], "i4"), dims=("time", "nv"))
+    names = [tmp_path / "a.zarr", tmp_path / "b.zarr"]
+    assert hs.join(names)["time"][...].tolist() == [12.5, 36.5, 48, 72]
+    assert hs.join(names)["time_bnds"][...].tolist() == [[0, 24], [24, 48], [48, 72], [72, 96]]
+    assert hs.join(names[::-1])["time"][...].tolist() == [12.5, 36.5, 48, 72]
 
 
 def test_unwritten_cells_read_as_in_their_piece(tmp_path: Path) -> None:

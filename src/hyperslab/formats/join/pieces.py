@@ -24,6 +24,7 @@ from hyperslab.model.amounts import counted
 from hyperslab.model.calendars import iso_text
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import split_units
+from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.paths import child, split
 from hyperslab.model.spec import ArraySpec, Chunks, Codec, GroupSpec
 from hyperslab.model.time_units import TimeUnits
@@ -49,7 +50,8 @@ class PieceMetadata:
     """One piece: where it is, its shapes and chunk lengths by path of the array, cells of coordinates of dimensions by
     path, and attributes that differ from those of the first piece (:data:`FILL` among them). ``stored``: by path, where
     the chunks of an array lie, or all of its cells where these are few; only where that was asked for.
-    ``compressed``: the codecs of arrays that are compressed, and not in the first piece."""
+    ``compressed``: the codecs of arrays that are compressed, and not in the first piece; ``dtypes``: those of arrays of
+    numbers of another type than in the first piece."""
 
     url: str
     shapes: Mapping[str, tuple[int, ...]]
@@ -58,6 +60,7 @@ class PieceMetadata:
     attrs: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     stored: Mapping[str, ChunkLocations | Values | None] = field(default_factory=dict)
     compressed: Mapping[str, tuple[Codec, ...]] = field(default_factory=dict)
+    dtypes: Mapping[str, NumpyDType] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -129,9 +132,11 @@ def look_at_piece(reader: Reader, url: str, template: Template, *, locates: bool
         remedy = "leave the piece out, or select the arrays that all pieces have before they are joined"
         raise Invalid(f"an array is {there} and not {here}", url=url, node=path, remedy=remedy)
     attrs: dict[str, Mapping[str, object]] = {}
+    labels = dict.fromkeys(coordinate_paths(template).values())
     for path, spec in tree.arrays.items():
         first = template.arrays[path]
-        _check_alike(spec, first, url, path)
+        is_referred_to = locates and path not in labels and prod(spec.shape) * spec.numpy_dtype.itemsize > FEW_BYTES
+        _check_alike(spec, first, url, path, promotes=not is_referred_to)
         other = {
             name: spec.attrs.get(name) for name in _MEANING if _differs(spec.attrs.get(name), first.attrs.get(name))
         }
@@ -140,7 +145,7 @@ def look_at_piece(reader: Reader, url: str, template: Template, *, locates: bool
             other[FILL] = fill[()]
         if other:
             attrs[path] = other
-    coordinates = {path: read_cells(reader, path, tree.arrays[path]) for path in coordinate_paths(template).values()}
+    coordinates = {path: read_cells(reader, path, tree.arrays[path]) for path in labels}
     shapes = {path: spec.shape for path, spec in tree.arrays.items()}
     stored = {
         path: _locate(reader, path, spec)
@@ -153,7 +158,8 @@ def look_at_piece(reader: Reader, url: str, template: Template, *, locates: bool
         for path, spec in tree.arrays.items()
         if is_compressed(spec.codecs) and not is_compressed(template.arrays[path].codecs)
     }
-    return PieceMetadata(url, shapes, cuts, coordinates, attrs, stored, compressed)
+    dtypes = {path: spec.numpy_dtype for path, spec in tree.arrays.items() if spec.dtype != template.arrays[path].dtype}
+    return PieceMetadata(url, shapes, cuts, coordinates, attrs, stored, compressed, dtypes)
 
 
 def _locate(reader: Reader, path: str, spec: ArraySpec) -> ChunkLocations | Values | None:
@@ -178,14 +184,52 @@ def _differs(one: object, other: object) -> bool:
         return one != other
 
 
-def _check_alike(spec: ArraySpec, first: ArraySpec, url: str, path: str) -> None:
-    """Raise Invalid for an array whose dimensions or type are not those of the first piece."""
+def _check_alike(spec: ArraySpec, first: ArraySpec, url: str, path: str, *, promotes: bool) -> None:
+    """Raise Invalid for an array whose dimensions or type are not those of the first piece; numbers may get a common
+    type where it ``promotes`` them."""
+    has_common_type = promotes and all(
+        isinstance(each.dtype, np.dtype) and each.dtype.kind in "iuf" for each in (spec, first)
+    )
     for what, here, there in (("dimensions", spec.dims, first.dims), ("type", spec.dtype, first.dtype)):
-        if here != there:
+        if here != there and not (what == "type" and has_common_type):
             remedy = "convert the piece, or leave it out"
             raise Invalid(f"{what} {here}, and {there} in the first piece", url=url, node=path, remedy=remedy)
     if spec.problem is not None:
         raise Unsupported(spec.problem, url=url, node=path, remedy="convert the piece with what reads it")
+
+
+def common_dtype(template: Template, pieces: Sequence[PieceMetadata], path: str) -> NumpyDType | None:
+    """Return the type of NumPy that numbers of an array become, of which pieces have several types; None where all have
+    one."""
+    others = [piece.dtypes[path] for piece in pieces if path in piece.dtypes]
+    return np.result_type(template.arrays[path].numpy_dtype, *others) if others else None
+
+
+def promote(values: Values, dtype: NumpyDType) -> Values:
+    """Return numbers as such of the common type. Invalid for whole ones that it does not hold."""
+    is_rounded = values.dtype.kind in "iu" and dtype.kind == "f"
+    if is_rounded and values.size and max(int(values.max()), -int(values.min())) > _most_exact(dtype):
+        message = f"{values.dtype} in some pieces, whose numbers the common type {dtype} would round"
+        raise Invalid(message, remedy="convert the pieces to one type")
+    return values.astype(dtype, copy=False)
+
+
+def _most_exact(dtype: NumpyDType) -> int:
+    """Return the number up to which floats of a type hold each whole number."""
+    return int(2 ** (np.finfo(dtype).nmant + 1))
+
+
+def promote_spec(spec: ArraySpec, dtype: NumpyDType) -> ArraySpec:
+    """Return the spec of an array whose numbers become those of the common type, and attributes that are cells with
+    them."""
+    attrs = {
+        name: np.asarray(value).astype(dtype)[()]
+        if isinstance(value, np.generic | np.ndarray) and value.dtype == spec.dtype
+        else value
+        for name, value in spec.attrs.items()
+    }
+    fill = None if spec.fill_value is None else spec.fill_cell().astype(dtype)[()]
+    return spec.evolve(dtype=dtype, fill_value=fill, attrs=attrs, codecs=())
 
 
 def open_piece(place: Location, settings: Settings = DEFAULTS) -> tuple[Reader, Format]:
@@ -219,7 +263,7 @@ def arrange(template: Template, pieces: Sequence[PieceMetadata], along: Sequence
     """Return how the pieces lie along the dimensions ``along``; None: those whose labels differ between pieces, else
     the unlimited one. Invalid for pieces that overlap, or do not fill a grid."""
     coordinates = coordinate_paths(template)
-    labels = {dim: [_labels_of(template, piece, path) for piece in pieces] for dim, path in coordinates.items()}
+    labels = {dim: _all_labels(template, pieces, path) for dim, path in coordinates.items()}
     dims = tuple(along) if along is not None else _differing_dims(template, labels)
     _check_scopes(template, dims, pieces[0].url)
     known = {dim for spec in template.arrays.values() for dim in spec.dims}
@@ -268,9 +312,20 @@ def _check_scopes(template: Template, dims: Sequence[str], url: str) -> None:
             raise Unsupported(message, url=url, remedy="convert one group of each piece, and join those")
 
 
-def _labels_of(template: Template, piece: PieceMetadata, path: str) -> Values:
+def _all_labels(template: Template, pieces: Sequence[PieceMetadata], path: str) -> list[Values]:
+    """Return the labels of each piece, in one type. Invalid."""
+    dtype = common_dtype(template, pieces, path)
+    return [_labels_of(template, piece, path, dtype) for piece in pieces]
+
+
+def _labels_of(template: Template, piece: PieceMetadata, path: str, dtype: NumpyDType | None) -> Values:
     """Return the labels of a piece; times as counted in the first one. Invalid."""
     values = piece.coordinates[path]
+    if dtype is not None:
+        try:
+            values = promote(values, dtype)
+        except Invalid as error:
+            raise error.locate(url=piece.url, node=path) from None
     first, changed = template.arrays[path].attrs, piece.attrs.get(path, {})
     for name in changed.keys() & {"scale_factor", "add_offset", "_Unsigned"}:
         message = f"{name} of labels is {changed[name]!r}, and {first.get(name)!r} in the first piece"

@@ -28,12 +28,16 @@ from hyperslab.formats.join.pieces import (
     Template,
     arrange,
     chunk_lengths,
+    common_dtype,
     missing_values,
+    promote,
+    promote_spec,
 )
 from hyperslab.formats.join.workers import look_at_pieces
 from hyperslab.formats.single_array.coordinates import CoordinateCells
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import split_units
+from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.paths import split
 from hyperslab.model.spec import ArraySpec, Codec, Node
 from hyperslab.model.time_units import TimeUnits
@@ -181,7 +185,9 @@ class JoinReader(Reader):
             values = self._arrangement.labels[path]
             chunks = whole_chunks(values.shape)
             codecs = self._codecs(path, first)
-            return first.evolve(shape=values.shape, chunks=chunks, codecs=codecs, layout={}, indexes={})
+            spec = first.evolve(shape=values.shape, chunks=chunks, codecs=codecs, layout={}, indexes={})
+            dtype = common_dtype(self._template, self._pieces, path)
+            return spec if dtype is None else promote_spec(spec, dtype)
         if not self._is_joined(first):
             return first.evolve(layout={})
         axes = self._axes(path, first)
@@ -296,7 +302,9 @@ class JoinReader(Reader):
     def _unwritten_cell(self, path: str, first: ArraySpec, place: Place) -> Values:
         """Return what unwritten cells of a piece read as there."""
         piece = self._pieces[self._arrangement.piece_at(place)]
-        return np.asarray(piece.attrs.get(path, {}).get(FILL, first.fill_cell()), first.numpy_dtype)
+        return np.asarray(
+            piece.attrs.get(path, {}).get(FILL, first.fill_cell()), piece.dtypes.get(path, first.numpy_dtype)
+        )
 
     def _open_piece(self, path: str, place: Place) -> ChunkSource:
         number = self._arrangement.piece_at(place)
@@ -342,7 +350,7 @@ class RebasedTimes:
 class DecodedCells:
     """Cells of an array that pieces pack differently, as the floats that they mean; missing ones are NaN."""
 
-    def __init__(self, attrs: Mapping[Place, Mapping[str, object]], dtype: np.dtype[np.generic]) -> None:
+    def __init__(self, attrs: Mapping[Place, Mapping[str, object]], dtype: NumpyDType) -> None:
         self._attrs = attrs
         self._dtype = dtype
 
@@ -370,7 +378,24 @@ class DecodedCells:
         return found.astype(self._dtype)
 
 
-Change = RebasedTimes | DecodedCells
+class PromotedCells:
+    """Numbers of which pieces have several types, as such of the common one; ``then`` as counted in other units."""
+
+    def __init__(self, dtype: NumpyDType, then: RebasedTimes | None) -> None:
+        self._dtype = dtype
+        self._then = then
+
+    def spec(self, spec: ArraySpec) -> ArraySpec:
+        """Return the spec of the joined array."""
+        return promote_spec(spec, self._dtype)
+
+    def convert(self, place: Place, block: Block) -> Block:
+        """Return the cells of a piece in the common type. Invalid."""
+        cells = promote(block, self._dtype)
+        return cells if self._then is None else self._then.convert(place, cells)
+
+
+Change = RebasedTimes | DecodedCells | PromotedCells
 
 
 def _find_changes(
@@ -389,8 +414,9 @@ def _find_changes(
             place: {**pieces[number].attrs.get(source, {}), **pieces[number].attrs.get(path, {})}
             for place, number in arrangement.numbers.items()
         }
+        dtype = common_dtype(template, pieces, path)
         try:
-            change = _find_change(spec, first, changed, decodes=decodes)
+            change = _find_change(spec, first, changed, dtype, decodes=decodes)
         except _OtherMeaning as error:
             url = pieces[arrangement.piece_at(error.place)].url
             raise Invalid(error.message, url=url, node=path, remedy=error.remedy) from None
@@ -411,12 +437,14 @@ def _find_change(
     spec: ArraySpec,
     first: Mapping[str, object],
     changed: Mapping[Place, Mapping[str, object]],
+    dtype: NumpyDType | None,
     *,
     decodes: bool,
 ) -> Change | None:
     """Return how cells of an array become those of the whole one; ``changed``: by piece the attributes that differ from
-    the ``first`` ones. None where all are alike."""
-    packing = (*PACKING, FILL)
+    the ``first`` ones; ``dtype``: the common type of numbers of several. None where all are alike."""
+    # Each piece tells its own unwritten cells where they are converted anyway; of another type they read otherwise.
+    packing = PACKING if dtype is not None else (*PACKING, FILL)
     packed = [(place, name) for place, attrs in changed.items() for name in packing if name in attrs]
     counted = [(place, attrs) for place, attrs in changed.items() if attrs.keys() & {"units", "calendar"}]
     if counted:
@@ -428,9 +456,10 @@ def _find_change(
         others = {
             place: TimeUnits(attrs.get("units", units), attrs.get("calendar", calendar)) for place, attrs in counted
         }
-        return RebasedTimes(TimeUnits(units, calendar), others, missing_values(first))
+        rebased = RebasedTimes(TimeUnits(units, calendar), others, missing_values(first))
+        return rebased if dtype is None else PromotedCells(dtype, rebased)
     if not packed:
-        return None
+        return None if dtype is None else PromotedCells(dtype, None)
     if not decodes:
         place, name = packed[0]
         there = spec.fill_cell()[()] if name == FILL else first.get(name)
@@ -440,6 +469,7 @@ def _find_change(
     known = {
         place: {name: attrs[name] for name in PACKING if attrs[name] is not None} for place, attrs in every.items()
     }
-    small = spec.numpy_dtype.itemsize <= 2 and spec.numpy_dtype.kind in "iu"
+    widest = spec.numpy_dtype if dtype is None else dtype
+    small = widest.itemsize <= 2 and widest.kind in "iu"
     scales = [np.asarray(attrs.get("scale_factor", np.float32(1))).dtype for attrs in known.values()]
     return DecodedCells(known, np.dtype("f4" if small and all(scale == np.float32 for scale in scales) else "f8"))
