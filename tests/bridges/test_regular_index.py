@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from hyperslab.bridges.xarray.scales import coordinates_of_scale
+from hyperslab.bridges.xarray.scales import RegularIndex, coordinates_with
 from hyperslab.errors import LabelError
 from hyperslab.model.dims import ScaleIndex
 
@@ -20,7 +20,7 @@ LABELS = 60 - 2.5 * np.arange(20)
 def array(request: pytest.FixtureRequest) -> xr.DataArray:
     """Cells along ``y``, whose coordinate has its name or another one."""
     found = xr.DataArray(np.arange(40).reshape(20, 2), dims=("y", "x"))
-    return found.assign_coords(coordinates_of_scale(SCALE, "y", request.param))
+    return found.assign_coords(coordinates_with(RegularIndex(SCALE, "y", request.param), request.param))
 
 
 def check_same(found: xr.DataArray, wanted: xr.DataArray) -> None:

@@ -25,7 +25,7 @@ from hyperslab.array.indexes import find_series_index
 from hyperslab.array.references import REFERENCES, as_cells
 from hyperslab.array.series import SECONDS
 from hyperslab.bridges.extras import library
-from hyperslab.bridges.xarray.scales import coordinates_of_scale
+from hyperslab.bridges.xarray.scales import RegularIndex, coordinates_with
 from hyperslab.bridges.xarray.storable import as_xarray, check_chunks, xarray_dtype
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.base import PROVENANCE, Format
@@ -243,7 +243,7 @@ def coordinates_of(dim: str, index: Index, name: str | None = None) -> xr.Coordi
     name = dim if name is None else name
     match index:
         case ScaleIndex():
-            return coordinates_of_scale(index, dim, name)
+            return coordinates_with(RegularIndex(index, dim, name), name)
         case TimeScale(start=first, step=pace, size=size):
             values = first + np.arange(size) * pace
         case Labels(names=names):
@@ -252,7 +252,7 @@ def coordinates_of(dim: str, index: Index, name: str | None = None) -> xr.Coordi
             values = np.asarray(index.values)
     if name == dim:
         return xr.Coordinates({dim: (dim, values)})
-    return xr.Coordinates.from_xindex(indexes.PandasIndex(pd.Index(values, name=name), dim))
+    return coordinates_with(indexes.PandasIndex(pd.Index(values, name=name), dim), name)
 
 
 # -- datasets ----------------------------------------------------------------------------------------------------------

@@ -88,6 +88,6 @@ class RegularIndex(indexes.Index):
         ]
 
 
-def coordinates_of_scale(scale: ScaleIndex, dim: Hashable, name: Hashable) -> xr.Coordinates:
-    """Return the labels of a scale as the coordinate ``name`` along ``dim``."""
-    return xr.Coordinates.from_xindex(RegularIndex(scale, dim, name))
+def coordinates_with(index: indexes.Index, name: Hashable) -> xr.Coordinates:
+    """Return the coordinate ``name`` that an index has, as ``Coordinates.from_xindex`` of xarray 2025.4 does."""
+    return xr.Coordinates(index.create_variables(), indexes={name: index})
