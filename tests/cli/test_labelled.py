@@ -250,7 +250,8 @@ def test_csv_is_written_in_bounded_memory(tmp_path: Path) -> None:
         table.create_array("id", data=np.arange(count), chunks=(10_000,))
         table.create_array("a", data=np.arange(count) + 10**15, chunks=(10_000,))
     out = tmp_path / "a.csv"
-    for node in ("a", "t"):
+    for node, few in (("a", "x=0..2"), ("t", "row=0..2")):
+        save_csv(tmp_path / "a.zarr", node, "-s", few)  # what is imported for it
         tracemalloc.start()
         try:
             result = CliRunner().invoke(main, ["get", str(tmp_path / "a.zarr"), node, "-o", str(out)])
