@@ -17,6 +17,8 @@ from hyperslab.model.refs import ObjectReference, RegionReference
 
 # Escapes for what UTF-8 has not: a name in JSON may have half of a surrogate pair.
 _ERRORS = "backslashreplace"
+# Cells that are no list and no structure: the most by far, so none is first made into what JSON has.
+_SCALARS = (np.integer, np.floating, np.bool_, np.datetime64, np.timedelta64, str, int, float)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +85,8 @@ def cell_type(cells: object) -> frozenset[str]:
 
 def csv_cell(cell: object) -> str:
     """Return a cell of a table as text."""
+    if isinstance(cell, _SCALARS):
+        return cell_text(cell)
     plain = _plain_cell(cell)
     return json.dumps(plain, ensure_ascii=False) if isinstance(plain, list | dict) else cell_text(cell)
 
