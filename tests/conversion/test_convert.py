@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -324,6 +325,22 @@ def test_zeros_are_not_missing_to_xarray_in_zarr2(tmp_path: Path, suffix: str) -
         with xr.open_dataset(tmp_path / "b.zarr", **how) as dataset:
             assert dataset["t"].values.tolist() == [0.0, 1.5]
             assert dataset["x"].dtype == np.dtype("i8")
+
+
+def test_a_fill_value_of_zero_stays_in_zarr2_where_xarray_opens_no_such_array(tmp_path: Path) -> None:
+    there = zarr.create_array(
+        tmp_path / "a.zarr", name="z", shape=(8, 8), chunks=(2, 2), dtype="u2", zarr_format=3, fill_value=0
+    )
+    there[3, 3] = 5
+    hs.convert(tmp_path / "a.zarr", tmp_path / "b.zarr", "zarr2", verify=True)
+    copy = zarr.open_array(tmp_path / "b.zarr/z", mode="r")
+    assert (copy.metadata.zarr_format, copy.fill_value, copy.nchunks_initialized) == (2, 0, 1)
+    np.testing.assert_array_equal(copy[...], there[...])
+    hs.convert(tmp_path / "b.zarr", tmp_path / "c.zarr", "zarr3", verify=True)
+    assert dict(zarr.open_array(tmp_path / "c.zarr/z", mode="r").attrs) == {}
+    with hs.create(tmp_path / "d.zarr", "zarr2") as root:
+        root.create_array("z", data=there[...], chunks=(2, 2), fill_value=4)
+    assert [problem.kind for problem in hs.diff(tmp_path / "b.zarr", tmp_path / "d.zarr")] == ["fill-value"]
 
 
 def test_a_fill_value_that_is_not_zero_stays_in_zarr2(tmp_path: Path) -> None:

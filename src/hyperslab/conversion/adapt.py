@@ -404,9 +404,10 @@ def _declare_dimension(known: _Lengths, group: str, name: str, size: int) -> str
 def set_zarr2_fill_value(source: OpenDataset, target: TargetNode) -> TargetNode:
     """Have readers of Zarr v2, who take its fill value for the marker of missing cells, mask what the source marks.
 
-    A fill value of zero is left out: unwritten cells are zero without it. So is the one that netCDF gives variables
-    without ``_FillValue``, unless the source leaves chunks unwritten: a copy with another fill value writes every
-    chunk. Any other gives way to ``_FillValue``, or is said to mean nothing missing.
+    A fill value of zero is left out of arrays with names of dimensions, which alone such readers open: unwritten cells
+    are zero without it. So is the one that netCDF gives variables without ``_FillValue``, unless the source leaves
+    chunks unwritten: a copy with another fill value writes every chunk. Any other gives way to ``_FillValue``, or is
+    said to mean nothing missing.
     """
     spec, there = target.node, target.source.node
     if not spec.is_array or not there.is_array or spec.numpy_dtype.kind not in "biufc":
@@ -415,7 +416,7 @@ def set_zarr2_fill_value(source: OpenDataset, target: TargetNode) -> TargetNode:
         is_plain = there.is_fill_plain
     elif spec.fill_value is None or (marker := _missing_marker(spec)) == spec.fill_value:
         return target
-    elif not any(spec.fill_cell().tobytes()):
+    elif None not in spec.dims and not any(spec.fill_cell().tobytes()):
         return replace(target, node=spec.evolve(fill_value=None))
     elif marker is not None:
         return replace(target, node=spec.evolve(fill_value=marker))
