@@ -286,8 +286,10 @@ def test_a_coordinate_that_is_too_short_for_its_dimension(tmp_path: Path, suffix
     assert not hs.check(tmp_path / f"a.{suffix}", deep=True)
     with hs.open_group(tmp_path / f"a.{suffix}", "r+") as root:
         root["air"].append(np.ones((2, 4)))
-    (problem,) = hs.check(tmp_path / f"a.{suffix}", deep=True)
-    assert (problem.node, problem.kind) == ("", "dimension-sizes")
+    report = hs.check(tmp_path / f"a.{suffix}", deep=True)
+    # A single array and its coordinates share their dimensions; plain Zarr asks for no such thing.
+    (problem,) = report.notes if suffix == "zarr" else report
+    assert (problem.node, problem.kind, bool(report)) == ("", "dimension-sizes", suffix != "zarr")
     assert "'time' has several sizes: 6 in" in problem.message and "8 in air" in problem.message
     with pytest.raises(SelectionError, match="labels need a coordinate of the dimension's name and length"):
         hs.open_array(tmp_path / f"a.{suffix}", path="air").sel(time="2020-01-02")

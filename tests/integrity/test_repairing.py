@@ -461,7 +461,7 @@ def test_zarr_python_reads_what_is_mended(layout: str, tmp_path: Path) -> None:
         "raw chunk cut",
         "dangling link",
         "consolidated metadata stale",
-        "dimension too long",
+        "dimension too short",
     ]
     if layout == "shards":
         names[2] = "inner chunk flipped"

@@ -58,15 +58,16 @@ def repair(
     dataset is sound.
 
     No sound cell is touched. Chunks that cannot be decoded are taken out and read as the fill value; of a shard only
-    the inner chunks that are damaged. Missing documents come back from consolidated metadata; arrays that disagree
-    about a dimension are made as long as the stored chunks ask for; consolidated metadata is written anew. What is
-    taken out goes to the folder ``quarantine`` (beside a local dataset: its name with ``.quarantine``), else it is
-    removed. ``deep``: decode every chunk to find the damaged ones. ``links``: mend links, references and consolidated
-    metadata alone, and let links say all that they can of their targets; ``drop_links``: take out those that lead
-    nowhere, which otherwise are only told; ``allow_external``: where they may lead, as for ``open``. ``progress``: as
-    for ``check``, and so is the place of a node within a dataset. What cannot be mended, also because a writer held a
-    lock for longer than ``lock_timeout`` seconds, is not ``done``. ReadOnly when the place takes no writes; Conflict
-    when a bucket's lease is another's for that long: a conversion, or another repair, is at work.
+    the inner chunks that are damaged. Missing documents come back from consolidated metadata; an array that is
+    shorter than those beside it, and has chunks behind its end, is made as long; consolidated metadata is written
+    anew. What is taken out goes to the folder ``quarantine`` (beside a local dataset: its name with ``.quarantine``),
+    else it is removed. ``deep``: decode every chunk to find the damaged ones. ``links``: mend links, references and
+    consolidated metadata alone, and let links say all that they can of their targets; ``drop_links``: take out those
+    that lead nowhere, which otherwise are only told; ``allow_external``: where they may lead, as for ``open``.
+    ``progress``: as for ``check``, and so is the place of a node within a dataset. What cannot be mended, also
+    because a writer held a lock for longer than ``lock_timeout`` seconds, is not ``done``. ReadOnly when the place
+    takes no writes; Conflict when a bucket's lease is another's for that long: a conversion, or another repair, is at
+    work.
     """
     place = find_place(url, format, storage_options, allow_external)
     refuse_moment(place.where)

@@ -48,7 +48,7 @@ from hyperslab.integrity.views import (
 )
 from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child, is_within, outward
-from hyperslab.model.spec import ArraySpec
+from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores import counting
 from hyperslab.stores.base import Store
 
@@ -220,7 +220,7 @@ class KeyedSurvey:
             view.consolidated.lost(path)
         self._apply(Subject.NODE, NodeView(view, path, names, inner, strays, stored, role))
         if role in (Role.GROUP, Role.BARE_GROUP):
-            self._group(path, below, depth)
+            self._group(path, below, depth, stored.spec)
         return None
 
     def _role(
@@ -250,7 +250,7 @@ class KeyedSurvey:
         except StorageError:
             return False
 
-    def _group(self, path: str, inner: Collection[str], depth: int) -> None:
+    def _group(self, path: str, inner: Collection[str], depth: int, spec: GroupSpec | None) -> None:
         """Look at the nodes in a group, then at what its arrays say of one another."""
         self.view.groups.add(path)
         members = []
@@ -262,7 +262,8 @@ class KeyedSurvey:
             member = self._node(child(path, name), depth + 1)
             if member is not None:
                 members.append(member)
-        self._apply(Subject.GROUP, GroupView(self.view, path, members))
+        unlimited = frozenset(dim.name for dim in spec.dims if dim.unlimited) if spec is not None else frozenset()
+        self._apply(Subject.GROUP, GroupView(self.view, path, members, unlimited))
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 
@@ -278,7 +279,7 @@ class KeyedSurvey:
             return Member(path, spec)
         array = ArrayView(view, path, objects)
         self._findings += ArraySurvey(array).survey()
-        return Member(path, spec, objects.grid, tuple(array.last))
+        return Member(path, spec, tuple(array.last))
 
 
 class ArraySurvey:
@@ -326,9 +327,10 @@ class ArraySurvey:
                 if name in self._dataset.known_names:  # a document, right in the folder of the array
                     continue
                 key, coords = child(array.path, name), array.names.coords(name)
+                if coords is not None:
+                    array.last = list(map(max, array.last, coords))
                 if coords is not None and array.names.within(coords):
                     array.stored += 1
-                    array.last = list(map(max, array.last, coords))
                     yield coords, key
                 else:
                     self._find_in_entry(EntryView(array, name, key, False, coords))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
-from hyperslab.chunks.grid import Coords, Grid
+from hyperslab.chunks.grid import Coords
 from hyperslab.chunks.settings import Settings
 from hyperslab.errors import NodeNotFound
 from hyperslab.formats.base import FormatTraits
@@ -78,8 +78,9 @@ class NodeView:
 
 @dataclass(eq=False)
 class ArrayView:
-    """An array. Afterwards: the number of objects ``stored`` in place, their largest coordinate along each axis
-    (``last``, -1 where there is none), and what was found of its chunks (``chunk_findings``)."""
+    """An array. Afterwards: the number of objects ``stored`` in place, the largest coordinates of all that are
+    stored, in the grid or outside of it (``last``, -1 where there is none), and what was found of its chunks
+    (``chunk_findings``)."""
 
     dataset: DatasetView
     path: str
@@ -117,13 +118,13 @@ class ChunkView:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Member:
-    """An array of a group. ``last``: the largest coordinates of its stored objects in ``grid``, -1 where none is."""
+    """An array of a group. ``last``: the largest coordinates of its stored objects, in its grid or outside of it, -1
+    where none is; empty where nothing is known of them."""
 
     path: str
     spec: ArraySpec
-    grid: Grid | None = None
     last: tuple[int, ...] = ()
 
     @property
@@ -131,23 +132,16 @@ class Member:
         """Return its name in the group."""
         return self.path.rpartition("/")[2]
 
-    def reach(self, axis: int) -> int:
-        """Return how far its stored objects reach along an axis, cut at its shape; all of it where nothing is known."""
-        size = self.spec.shape[axis]
-        if self.grid is None:
-            return size
-        last = self.last[axis]
-        cut = self.grid.axes[axis]
-        return 0 if last < 0 else min(size, cut.start(last) + cut.size_of(last))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupView:
-    """A group and its arrays; ``dataset``: None in a format that keeps them in no store of keys."""
+    """A group and its arrays; ``dataset``: None in a format that keeps them in no store of keys. ``unlimited``: the
+    dimensions that the group declares to be so, along which its arrays grow together."""
 
     dataset: DatasetView | None
     path: str
     members: Sequence[Member]
+    unlimited: frozenset[str] = frozenset()
 
 
 # -- what mends work with ---------------------------------------------------------------------------------------------
