@@ -28,7 +28,6 @@ class ReferenceResolver(ResolvesReferences):
     session: OpenDataset
 
     def resolve(self, reference: Pointer) -> Any:
-        """Return the group or array that it points at."""
         from hyperslab.group.group import node_of
 
         return node_of(self.session, reference)

@@ -161,7 +161,6 @@ class ZarrStore(Store):
     # -- names ------------------------------------------------------------------------------------------------------
 
     async def list(self) -> AsyncIterator[str]:
-        """Yield every key."""
         for key in await asyncio.to_thread(lambda: [*self._store.list("")]):
             yield key
 
@@ -173,7 +172,6 @@ class ZarrStore(Store):
                 yield key
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """Yield the names right below ``prefix``."""
         keys, folders = await asyncio.to_thread(self._store.list_dir, prefix.rstrip("/"))
         for name in (*keys, *folders):
             yield name

@@ -123,7 +123,6 @@ class ChunkSource(ChunkReader):
         """Return the decoded chunk in memory of its own, or None when it was never written."""
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """Decode the whole chunk into ``out`` (C-contiguous, the chunk's whole shape); False when never written."""
         block = self.read(coords)
         if block is not None:
             out[...] = block

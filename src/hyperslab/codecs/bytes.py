@@ -68,7 +68,6 @@ class Bytes(ArrayToBytes):
         return array
 
     def decode_to(self, data: Buffer, out: Values) -> None:
-        """Decode the cells into ``out``."""
         check_size("bytes", data, self.size)
         flat_bytes(out)[:] = data
         if self._places:

@@ -51,7 +51,6 @@ class Lz4(BytesToBytes):
         return out
 
     def decode_into(self, data: Buffer, out: memoryview) -> None:
-        """Decode exactly ``len(out)`` bytes into ``out``."""
         size = len(out)
         if len(data) < 5:
             raise CorruptChunk("lz4: the chunk is too short", expected="5 bytes or more", found=len(data))

@@ -61,7 +61,6 @@ class Zstd(BytesToBytes):
 
     @staticmethod
     def decode_into(data: Buffer, out: memoryview) -> None:
-        """Decode exactly ``len(out)`` bytes into ``out``."""
         size = len(out)
         declared = _read_size(data, size)
         library = libblosc2.load_library()

@@ -354,7 +354,6 @@ class UnpublishedStore(WrappedStore):
         """Leave the store open: it is not yet published."""
 
     def get(self, key: str) -> bytes | None:
-        """Return the whole value, or None."""
         return self.documents[key] if key in self.documents else self._store.get(key)
 
     def get_into(self, key: str, scratch: Scratch, most: int | None = None) -> memoryview | None:
@@ -364,17 +363,14 @@ class UnpublishedStore(WrappedStore):
         return self._store.get_into(key, scratch, most)
 
     def read_exactly(self, key: str, out: memoryview) -> int | None:
-        """Read into ``out`` if the value has its length; return the value's true length, or None when missing."""
         if key in self.documents:
             return Store.read_exactly(self, key, out)
         return self._store.read_exactly(key, out)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Return the bytes of each range; None when the key is missing."""
         return Store.get_ranges(self, key, ranges) if key in self.documents else self._store.get_ranges(key, ranges)
 
     def size(self, key: str) -> int | None:
-        """Return the bytes under the key, None when missing."""
         return len(self.documents[key]) if key in self.documents else self._store.size(key)
 
     def stamp(self, key: str) -> Stamp | None:
@@ -382,12 +378,10 @@ class UnpublishedStore(WrappedStore):
         return self.documents[key] if key in self.documents else self._store.stamp(key)
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Yield every key below ``prefix/``, sorted."""
         stored = (key for key in self._store.list(prefix) if not key.startswith(f"{UNFINISHED}/"))
         yield from sorted({*stored, *self._documents_below(prefix)})
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         keys, folders = self._store.list_dir(prefix)
         more, inner = split_names(self._documents_below(prefix), prefix)
         return sorted({*keys, *more}), sorted({*folders, *inner} - ({UNFINISHED} if not prefix else set()))
@@ -418,12 +412,10 @@ class UnpublishedStore(WrappedStore):
             self._store.put_many(cells(), durable=durable)
 
     def delete(self, key: str, *, durable: bool = False) -> None:
-        """Remove the key; missing is fine."""
         if self.documents.pop(key, None) is None:
             self._store.delete(key, durable=durable)
 
     def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
-        """Remove every key that is ``prefix`` or stands below it."""
         for key in [key for key in self.documents if key == prefix or key.startswith(below(prefix))]:
             del self.documents[key]
         self._store.delete_prefix(prefix, durable=durable)

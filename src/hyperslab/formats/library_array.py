@@ -42,7 +42,6 @@ class SlicedArray(ChunkSource):
         return True
 
     def read(self, coords: Coords) -> Block:
-        """Return the chunk in memory of its own."""
         block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         self.read_into(coords, block)
         return block

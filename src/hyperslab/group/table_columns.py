@@ -74,12 +74,10 @@ class ArrayColumn(TableColumn):
 
     @property
     def is_ragged(self) -> bool:
-        """True where each row is a list."""
         return bool(self.indexes)
 
     @property
     def length(self) -> int:
-        """Rows of the column."""
         return (self.indexes or (self.data,))[0].shape[0]
 
     @property

@@ -361,7 +361,6 @@ class DirectoryStore(FolderReader):
             return change
 
     def flush(self) -> None:
-        """Bring everything that was written before to the medium."""
         with self._writing(""):
             flush_all(self._folders.make(""))
 
@@ -451,7 +450,6 @@ class DirectoryStore(FolderReader):
             raise
 
     def move(self, pairs: Sequence[tuple[str, str]], *, durable: bool = False) -> None:
-        """Give values other keys, ``(from, to)``, each over what is there; one that is missing is passed over."""
         folders = {check_file_key(key).rpartition("/")[0]: None for pair in pairs for key in pair}
         with self._writing(pairs[0][0] if pairs else ""):
             for folder in folders:

@@ -76,11 +76,9 @@ class _Foreign(ProcessStore):
         raise NotImplementedError
 
     def get(self, key: str) -> bytes | None:
-        """Return the whole value, or None."""
         return self._try(check_key(key), lambda: self._read(key, None, None))
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Return bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
         size = self.size(key)
         if size is None:
             return None
@@ -99,15 +97,12 @@ class _Foreign(ProcessStore):
         return value
 
     def size(self, key: str) -> int | None:
-        """Return the bytes stored under the key, None when missing."""
         return self._try(check_key(key), lambda: self._size(key))
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Yield every key below ``prefix/``, sorted."""
         return iter(sorted(filter(is_key, self._try(prefix, lambda: self._names(check_prefix(prefix))))))
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         keys, inner = self._try(prefix, lambda: self._names_right_below(check_prefix(prefix)))
         return sorted(filter(is_key, keys)), sorted(filter(is_key, inner))
 
@@ -120,12 +115,10 @@ class _Foreign(ProcessStore):
         self._try(key, lambda: self._save(key, data))
 
     def delete(self, key: str, *, durable: bool = False) -> None:
-        """Remove the key; missing is fine."""
         self._require_writable(check_key(key))
         self._try(key, lambda: self._drop(key))
 
     def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
-        """Remove every key that is ``prefix`` or stands below it; ``""`` removes all."""
         self._require_writable(check_prefix(prefix))
         for key in [*self._try(prefix, lambda: self._names(prefix)), *([prefix] if prefix else [])]:
             self._try(key, partial(self._drop, key))

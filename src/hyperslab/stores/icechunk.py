@@ -114,7 +114,6 @@ class RepositoryStore(ProcessStore):
 
     @property
     def is_transacting(self) -> bool:
-        """Return True while a transaction runs that threads share."""
         return self._turn.owner is not None and self._turn.is_shared
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -157,7 +156,6 @@ class RepositoryStore(ProcessStore):
         self._known.update(keys)
 
     def get(self, key: str) -> bytes | None:
-        """Return the whole value, or None."""
         if node_of_key(check_key(key)) is None:
             return None
         value = self._run(self._get(key), key)
@@ -176,7 +174,6 @@ class RepositoryStore(ProcessStore):
         return [found.get(key) for key in keys]
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Return bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
         if node_of_key(check_key(key)) is None:
             return None
         from zarr.abc.store import RangeByteRequest
@@ -207,7 +204,6 @@ class RepositoryStore(ProcessStore):
         return size if size or await self._exists(key) else None
 
     def size(self, key: str) -> int | None:
-        """Return the bytes stored under the key, None when missing."""
         return None if node_of_key(check_key(key)) is None else self._run(self._size(key), key)
 
     def stamp(self, key: str) -> Stamp | None:
@@ -221,7 +217,6 @@ class RepositoryStore(ProcessStore):
     # -- names ------------------------------------------------------------------------------------------------------
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Yield every key below ``prefix/``, sorted."""
         node, inner = self._node_above(check_prefix(prefix))
         if node is None:
             return iter(())
@@ -230,7 +225,6 @@ class RepositoryStore(ProcessStore):
         return iter(sorted(key for key in keys if not inner or key.startswith(start)))
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         node, inner = self._node_above(check_prefix(prefix))
         if node is None:
             return [], []
@@ -293,7 +287,6 @@ class RepositoryStore(ProcessStore):
             raise Unsupported("a repository holds the keys of Zarr v3 alone", url=self._url, key=key, remedy=remedy)
 
     def delete(self, key: str, *, durable: bool = False) -> None:
-        """Remove the key; missing is fine."""
         self._require_writable(check_key(key))
         with self._own_transaction():
             if self.stamp(key) is not None:
@@ -301,7 +294,6 @@ class RepositoryStore(ProcessStore):
                 self._forget([key])
 
     def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
-        """Remove every key that is ``prefix`` or stands below it; ``""`` removes all."""
         self._require_writable(check_prefix(prefix))
         with self._own_transaction():
             gone = [*self.list(prefix), *([prefix] if prefix and self.stamp(prefix) is not None else [])]
@@ -495,7 +487,6 @@ class RepositoryStore(ProcessStore):
         return SharedTransaction(self._url, self._place.folder is not None, pickle.dumps(self._fork))
 
     def merge(self, changes: Iterable[bytes]) -> None:
-        """Take what shares of the transaction that runs have changed into it."""
         with translate_errors(self._url, doing="merge"):
             for each in changes:
                 self._fork.merge(pickle.loads(each))
@@ -529,7 +520,6 @@ class SharedTransaction(Share):
     session: bytes
 
     def open(self) -> Store:
-        """Return a store of its own."""
         return _ShareStore(self)
 
 

@@ -78,7 +78,6 @@ class MemoryStore(Store):
         return f"<MemoryStore {self.url}: {len(self._shelf.values)} keys>"
 
     def get(self, key: str) -> bytes | None:
-        """Return the whole value, or None."""
         found = self._shelf.values.get(check_key(key))
         if counting.traces:
             counting.count(1, read=0 if found is None else len(found[0]))
@@ -117,7 +116,6 @@ class MemoryStore(Store):
             return self.stamp(key)
 
     def put_new(self, pairs: Sequence[tuple[str, Buffer]], *, durable: bool = False) -> None:
-        """Store values whose keys are all missing, or none of them: ``Conflict``."""
         with self._shelf.lock:
             for key, _ in pairs:
                 if check_key(key) in self._shelf.values:
@@ -129,13 +127,11 @@ class MemoryStore(Store):
         self.put(key, b"")
 
     def delete(self, key: str, *, durable: bool = False) -> None:
-        """Remove the key; missing is fine."""
         self._require_writable(check_key(key))
         with self._shelf.lock:
             self._shelf.values.pop(key, None)
 
     def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
-        """Remove every key that is ``prefix`` or stands below it; ``""`` removes all."""
         self._require_writable(check_prefix(prefix))
         with self._shelf.lock:
             for key in [key for key in list(self._shelf.values) if key == prefix or key.startswith(below(prefix))]:
@@ -157,7 +153,6 @@ class MemoryStore(Store):
                 self._shelf.values[target + key[len(source) :]] = self._shelf.values.pop(key)
 
     def move(self, pairs: Sequence[tuple[str, str]], *, durable: bool = False) -> None:
-        """Give values other keys, ``(from, to)``, each over what is there; one that is missing is passed over."""
         self._require_writable()
         moved = [(check_key(source), check_key(target)) for source, target in pairs]
         with self._shelf.lock:
@@ -168,13 +163,10 @@ class MemoryStore(Store):
                     del self._shelf.values[source]
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Yield every key below ``prefix/``, sorted."""
         start = below(check_prefix(prefix))
         yield from sorted(key for key in list(self._shelf.values) if key.startswith(start))
 
     def entries(self, folder: str, tail: str = "") -> Iterator[tuple[str, Stamp, int]]:
-        """Yield name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) that has a value, in any
-        order."""
         start = below(check_prefix(folder))
         behind = f"/{check_key(tail)}" if tail else ""
         for key, (value, version) in list(self._shelf.values.items()):
@@ -184,7 +176,6 @@ class MemoryStore(Store):
                     yield name, version, len(value)
 
     def nbytes_below(self, prefix: str) -> int:
-        """Return the bytes of all values below ``prefix/``."""
         start = below(check_prefix(prefix))
         return sum(len(value) for key, (value, _) in list(self._shelf.values.items()) if key.startswith(start))
 

@@ -88,7 +88,6 @@ class ObjectListing(ProcessStore):
         return tag or ((meta["size"], time) if time is not None and time.timestamp() else Unversioned())
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Yield every key below ``prefix/``, sorted."""
         return iter(sorted(filter(is_key, self._below(check_prefix(prefix)))))
 
     def _below(self, prefix: str) -> Names:
@@ -111,8 +110,6 @@ class ObjectListing(ProcessStore):
         return [(name, entry) for name, entry in found if name.startswith(start)]
 
     def entries(self, folder: str, tail: str = "") -> Iterator[tuple[str, Stamp, int]]:
-        """Yield name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) that is there, in any
-        order."""
         skip, behind = len(below(check_prefix(folder))), check_key(tail) if tail else ""
         for key, entry in self._entries_below(folder):
             name, _, rest = key[skip:].partition("/")
@@ -140,7 +137,6 @@ class ObjectListing(ProcessStore):
         return sum(entry["size"] for _, entry in self._entries_below(check_prefix(prefix)))
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         where, skip = self._lists.below(check_prefix(prefix))
         found = self._listing(prefix, lambda store: self._obstore.list_with_delimiter(store, where))
         self._check_listing(is_empty=not found["objects"] and not found["common_prefixes"])
@@ -222,7 +218,6 @@ class ObjectStore(ObjectListing, KeepsLeases):
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> bytes | None:
-        """Return the whole value, or None."""
         found = self.get_version(key)
         return None if found is None else bytes(found.data)
 
@@ -338,7 +333,6 @@ class ObjectStore(ObjectListing, KeepsLeases):
         return bytes(found.data)
 
     def size(self, key: str) -> int | None:
-        """Return the bytes stored under the key, None when missing."""
         meta = self._head(check_key(key))
         return None if meta is None else meta["size"]
 
@@ -348,7 +342,6 @@ class ObjectStore(ObjectListing, KeepsLeases):
         return None if meta is None else self._place(key, meta)
 
     def stamp(self, key: str) -> Stamp | None:
-        """Return the ETag of the present version, None when missing."""
         meta = self._head(check_key(key))
         return None if meta is None else self._stamp(meta)
 
@@ -436,7 +429,6 @@ class ObjectStore(ObjectListing, KeepsLeases):
             raise
 
     def move(self, pairs: Sequence[tuple[str, str]], *, durable: bool = False) -> None:
-        """Give values other keys, ``(from, to)``, each over what is there; one that is missing is passed over."""
         self._require_leases()
         each_request([partial(self._move, check_key(source), check_key(target)) for source, target in pairs])
 
@@ -447,7 +439,6 @@ class ObjectStore(ObjectListing, KeepsLeases):
             self._remove(source)
 
     def delete(self, key: str, *, durable: bool = False) -> None:
-        """Remove the key; missing is fine."""
         self._require_leases()
         self._remove(check_key(key))
 

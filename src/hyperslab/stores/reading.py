@@ -171,7 +171,6 @@ class FolderReader(Store):
             raise NotFound("there is no such folder", url=self._url)
 
     def get(self, key: str) -> bytes | None:
-        """Return the whole value, or None."""
         descriptor = self._open(key)
         if descriptor is None:
             return None
@@ -225,7 +224,6 @@ class FolderReader(Store):
             os.close(descriptor)
 
     def read_exactly(self, key: str, out: memoryview) -> int | None:
-        """Read into ``out`` if the value has its length; the value's true length, or None when missing."""
         descriptor = self._open(key)
         if descriptor is None:
             return None
@@ -245,7 +243,6 @@ class FolderReader(Store):
             os.close(descriptor)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Return bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
         descriptor = self._open(key)
         if descriptor is None:
             return None
@@ -296,7 +293,6 @@ class FolderReader(Store):
                 os.close(descriptor)
 
     def descriptor(self, key: str) -> int | None:
-        """Return the value's file, open for reading (the caller closes it); None when missing."""
         return self._open(key)
 
     def locate(self, key: str) -> str | None:
@@ -398,7 +394,6 @@ class FolderReader(Store):
             return None
 
     def size(self, key: str) -> int | None:
-        """Return the bytes stored under the key, None when missing."""
         status = self._status(key)
         return None if status is None else status.st_size
 
@@ -423,7 +418,6 @@ class FolderReader(Store):
             raise self._unlisted(error, prefix) from error
 
     def is_mount(self, folder: str) -> bool:
-        """Return True for a folder of another file system than that of the root."""
         path = self._safe_folder(folder)
         try:
             return path is not None and os.stat(path).st_dev != os.stat(self._folders.root).st_dev
@@ -431,8 +425,6 @@ class FolderReader(Store):
             return False
 
     def entries(self, folder: str, tail: str = "") -> Iterator[tuple[str, Stamp, int]]:
-        """Yield name, stamp and size of every ``folder/<name>`` (``folder/<name>/<tail>``) that has a value, in any
-        order."""
         start = below(check_file_prefix(folder))
         behind = f"/{check_file_key(tail)}" if tail else ""
         try:
@@ -444,7 +436,6 @@ class FolderReader(Store):
             raise self._unlisted(error, folder) from error
 
     def nbytes_below(self, prefix: str) -> int:
-        """Return the bytes of all values below ``prefix/``."""
         try:
             return sum(sizes(self._folders, check_file_prefix(prefix)))
         except OSError as error:

@@ -46,7 +46,6 @@ class JsonReferences(ReferenceTable):
         return sorted(filter(is_key, self._entries))
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Yield every key below ``prefix/``, sorted."""
         start, keys = below(prefix), self._keys
         for number in range(bisect_left(keys, start), len(keys)):
             if not keys[number].startswith(start):
@@ -54,7 +53,6 @@ class JsonReferences(ReferenceTable):
             yield keys[number]
 
     def list_dir(self, prefix: str) -> tuple[Sequence[str], Sequence[str]]:
-        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         start, keys = below(prefix), self._keys
         names: list[str] = []
         inner: list[str] = []

@@ -131,7 +131,6 @@ class ParquetReferences(ReferenceTable):
             raise read_error(error, self._url, name) from error
 
     def find(self, key: str) -> Entry | None:
-        """Return what stands under a key."""
         found = self._documents.get(key)
         if found is not None:
             return found if isinstance(found, dict | str) else None
@@ -211,7 +210,6 @@ class ParquetReferences(ReferenceTable):
         return sorted(number for number in found if number < most)
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Yield every key below ``prefix/``, sorted."""
         start = below(prefix)
         found = [key for key in self._documents if key.startswith(start)]
         arrays = [key.rpartition("/")[0] for key in self._documents if key.endswith("/.zarray")]
@@ -221,7 +219,6 @@ class ParquetReferences(ReferenceTable):
         yield from sorted(found + [METADATA] * (self._is_consolidated and not prefix))
 
     def list_dir(self, prefix: str) -> tuple[Sequence[str], Sequence[str]]:
-        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         names, folders = names_below(list(self._documents), prefix)
         return sorted({*names, *self._chunks(prefix)}), folders
 

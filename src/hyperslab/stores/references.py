@@ -83,7 +83,6 @@ class ReferenceStore(Store):
     # -- values -----------------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> bytes | None:
-        """Return the whole value, or None."""
         found = self.get_ranges(key, [(0, 2**62)])
         return None if found is None else found[0]
 
@@ -104,7 +103,6 @@ class ReferenceStore(Store):
         return out[:size]
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Return bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
         entry = self._find(check_key(key))
         if entry is None:
             return None
@@ -152,11 +150,9 @@ class ReferenceStore(Store):
             yield key, self.place(key)
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Yield every key below ``prefix/``, sorted."""
         return self._table.list(check_prefix(prefix))
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         return self._table.list_dir(check_prefix(prefix))
 
     def _inline(self, key: str, entry: str | dict[str, Any] | bytes) -> bytes:

@@ -25,7 +25,6 @@ class SeveralStore(Store):
         return None
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Return no keys."""
         return iter(())
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:

@@ -24,7 +24,6 @@ class WrappedStore(Store):
         self._store.close()
 
     def get(self, key: str) -> bytes | None:
-        """Return the whole value, or None."""
         return self._store.get(key)
 
     def get_into(self, key: str, scratch: Scratch, most: int | None = None) -> memoryview | None:
@@ -32,35 +31,27 @@ class WrappedStore(Store):
         return self._store.get_into(key, scratch, most)
 
     def read_exactly(self, key: str, out: memoryview) -> int | None:
-        """Read into ``out`` if the value has its length; return the value's true length, or None when missing."""
         return self._store.read_exactly(key, out)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Return the bytes of each range; None when the key is missing."""
         return self._store.get_ranges(key, ranges)
 
     def size(self, key: str) -> int | None:
-        """Return the bytes stored under the key, None when missing."""
         return self._store.size(key)
 
     def stamp(self, key: str) -> Stamp | None:
-        """Return what identifies the present version, None when missing."""
         return self._store.stamp(key)
 
     def stray_at(self, key: str) -> str | None:
-        """Return in words what lies under a key that has no value."""
         return self._store.stray_at(key)
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Yield every key below ``prefix/``, sorted."""
         return self._store.list(prefix)
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """Return the names right below ``prefix/``: (keys, sub-prefixes), each sorted."""
         return self._store.list_dir(prefix)
 
     def is_mount(self, folder: str) -> bool:
-        """Return True for a folder of another file system than that of the root."""
         return self._store.is_mount(folder)
 
     def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:

@@ -202,14 +202,12 @@ class ZipStore(Store):
     """Versions and parts of entries are known by the archive's directory; it has one writer, and no locks."""
 
     def get(self, key: str) -> bytes | None:
-        """Return the whole value, or None."""
         info = self._infos.get(check_key(key))
         if counting.traces:
             counting.count(1, read=0 if info is None else info.file_size)
         return None if info is None else self._source().read(key, info)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Return bytes ``start <= i < stop`` of each range, cut at the end; a negative start counts from the end."""
         info = self._infos.get(check_key(key))
         if info is None:
             return None
@@ -233,7 +231,6 @@ class ZipStore(Store):
         return None if info is None else (info.file_size, info.CRC, info.header_offset)
 
     def list(self, prefix: str = "") -> Iterator[str]:
-        """Yield every key below ``prefix/``, sorted."""
         start = below(check_prefix(prefix))
         yield from sorted(key for key in list(self._listed) if key.startswith(start))
 
@@ -254,14 +251,12 @@ class ZipStore(Store):
             self._infos[key] = info
 
     def delete(self, key: str, *, durable: bool = False) -> None:
-        """Remove the key; missing is fine."""
         check_key(key)
         with self._turn:
             self._change(key)
             self._infos.pop(key, None)
 
     def delete_prefix(self, prefix: str, *, durable: bool = False) -> None:
-        """Remove every key that is ``prefix`` or stands below it; ``""`` removes all."""
         keys = list(self.list(prefix))
         with self._turn:
             self._change(prefix)

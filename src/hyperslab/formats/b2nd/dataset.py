@@ -51,17 +51,14 @@ class B2ndReader(SingleArrayReader):
 
     @property
     def labelled(self) -> LabelledArray:
-        """The array with its coordinates."""
         return self._labelled
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
-        """Return the group of all, the array, or a coordinate."""
         if self._closed:
             raise dataset_closed(self._url)
         return super().node(path)
 
     def array_chunks(self, spec: ArraySpec) -> ChunkSource:
-        """Return the chunks of the array."""
         handle = self.handle
 
         def find() -> library.ArrayHandle:
@@ -175,7 +172,6 @@ class TreeReader(Reader):
                 self._handles[path] = library.ArrayHandle(lambda: self._tree()[key], self._url)
 
     def children(self, path: str) -> list[str]:
-        """Return the names right below a group."""
         self.node(path)
         above = f"{path}/" if path else ""
         return [
@@ -191,7 +187,6 @@ class TreeReader(Reader):
         return self._nodes[path]
 
     def chunks(self, path: str) -> ChunkSource:
-        """Return the chunks of an array."""
         spec = require_array(path, self.node(path), self._url)
         handle = self._handles[path]
         return SlicedChunks(spec, lambda: handle, (self._url, path))

@@ -277,7 +277,6 @@ class ChangedSlices(SlicedChunks):
         self._hold = hold
 
     def give(self, part: Part, cells: Block) -> None:
-        """Put cells into the array."""
         with self._change_cells() as target:
             target.write(part, cells)
 
@@ -298,7 +297,6 @@ class StoredSlices(SlicedChunks):
         self._handle = handle
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Return the bytes that these chunks take."""
         sizes = self._handle.chunk_sizes()
         return sum(sizes[number] for number in map(self._number, coords) if number < len(sizes))
 
@@ -310,5 +308,4 @@ class StoredSlices(SlicedChunks):
         return int(np.ravel_multi_index(coords, self.grid.counts)) if coords else 0
 
     def nbytes_stored(self) -> int:
-        """Return the bytes that all chunks take."""
         return sum(self._handle.chunk_sizes())

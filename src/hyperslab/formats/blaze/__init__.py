@@ -76,12 +76,10 @@ class BlazeFormat(Format):
         return tuple(field.name for field in fields(BlazeOptions))
 
     def variant(self, options: Document) -> Format:
-        """Return the format with the features that a dataset made with these options has."""
         return BlazeFormat("bcolz" if options.get("layout") == "bcolz" else "blaze")
 
     @property
     def info(self) -> FormatInfo:
-        """Its line of ``list_formats``."""
         holds = "one array with its coordinates, in superchunk files; tables of bcolz and BLZ are read"
         bcolz = BlazeFormat("bcolz").features
         variants = (

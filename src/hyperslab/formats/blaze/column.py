@@ -356,12 +356,10 @@ class Column(ChunkSource):
         return error.locate(url=self.keys.store.url, key=f"{self.keys.key(place)} chunk {number}")
 
     def read(self, coords: Coords) -> Block | None:
-        """Return the decoded chunk in memory of its own, or None when it was never written."""
         block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """Decode the chunk into ``out``; False when it was never written."""
         return self.fetch([coords]).read_into(coords, out)
 
     @property

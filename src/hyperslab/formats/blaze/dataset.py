@@ -76,7 +76,6 @@ class BlazeReader(SingleArrayReader):
 
     @property
     def labelled(self) -> LabelledArray:
-        """The array with its coordinates."""
         return self.folder.labelled
 
     @property
@@ -92,7 +91,6 @@ class BlazeReader(SingleArrayReader):
         return self.labelled.names if self.table is None else list(self.table)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
-        """Return the group, the array, a coordinate, or a field of the array that is stored on its own."""
         if self.table is None:
             return super().node(path)
         if not path:
@@ -100,7 +98,6 @@ class BlazeReader(SingleArrayReader):
         return self._column(path).labelled.spec
 
     def field(self, path: str) -> tuple[ArraySpec, ChunkSource]:
-        """Return the field of the array that is stored on its own at ``path``, and its chunks; NodeNotFound."""
         return self.folder.field(tuple(path.split("/"))) or super().field(path)
 
     def _column(self, path: str) -> ArrayFolder:
@@ -110,7 +107,6 @@ class BlazeReader(SingleArrayReader):
         return columns[path]
 
     def chunks(self, path: str) -> ChunkSource:
-        """Return the chunks of an array."""
         try:
             if self.table is None:
                 return super().chunks(path)
@@ -120,7 +116,6 @@ class BlazeReader(SingleArrayReader):
             raise error.locate(url=self.url, node=path) from error.__cause__
 
     def array_chunks(self, spec: ArraySpec) -> ChunkSource:
-        """Return the chunks of the array."""
         return self.folder.source(spec)
 
     def storage(self, path: str) -> Doc:
@@ -273,12 +268,10 @@ class MultiDirectoryChunks(ChunkSource):
         return _Fetched(self.grid, self._find, fetched)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """Decode the chunk into ``out``; False when it was never written."""
         number, local = self._find(coords)
         return self._parts[number].read_into(local, out)
 
     def read(self, coords: Coords) -> Block | None:
-        """Return the decoded chunk in memory of its own, or None when it was never written."""
         number, local = self._find(coords)
         return self._parts[number].read(local)
 
@@ -345,7 +338,6 @@ class MultiDirectoryReader(SingleArrayReader):
 
     @property
     def url(self) -> str:
-        """The URL of all of them."""
         return self.store.url
 
     def field(self, path: str) -> tuple[ArraySpec, ChunkSource]:
@@ -362,7 +354,6 @@ class MultiDirectoryReader(SingleArrayReader):
         return whole, MultiDirectoryChunks(whole, [source for _, source in present])
 
     def array_chunks(self, spec: ArraySpec) -> ChunkSource:
-        """Return the chunks of the array."""
         return MultiDirectoryChunks(spec, [part.folder.source(part.labelled.spec) for part in self.parts])
 
     def find_damage(self, *, deep: bool, workers: int) -> Iterator[Finding]:

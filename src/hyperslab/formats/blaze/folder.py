@@ -153,7 +153,6 @@ class Columns(ChunkSource):
         self._fill = spec.fill_cell()
 
     def of_field(self, name: str) -> tuple[ArraySpec, Columns]:
-        """Return the array as if its cells had this field alone."""
         dtype = self._spec.numpy_dtype
         assert dtype.fields is not None
         narrow = np.dtype([(name, dtype.fields[name][0])])
@@ -193,14 +192,12 @@ class Columns(ChunkSource):
         return self.assemble([column for _, column in self.columns], coords, out)
 
     def read(self, coords: Coords) -> Block | None:
-        """Return the chunk in memory of its own, or None when it was never written."""
         block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def write(self, coords: Coords, block: Block) -> None:
-        """Store one chunk."""
         self.write_batch([(coords, block)], durable=self.keys.settings.durable)
 
     def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:

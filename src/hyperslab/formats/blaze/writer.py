@@ -96,7 +96,6 @@ class BlazeWriter(BlazeReader, Writer):
         return [*([] if self._empty else super()._names()), *self._waiting.specs]
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
-        """Return the group, the array, a coordinate, or a field of the array that is stored on its own."""
         if path in self._waiting.specs:
             return self._waiting.specs[path]
         if not self._empty:
@@ -106,12 +105,10 @@ class BlazeWriter(BlazeReader, Writer):
         return self._waiting.group
 
     def refresh(self, path: str) -> None:
-        """Read the documents anew when they are needed."""
         if not self._empty:
             super().refresh(path)
 
     def chunks(self, path: str) -> ChunkSource:
-        """Return the chunks of an array."""
         if path in self._waiting.specs:
             return self.coordinate_chunks(path, self._waiting.specs[path])
         return super().chunks(path)
@@ -141,7 +138,6 @@ class BlazeWriter(BlazeReader, Writer):
         return CoordinateChunk(spec, get, put, lambda: self.lock_node(path), traits)
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
-        """Return the chunks of an array as they will be under ``spec``, before its documents are put."""
         if self.table is not None:
             raise _fixed_length_error(path)
         if path == self.main:
@@ -152,11 +148,9 @@ class BlazeWriter(BlazeReader, Writer):
         return self.coordinate_chunks(path, spec)
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """Return a user's wish in this format's own spelling, or Unsupported."""
         return document.new_array(spec, self._options)
 
     def auto_chunks(self, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-        """Return the chunks of an array that nobody chose any for."""
         return document.auto_chunks(shape, itemsize, self._options.layout)
 
     def find_damage(self, *, deep: bool, workers: int) -> Iterator[Finding]:

@@ -85,7 +85,6 @@ class NewFile(ChunkStaging):
                         self.drop(number)
 
     def get(self, number: int) -> bytes | None:
-        """Return the slot, None when there is none."""
         with self._file_lock:
             if number in self._slots:
                 return super().get(number)
@@ -109,7 +108,6 @@ class NewFile(ChunkStaging):
             return self._places[number][1] if number < len(self._places) else 0
 
     def cut(self, count: int) -> None:
-        """Forget the slots from ``count`` on."""
         with self._file_lock:
             super().cut(count)
             if count < len(self._places):
@@ -153,7 +151,6 @@ class NewFile(ChunkStaging):
                 yield self._temporary.descriptor, offset, length
 
     def discard(self) -> None:
-        """Forget all, and the file."""
         super().discard()
         self._places.clear()
         temporary, self._temporary = self._temporary, None

@@ -144,7 +144,6 @@ class BloscpackReader(SingleArrayReader):
 
     @property
     def labelled(self) -> LabelledArray:
-        """The array with its coordinates."""
         return self.content.labelled
 
     def array_chunks(self, spec: ArraySpec) -> ChunkSource:

@@ -248,7 +248,6 @@ class StreamChunks(ReadOnlyChunks):
     pads_edges = False
 
     def read_blosc(self, coords: Coords) -> bytes | None:
-        """Return a stored chunk, its digest verified."""
         table = self._table or self.table()
         number = coords[self._axis] if coords else 0
         try:
@@ -352,7 +351,6 @@ class _FetchedBuffers(ChunkReader):
         self._parts = parts
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """Decode the chunk into ``out``."""
         self._source._fill(coords, out, self._read_chunk)
         return True
 

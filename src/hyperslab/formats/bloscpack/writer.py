@@ -105,7 +105,6 @@ class StateWriter(Writer):
             raise error.locate(url=self._url) from error.__cause__
 
     def chunks(self, path: str) -> ChunkSource:
-        """Return the cells of the array at ``path``."""
         spec, state = self.node(path), self.state()
         spec = require_array(path, spec, self._url)
         pending = state.pending_of(path)
@@ -222,7 +221,6 @@ class MainChunks(_TransactionChunks):
         return rows
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """Decode the chunk into ``out``; False when it was never written."""
         state = self._writer.state()
         pending = self._pending(state, out.shape)
         if pending is not None:
@@ -233,12 +231,10 @@ class MainChunks(_TransactionChunks):
         return True
 
     def read(self, coords: Coords) -> Block | None:
-        """Return the decoded chunk."""
         out = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         return out if self.read_into(coords, out) else None
 
     def write(self, coords: Coords, block: Block) -> None:
-        """Store one chunk."""
         with self._writer.changing():
             state = self._writer.state()
             pending = self._pending(state, block.shape)
@@ -374,7 +370,6 @@ class BloscpackWriter(StateWriter):
 
     @contextmanager
     def transaction(self, timeout: float | None) -> Iterator[None]:
-        """Show what is changed in the block together, or not at all; Conflict after ``timeout`` seconds."""
         with self._take_turn(timeout):
             state = self._begin(timeout)
             mark = state.mark()

@@ -70,7 +70,6 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
 
     @property
     def writable(self) -> bool:
-        """Return True if changes are taken."""
         return True
 
     # -- collections ------------------------------------------------------------------------------------------------
@@ -502,7 +501,6 @@ class CollectionTreeWriter(CollectionTreeReader, Writer):
         return single_array.new_array(spec, self._format)
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
-        """Return the cells of an array as they will be under ``spec``, before its documents are put."""
         path = self._full_path(path)
         entry = self._tree().arrays.get(path)
         collection, id = (entry.collection, entry.id) if entry is not None else split(path)

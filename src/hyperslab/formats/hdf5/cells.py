@@ -156,7 +156,6 @@ class Hdf5Chunks(ReadOnlyChunks):
         return table
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """Decode the chunk into ``out``; False when it was never written."""
         stored = (self._table or self.table()).get(coords)  # a call less for every chunk
         if stored is None:
             return False

@@ -124,7 +124,6 @@ class HdmfFormat(ZarrFormat):
         return _make_dialect(HdmfOptions(profile=self.profile))
 
     def variant(self, options: Mapping[str, object]) -> Format:
-        """Return the format with the features that a dataset made with these options has."""
         return HdmfFormat("v3" if options.get("profile", self.profile) == "v3" else "v2")
 
     def at(self, probe: Probe) -> Format:
@@ -132,7 +131,6 @@ class HdmfFormat(ZarrFormat):
         return HdmfFormat("v2" if probe.get(_DOCUMENT_3) is None else "v3")
 
     def allowing(self, places: Sequence[str] | bool) -> Format:
-        """Return the format that follows links to these folders and URLs too, True for all."""
         return replace(self, allow_external=HdmfOptions(allow_external=places).allow_external)
 
     writer = HdmfDocuments
@@ -144,7 +142,6 @@ class HdmfFormat(ZarrFormat):
     def repair_writer(
         self, store: Store, dialect: HdmfProfile, settings: Settings, where: Location
     ) -> HdmfRepairWriter:
-        """Return a writer of the dataset at `where` that `repair` uses."""
         return HdmfRepairWriter(store, dialect, settings, where, self.allow_external)
 
     def sniff(self, probe: Probe) -> bool:

@@ -72,7 +72,6 @@ class HdmfSurvey(DocumentSurvey):
         return self._specs[path]
 
     def as_understood(self, path: str) -> tuple[Docs | None, set[str]]:
-        """Return the documents of a node as they are understood, and the kinds of problems that they have even so."""
         try:
             docs = self.profile.render(self.profile.parse(self.docs(path), path))
             return docs, {problem.kind for problem in self.profile.problems(docs, path)}

@@ -222,7 +222,6 @@ class HdmfReader(Reader):
         return {object_id: paths[0] for object_id, paths in self._paths_by_id().items()}
 
     def paths_of(self, object_id: str) -> Sequence[str]:
-        """Return the paths of the nodes that call themselves so."""
         return self._paths_by_id().get(object_id, ())
 
     def _paths_by_id(self) -> Mapping[str, list[str]]:

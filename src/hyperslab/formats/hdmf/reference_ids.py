@@ -83,7 +83,6 @@ class CasReferenceChunks(ReferenceChunks, CasChunks):
     """The same in a store with compare-and-swap."""
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
-        """Store one chunk if its version is still ``expected``, else ``Conflict``."""
         super().swap(list(self._complete(pairs)), expected)
 
 

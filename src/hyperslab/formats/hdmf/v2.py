@@ -59,7 +59,6 @@ class HdmfV2(HdmfProfile, Zarr2):
     dtype_name = V2_DTYPE
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
-        """Return the spec; what is wrong goes to `problems`."""
         stored = stored_attributes(docs)
         if document.ZARRAY in docs:
             spec = _read_array(docs[document.ZARRAY], stored, self.is_specification(node), problems, self.sound)
@@ -116,7 +115,6 @@ class HdmfV2(HdmfProfile, Zarr2):
         return found
 
     def specification(self) -> ArraySpec:
-        """Return the array that the schema of one source is stored in."""
         wish = ArraySpec(shape=(), dtype=VlenString(), chunks=(), codecs=(CODECS["json2"],))
         return self.new_array(wish)
 

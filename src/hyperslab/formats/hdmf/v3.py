@@ -196,7 +196,6 @@ class HdmfV3(HdmfProfile, Zarr3):
     dtype_name = V3_DTYPE
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
-        """Return the spec; what is wrong goes to `problems`."""
         stored = stored_attributes(docs)
         doc = docs[document.NAME]
         if not self.is_array(docs):
@@ -257,7 +256,6 @@ class HdmfV3(HdmfProfile, Zarr3):
         return found.evolve(layout={**found.layout, LAYOUT: {**found.layout[LAYOUT], **own_layout}})
 
     def specification(self) -> ArraySpec:
-        """Return the array that the schema of one source is stored in."""
         layout = {LAYOUT: {V3_DTYPE: None}, "checksum": False}
         return self.new_array(ArraySpec(shape=(), dtype=VlenString(), chunks=(), layout=layout))
 

@@ -73,7 +73,6 @@ class JoinChunks(ReadOnlyChunks):
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def read(self, coords: Coords) -> Block | None:
-        """Return the decoded chunk, or None when it was never written."""
         place, local = self._find(coords)
         block = self._open_piece(place).read(local)
         if block is None and self._unwritten is not None:
@@ -88,7 +87,6 @@ class JoinChunks(ReadOnlyChunks):
         return block if self._convert is None else self._convert(place, block)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """Decode the whole chunk into ``out``; False when it was never written."""
         place, local = self._find(coords)
         return self.read_piece_into(self._open_piece(place), place, local, coords, out)
 
@@ -160,7 +158,6 @@ class JoinChunks(ReadOnlyChunks):
         return self._open_piece(place).locations() if self._locate is None else self._locate(place)
 
     def stored_coords(self) -> Iterator[Coords]:
-        """Yield the coordinates of every chunk that was written."""
         for place in self._places():
             for local in self._stored_in(place):
                 starts = zip(self._axes, self._starts, strict=True)
@@ -203,7 +200,6 @@ class PiecesReader(ChunkReader):
         self._readers = readers
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """Decode the whole chunk into ``out``; False when it was never written."""
         place, local = self._found[coords]
         return self._chunks.read_piece_into(self._readers[place, local], place, local, coords, out)
 

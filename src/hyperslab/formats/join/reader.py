@@ -155,7 +155,6 @@ class JoinReader(Reader):
     # -- the tree ---------------------------------------------------------------------------------------------------
 
     def children(self, path: str) -> list[str]:
-        """Return the names right below a group."""
         if path in self._template.arrays:
             return []
         if path not in self._template.groups:
@@ -255,7 +254,6 @@ class JoinReader(Reader):
     # -- cells ------------------------------------------------------------------------------------------------------
 
     def chunks(self, path: str) -> ChunkSource:
-        """Return the chunks of an array."""
         first = self._template.arrays.get(path)
         if first is None:
             raise node_not_found(path, self._url)

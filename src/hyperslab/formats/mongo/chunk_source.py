@@ -176,11 +176,9 @@ class MongoChunks(ChunkSource):
         return block if self.read_into(coords, block) else None
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """Read one chunk into ``out``; False where it was never written."""
         return self.fetch([coords]).read_into(coords, out)
 
     def read_coo(self, coords: Coords) -> Coo | None:
-        """Return one chunk as a list of cells."""
         return self.fetch([coords]).read_coo(coords)
 
     def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
@@ -270,7 +268,6 @@ class MongoChunks(ChunkSource):
         return collection
 
     def write(self, coords: Coords, block: Block) -> None:
-        """Store one chunk."""
         self.write_batch([(coords, block)], durable=True)
 
     def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
@@ -329,7 +326,6 @@ class MongoChunks(ChunkSource):
             )
 
     def erase(self, coords: Coords) -> None:
-        """Forget one chunk."""
         self.erase_batch([coords])
 
     def erase_batch(self, coords: Sequence[Coords]) -> None:

@@ -46,7 +46,6 @@ class EmbeddedChunk(ChunkSource):
         return True
 
     def read_coo(self, coords: Coords) -> Coo:
-        """Return the cells as a list."""
         return self._stored().coo_of_shape(self._spec.shape, self._spec.fill_cell())
 
     def read(self, coords: Coords) -> Block:
@@ -82,7 +81,6 @@ class EmbeddedChunk(ChunkSource):
         self._writer.swap(block[inside], expected)
 
     def stored_coords(self) -> Iterator[Coords]:
-        """Yield the one chunk."""
         yield (0,) * len(self._spec.shape)
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:

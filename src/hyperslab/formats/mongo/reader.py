@@ -216,7 +216,6 @@ class ObjectReader(Reader):
         return {"object": str(self.id), "documents of": self._meta.chunk_size}
 
     def find_damage(self, *, deep: bool, workers: int) -> Iterator[Finding]:
-        """Yield every problem with what mends it."""
         with storage_errors(self.url):
             found = rules.find_damage(self._pair.meta, self._pair.chunks, self.id, deep=deep)
             yield from map(rules.RULES.with_rule, found)
@@ -340,7 +339,6 @@ class CollectionReader(Reader):
         return found.stamp(inner)
 
     def find_damage(self, *, deep: bool, workers: int) -> Iterator[Finding]:
-        """Yield every problem with what mends it."""
         with storage_errors(self.url):
             found = rules.find_damage(self._pair.meta, self._pair.chunks, deep=deep)
             yield from map(rules.RULES.with_rule, found)

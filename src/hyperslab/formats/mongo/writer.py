@@ -184,7 +184,6 @@ class ObjectWriter(ObjectReader, _ArrayMaker):
     # -- chunks -----------------------------------------------------------------------------------------------------
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
-        """Return the chunks of an array as they will be under ``spec``, before it is put."""
         with self._mutex:
             name, variable = self._variable(path)
             fitted, whole = self._stored_spec(name, spec)
@@ -538,7 +537,6 @@ class CollectionWriter(CollectionReader, _ArrayMaker):
             objects.delete_object(self._pair.durable_meta, self._pair.chunks, target.id)
 
     def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
-        """Return the chunks of an array before it is put."""
         target, inner = self._writer(path)
         return target.chunks_as(inner, spec)
 

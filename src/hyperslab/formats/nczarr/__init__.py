@@ -123,7 +123,6 @@ class NczarrFormat(ZarrFormat):
         return NczarrDialect(NCZarrOptions(dialect=self.dialect), self)
 
     def variant(self, options: JsonMapping) -> Format:
-        """Return the format with the features that a dataset made with these options has."""
         return NczarrFormat("draft" if options.get("dialect") == "draft" else "current")
 
     reader = NczarrReader

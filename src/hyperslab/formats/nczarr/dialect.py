@@ -136,7 +136,6 @@ class NczarrDialect(MetadataDialect):
         return spec
 
     def render(self, spec: GroupSpec | ArraySpec, node: str = "") -> Docs:
-        """Return the documents; Unsupported names what the format cannot hold."""
         docs: Docs = self._module.render(spec, node, self.context)
         return docs
 

@@ -101,7 +101,6 @@ class NCZarrSurvey(DocumentSurvey):
         return self.dataset.dialect.problems(self.docs(path), path)
 
     def as_understood(self, path: str) -> tuple[Docs | None, set[str]]:
-        """Return the documents of a node as they are understood, and the kinds of problems that they have even so."""
         if path not in self._understood:
             spec = self.spec(path)
             docs = None if spec is None else self.rendered(path, spec)

@@ -71,7 +71,6 @@ class NczarrReader(SurveyedDataset):
 
     @property
     def dialect(self) -> NczarrDialect:
-        """Return how the documents of the dataset read."""
         return self._dialect
 
     def refresh(self, path: str) -> None:

@@ -96,7 +96,6 @@ class NczarrWriter(ZarrWriter, NczarrReader):
             self._forget("")
 
     def move(self, source: str, target: str) -> bool:
-        """Rename a node with all below it; AlreadyExists when the target is taken."""
         source, target = normalize(source), normalize(target)
         with self._lock_root():
             self._flush()
@@ -120,7 +119,6 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         return True
 
     def rename_dimension(self, group: str, old: str, new: str) -> bool:
-        """Give a dimension of a group another name, in all arrays along it."""
         with self._lock_root():
             edits = self._edits()
             edits.rename_dimension(normalize(group), old, new)
@@ -128,7 +126,6 @@ class NczarrWriter(ZarrWriter, NczarrReader):
         return True
 
     def consolidate(self, path: str = "") -> None:
-        """Write consolidated metadata of a group (the whole dataset) into it, as it is stored now."""
         with self._lock_root(), self._with_node_order():
             super().consolidate(path)
 
@@ -136,7 +133,6 @@ class NczarrWriter(ZarrWriter, NczarrReader):
     def follow(
         self, way: str, *, stored: Collection[str] = (), gone: Collection[str] = (), arrived: Collection[str] = ()
     ) -> Iterator[None]:
-        """Have consolidated metadata follow what another writer makes of nodes below ``way`` in the block."""
         followed = super().follow(way, stored=stored, gone=gone, arrived=arrived)
         with self._lock_root(), self._with_node_order(), followed:
             yield

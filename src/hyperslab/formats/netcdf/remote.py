@@ -63,7 +63,6 @@ class FetchedHdf5Chunks(ChunkReader):
         self._parts = parts
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """Decode the chunk into ``out``; False when it was never written."""
         part = self._parts.get(coords)
         if part is not None:
             self._chunks.decode(coords, part, out)
@@ -87,7 +86,6 @@ class RemoteChunks(Hdf5Chunks):
         return describe(self._file.file)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """Decode the chunk into ``out``; False when it was never written."""
         return self.fetch([coords]).read_into(coords, out)
 
     def fetch(self, coords: Sequence[Coords]) -> FetchedHdf5Chunks:
@@ -111,7 +109,6 @@ class RemoteCells(ContiguousCells):
         return describe(self._file.file)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """Read the chunk's rows into ``out``; what reaches past the array's edge holds the fill value."""
         if self._offset is None:
             return False
         extent = self.grid.extent(coords)

@@ -41,7 +41,6 @@ class SingleArrayReader(Reader):
 
     @property
     def main(self) -> str | None:
-        """The name of the array."""
         return self.labelled.name
 
     def children(self, path: str) -> list[str]:

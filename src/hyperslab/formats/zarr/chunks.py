@@ -226,14 +226,12 @@ class StoredChunks(ChunkSource):
         return super().read_part(coords, within, out)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """Decode the chunk into ``out``; False when it was never written."""
         single = self._single
         if single is not None and (found := self._read_by_engine(single, coords, None, out)) is not None:
             return found[1] is not None
         return self._decode_into(coords, out)
 
     def read_part(self, coords: Coords, within: Within, out: Block) -> bool:
-        """Decode the cells ``within`` into ``out``; False when it was never written."""
         single = self._single
         if single is not None and (found := self._read_by_engine(single, coords, within, out)) is not None:
             return found[1] is not None
@@ -256,7 +254,6 @@ class StoredChunks(ChunkSource):
         return newer, stamp
 
     def read(self, coords: Coords) -> Block | None:
-        """Return the decoded chunk in memory of its own, or None when it was never written."""
         block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         return block if self.read_into(coords, block) else None
 
@@ -269,7 +266,6 @@ class StoredChunks(ChunkSource):
         self.write_batch([(coords, block)], durable=self._keys.settings.durable)
 
     def erase(self, coords: Coords) -> None:
-        """Forget one chunk."""
         self.erase_batch([coords])
 
     def stored_value(self, outer: Coords) -> tuple[Store, str] | None:
@@ -336,7 +332,6 @@ class KeyedChunks(StoredChunks):
 
     @cached_property
     def stored_files(self) -> StoredFiles | None:
-        """How the chunks lie in files, where the engine reads them."""
         keys, chain = self._keys, self._chain
         if chain is None or chain.engine_codecs is None:
             return None
@@ -386,7 +381,6 @@ class KeyedChunks(StoredChunks):
 
     @property
     def pads_edges(self) -> bool:
-        """Return True: a chunk at the edge is stored whole."""
         return True
 
     def read_blosc(self, coords: Coords) -> bytes | None:
@@ -431,7 +425,6 @@ class KeyedChunks(StoredChunks):
         return self._keys.stored(len(self.grid.axes))
 
     def nbytes_stored(self) -> int:
-        """Return bytes that all chunks take."""
         return self.stored_sizes(self.stored_coords())
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
@@ -445,7 +438,6 @@ class KeyedChunks(StoredChunks):
         return locate_values(self._spec, self.grid.fixed, self._keys.stored_places(self.grid))
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Return bytes that these chunks take."""
         return self._keys.stored_sizes(map(self._keys.chunk_key, coords))
 
 
@@ -463,7 +455,6 @@ class UncompressedChunks(KeyedChunks):
         return self._read_flat(coords, out.reshape(-1).view(np.uint8).data)
 
     def reader(self, out: Block) -> Callable[[Coords], bool]:
-        """Return :meth:`read_into` of one block, to be called for many chunks of its shape."""
         return partial(self._read_flat, flat=out.reshape(-1).view(np.uint8).data)
 
     def _read_flat(self, coords: Coords, flat: memoryview) -> bool:
@@ -592,7 +583,6 @@ class CasChunks(KeyedChunks):
         return [block], stamp
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: object) -> None:
-        """Store one chunk if its version is still ``expected``, else ``Conflict``."""
         ((coords, block),) = pairs
         keys = self._keys
         keys.require_writable()

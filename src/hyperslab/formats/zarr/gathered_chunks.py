@@ -54,7 +54,6 @@ class GatheredValues(ChunkReader):
         self._values = values
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """Decode the chunk into ``out``; False when it was never written."""
         return self.reader(out)(coords)
 
     def reader(self, out: Block) -> Callable[[Coords], bool]:

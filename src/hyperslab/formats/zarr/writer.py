@@ -116,7 +116,6 @@ class ZarrWriter(ZarrReader, Writer):
         return missing
 
     def drop(self, path: str) -> None:
-        """Remove a node with all below it."""
         path = normalize(path)
         with self._mutex:
             for pending in [name for name in self._pending if is_within(name, path)]:
@@ -189,7 +188,6 @@ class ZarrWriter(ZarrReader, Writer):
             self._commits.forget()
 
     def new_array(self, spec: ArraySpec) -> ArraySpec:
-        """Return a user's wish in this format's own spelling, or Unsupported."""
         return self._dialect.new_array(spec)
 
     # -- reading what is not stored yet -----------------------------------------------------------------------------

@@ -439,7 +439,6 @@ class LibraryCells(ReadOnlyChunks):
         return self.read_part(coords, inside, out[inside])
 
     def read(self, coords: Coords) -> Block | None:
-        """Return a chunk in memory of its own."""
         out = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
         self.read_into(coords, out)
         return out

@@ -214,7 +214,6 @@ class DekerCollectionStore(StoredArrays, CollectionStore):
         super().__init__(CollectionFolder(path, document.kind, settings, writable, relative), document)
 
     def exists(self) -> bool:
-        """Return True if the collection is still there."""
         return os.path.isfile(self.folder.document)
 
     # -- records ----------------------------------------------------------------------------------------------------
@@ -237,7 +236,6 @@ class DekerCollectionStore(StoredArrays, CollectionStore):
             DekerCreation(self).run(records)
 
     def update(self, id: str, change: Callable[[Record], Record]) -> Record:
-        """Replace a record by what ``change`` makes of the stored one, under its lock; Conflict, NodeNotFound."""
         path = self.path(id)
         with self.folder.modify(), locks.lock_file(partial(str, path), self.folder.settings.lock_timeout):
             old = self.record(id)
@@ -255,7 +253,6 @@ class DekerCollectionStore(StoredArrays, CollectionStore):
         return new
 
     def remove(self, id: str) -> None:
-        """Remove an array; one that is gone is fine."""
         path = self.path(id)
         found: list[tuple[str, str]] | None = None
         with self.folder.modify():
@@ -377,7 +374,6 @@ class DekerCollectionStore(StoredArrays, CollectionStore):
     # -- health -----------------------------------------------------------------------------------------------------
 
     def find_damage(self, *, deep: bool) -> Iterable[Finding]:
-        """Return every problem of the collection with what mends it; ``deep`` reads every cell besides."""
         return map(RULES.with_rule, CollectionSurvey(self, deep).run())
 
     def document_problems(self) -> Iterable[Problem]:

@@ -210,13 +210,11 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
     # -- changes ----------------------------------------------------------------------------------------------------
 
     def create(self, records: Sequence[Record]) -> None:
-        """Make arrays, all of them or none; AlreadyExists names the id or the key that is taken."""
         self.require_writable()
         if records:
             CollectionCreation(self, records).run()
 
     def update(self, id: str, change: Callable[[Record], Record]) -> Record:
-        """Replace a record by what ``change`` makes of the stored one, under its lock; Conflict, NodeNotFound."""
         made: list[Record] = []
 
         def renewed(data: bytes) -> bytes | None:
@@ -382,7 +380,6 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
             yield
 
     def drop(self) -> None:
-        """Remove the collection with all that belongs to it; one that is gone is fine."""
         self.require_writable()
         if not self.exists():
             return
@@ -406,18 +403,15 @@ class OwnCollectionStore(StoredCollection, CollectionStore):
         return PastCollection(self, self.versions, moment)
 
     def changes(self, id: str) -> Sequence[datetime]:
-        """Return the moments at which an array changed, of which versions are kept, in order."""
         return [] if self.versions is None else self.versions.moments(id)
 
     def expire(self) -> int:
-        """Remove the versions whose time is over; return how many values these were."""
         self.require_writable()
         return 0 if self.versions is None else self.versions.expire()
 
     # -- arrays -----------------------------------------------------------------------------------------------------
 
     def find_damage(self, *, deep: bool) -> Iterable[Finding]:
-        """Return every problem of the collection with what mends it; ``deep`` reads every cell besides."""
         return map(RULES.with_rule, CollectionDamage(self, deep=deep).find_damage())
 
 
@@ -469,11 +463,9 @@ class PastCollection(OwnCollectionStore):
         return dict.fromkeys([*self._present.generations(), *self._versions.parts()], 1)
 
     def list_part(self, part: str) -> Mapping[str, Stamp]:
-        """Return the ids of a part with the stamps of their documents."""
         ids = {*self._present.list_part(part), *self._versions.ids(part)}
         stamps = ((id, self.store.stamp(self.keys.array_document(id))) for id in sorted(ids) if part_of(id) == part)
         return {id: stamp for id, stamp in stamps if stamp is not None}
 
     def unsettled_ids(self) -> Collection[str]:
-        """Return no ids."""
         return ()

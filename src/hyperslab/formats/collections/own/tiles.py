@@ -149,11 +149,9 @@ class Tiles(ChunkSource):
         return self._current().fetch(coords)
 
     def read(self, coords: Coords) -> Block | None:
-        """Return the decoded chunk, or None when it was never written."""
         return self._current().read(coords)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """Decode the chunk into ``out``; False when it was never written."""
         return self.fetch([coords]).read_into(coords, out)
 
     # -- writing ----------------------------------------------------------------------------------------------------
@@ -186,7 +184,6 @@ class Tiles(ChunkSource):
             yield
 
     def write(self, coords: Coords, block: Block) -> None:
-        """Store one chunk."""
         self._shards.write(coords, block)
 
     def write_batch(self, pairs: Iterable[tuple[Coords, Block]], *, durable: bool) -> None:
@@ -194,7 +191,6 @@ class Tiles(ChunkSource):
         self._shards.write_batch(pairs, durable=durable)
 
     def erase(self, coords: Coords) -> None:
-        """Forget one chunk."""
         self._shards.erase(coords)
 
     def erase_batch(self, coords: Sequence[Coords]) -> None:
@@ -216,7 +212,6 @@ class Tiles(ChunkSource):
         return self._current().stamp(coords)
 
     def stored_coords(self) -> Iterator[Coords]:
-        """Return the coordinates of every chunk that is written."""
         return self._current().stored_coords()
 
     def nbytes_stored(self) -> int:
@@ -296,7 +291,6 @@ class TileStaging(ChunkSource):
             self._replace(list(encoded), list(encoded.values()))
 
     def erase(self, coords: Coords) -> None:
-        """Forget one chunk."""
         self.erase_batch([coords])
 
     def erase_batch(self, coords: Sequence[Coords]) -> None:
@@ -412,11 +406,9 @@ class PendingTiles(ReadOnlyChunks):
         return self._shards.fetch(coords)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
-        """Decode the chunk into ``out``; False when it was never written."""
         return self.fetch([coords]).read_into(coords, out)
 
     def read(self, coords: Coords) -> Block | None:
-        """Return the decoded chunk, or None when it was never written."""
         block = np.empty(self.grid.chunk_shape(coords), self._shards.dtype)
         return block if self.read_into(coords, block) else None
 
@@ -455,7 +447,6 @@ class PendingTiles(ReadOnlyChunks):
         return self._transaction.tile(tile_coords) in self._removed or self._is_staged(tile_coords)
 
     def stored_coords(self) -> Iterator[Coords]:
-        """Yield the coordinates of every chunk that is written."""
         for tile_coords in self._stored_tiles():
             yield from self.stored_in(tile_coords)
 

@@ -207,19 +207,15 @@ class PastStore(WrappedStore):
         return None if is_later else found
 
     def get_into(self, key: str, scratch: Scratch, most: int | None = None) -> memoryview | None:
-        """Return the whole value, in ``scratch`` where the other store does so."""
         return self._read(key, lambda place: self._store.get_into(place, scratch, most))
 
     def read_exactly(self, key: str, out: memoryview) -> int | None:
-        """Read into ``out`` if the value has its length; return the value's true length, or None when missing."""
         return self._read(key, lambda place: self._store.read_exactly(place, out))
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """Return the bytes of each range; None when the key is missing."""
         return self._read(key, lambda place: self._store.get_ranges(place, ranges))
 
     def size(self, key: str) -> int | None:
-        """Return the bytes stored under the key, None when missing."""
         return self._read(key, self._store.size)
 
     def stamp(self, key: str) -> Stamp | None:
@@ -227,7 +223,6 @@ class PastStore(WrappedStore):
         return self._read(key, self._store.stamp)
 
     def stray_at(self, key: str) -> str | None:
-        """Return in words what lies under a key that has no value."""
         return None if self.older(key) is not None else self._store.stray_at(key)
 
     def list(self, prefix: str = "") -> Iterator[str]:
