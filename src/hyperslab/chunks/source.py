@@ -311,6 +311,20 @@ class ChunkSource(ChunkReader):
         raise Unsupported(f"{type(self).__name__} stores no Blosc buffers")
 
 
+class DecodingSource(ChunkSource):
+    """A source that decodes into memory of its caller: :meth:`read_into` is its own, :meth:`read` follows from it."""
+
+    _spec: ArraySpec
+
+    @abstractmethod
+    def read_into(self, coords: Coords, out: Block) -> bool:
+        """Decode the whole chunk into ``out`` (C-contiguous, the chunk's whole shape); False when never written."""
+
+    def read(self, coords: Coords) -> Block | None:
+        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
+        return block if self.read_into(coords, block) else None
+
+
 class WrappedSource(ChunkSource):
     """Another source, whose methods and traits are passed on: a wrapper replaces what it changes.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from hyperslab.chunks.settings import DEFAULTS
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats import SCHEMES
 from hyperslab.formats.conditions import Where, parse_texts
@@ -45,12 +46,13 @@ class DatabaseObjects:
         if place.at is not None:
             remedy = "hyperslab info, get and convert take a moment; db versions lists the ids of versions"
             raise Invalid("hyperslab db knows objects by name or id", url=place.url, remedy=remedy)
-        database = place.open()
-        self.place = place
+        from hyperslab.formats.mongo.reader import CollectionPair
+
+        pair = CollectionPair.of(place, DEFAULTS)
+        self.pair = pair
         self.url: str = place.url
         self.object: str | None = place.object
-        self.meta = database[f"{place.collection}.meta"]
-        self.chunks = database[f"{place.collection}.chunks"]
+        self.meta, self.chunks = pair.meta, pair.chunks
 
     def errors(self) -> AbstractContextManager[None]:
         """Return the block in which the driver's errors become ours, and all of them say where they are."""
@@ -79,9 +81,7 @@ class DatabaseObjects:
     @property
     def id(self) -> Any:
         """Return the id of the one object. NotFound, Invalid."""
-        from hyperslab.formats.mongo.objects import resolve_id
-
-        return resolve_id(self.meta, self.object or "")
+        return self.pair.resolve(self.object or "")
 
     def facts(self) -> dict[str, Any]:
         """Return the one object with its variables, as plain values."""
@@ -133,10 +133,9 @@ class DatabaseObjects:
 
     def indexes(self) -> list[Any]:
         """Return the indexes that look-ups need and those that are there besides: ``IndexState``."""
-        from hyperslab.formats.mongo.bson_values import Collections
         from hyperslab.formats.mongo.indexes import describe_indexes
 
-        return list(describe_indexes(Collections(self.meta, self.chunks)))
+        return list(describe_indexes(self.pair.collections))
 
     def make_indexes(self, attrs: Sequence[str], *, positional: bool) -> None:
         """Make the indexes that are missing, by these attributes too. Invalid."""
@@ -167,7 +166,7 @@ class DatabaseObjects:
 
         wanted = {"chunk_bytes": chunk_bytes, "keep_old": keep_old}
         options: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
-        return XarrayMongoDB(self.meta.database, self.place.collection).compact(self.id, **options)
+        return XarrayMongoDB(self.meta.database, self.pair.place.collection).compact(self.id, **options)
 
 
 def open_objects(url: str, storage: Mapping[str, object] | None) -> DatabaseObjects:

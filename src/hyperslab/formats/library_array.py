@@ -9,7 +9,7 @@ import numpy as np
 
 from hyperslab.chunks.boxes import SMALL_BOX, AxisCut, box_counts, boxes, source_edges
 from hyperslab.chunks.grid import Coords, Grid
-from hyperslab.chunks.source import Block, ChunkSource
+from hyperslab.chunks.source import Block, DecodingSource
 from hyperslab.formats.format_errors import read_only_error
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.region import Range
@@ -18,7 +18,7 @@ Part = tuple[slice, ...]
 """Cells of the array, along each axis from one to another, none left out."""
 
 
-class SlicedArray(ChunkSource):
+class SlicedArray(DecodingSource):
     """A source whose :meth:`take` reads, and :meth:`give` writes, any part of the array that ``spec`` describes."""
 
     def __init__(self, spec: ArraySpec) -> None:
@@ -40,11 +40,6 @@ class SlicedArray(ChunkSource):
             out[...] = self._spec.fill_cell()
         self.take(coords, extent, out[inside])
         return True
-
-    def read(self, coords: Coords) -> Block:
-        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
-        self.read_into(coords, block)
-        return block
 
     def write(self, coords: Coords, block: Block) -> None:
         """Put the chunk's cells inside the array."""

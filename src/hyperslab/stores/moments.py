@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import os
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from urllib.parse import unquote
+
+import numpy as np
 
 from hyperslab.errors import Invalid
 from hyperslab.stores.credentials import redact
@@ -31,14 +33,30 @@ def split_moment(text: str) -> tuple[str, datetime | str | None]:
         rest = f"?{rest[1:]}"
     said = unquote(match[1])
     try:
-        moment = datetime.fromisoformat(said)
-        moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
+        moment = parse_moment(said)
+    except ValueError:
         if said and text.lower().startswith(_NAMES):
             return text[: match.start()] + rest, said
         message, remedy = f"at={said!r} is no moment", "write at=2024-01-31 or at=2024-01-31T12:00"
         raise Invalid(message, url=redact(text), remedy=remedy) from None
     return text[: match.start()] + rest, moment
+
+
+def parse_moment(value: object) -> datetime:
+    """Return a moment in UTC: of ISO 8601 text or a datetime (UTC, unless it says otherwise), a date (its midnight) or
+    a datetime64. ValueError."""
+    if isinstance(value, np.datetime64):
+        value = value.astype("M8[us]").item()
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    if not isinstance(value, datetime):
+        raise ValueError(f"{value!r} is no moment")
+    try:
+        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+    except OverflowError as error:
+        raise ValueError(f"{value!r} has no time in UTC") from error
 
 
 def add_moment(url: str, moment: datetime) -> str:

@@ -36,6 +36,7 @@ from hyperslab.errors import (
 from hyperslab.stores import locks
 from hyperslab.stores.credentials import redact, redact_text
 from hyperslab.stores.forks import ThreadedLibrary
+from hyperslab.stores.moments import parse_moment
 from hyperslab.stores.reference_table import explain_failure, parse_allowed
 from hyperslab.stores.repository_buckets import allow_containers, open_bucket, take_options
 
@@ -313,19 +314,13 @@ def _is_below(prefix: str, root: str) -> bool:
 def parse_version(at: str | date | np.datetime64) -> Version:
     """Return a version as it was given: a time in UTC (UTC unless it says otherwise, a date is its midnight), or the
     name of a tag, a branch or a snapshot, which is text that is no time. Invalid."""
-    value: object = at.astype("M8[us]").item() if isinstance(at, np.datetime64) else at
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            if not at:
-                raise Invalid("an empty text is no version", remedy=_VERSIONS) from None
+    try:
+        return parse_moment(at)
+    except ValueError:
+        if isinstance(at, str) and at:
             return str(at)
-    if isinstance(value, datetime):
-        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
-    if isinstance(value, date):
-        return datetime(value.year, value.month, value.day, tzinfo=UTC)
-    raise Invalid(f"{at!r} is no version", remedy=_VERSIONS)
+        said = "an empty text" if isinstance(at, str) else repr(at)
+        raise Invalid(f"{said} is no version", remedy=_VERSIONS) from None
 
 
 _VERSIONS = "give a time (2026-11-01T12:00, UTC), a tag, a branch or the id of a snapshot"

@@ -242,7 +242,9 @@ class SlicedChunks(SlicedArray):
     def read_part(self, coords: Coords, within: Part, out: Block) -> bool:
         """Read only the blocks that hold the cells ``within``. Always True."""
         if any((cut.step or 1) != 1 for cut in within) or out.ndim != len(within):
-            out[...] = self.read(coords)[within]
+            block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
+            self.read_into(coords, block)
+            out[...] = block[within]
             return True
         origin = self.grid.origin(coords)
         part = tuple(slice(at + cut.start, at + cut.stop) for at, cut in zip(origin, within, strict=True))

@@ -20,7 +20,7 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, ChunkReader, ChunkSource
+from hyperslab.chunks.source import Block, ChunkReader, DecodingSource
 from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.blosc import Blosc, container
 from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError
@@ -182,7 +182,7 @@ class FetchedChunks(ChunkReader):
         return True
 
 
-class Column(ChunkSource):
+class Column(DecodingSource):
     """The chunks of a column. ``fill``: the fill value of its last axes, where it is no single cell; ``counts``: the
     chunks in each file, where they differ; ``exact``: a write cuts off what lies behind the last row of ``spec``, else
     it is kept, for another writer may have made the array longer."""
@@ -354,10 +354,6 @@ class Column(ChunkSource):
         """Return the error with the file and the number in it of a chunk."""
         place, number = self.numbering.find(self._number(coords))
         return error.locate(url=self.keys.store.url, key=f"{self.keys.key(place)} chunk {number}")
-
-    def read(self, coords: Coords) -> Block | None:
-        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
-        return block if self.read_into(coords, block) else None
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         return self.fetch([coords]).read_into(coords, out)

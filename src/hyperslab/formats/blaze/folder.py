@@ -13,7 +13,7 @@ from hyperslab.chunks.memory import require
 from hyperslab.chunks.plan import batched
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, ChunkReader, ChunkSource
+from hyperslab.chunks.source import Block, ChunkReader, DecodingSource
 from hyperslab.errors import FormatError, HyperslabError, NodeNotFound
 from hyperslab.formats.blaze.column import Column, DataKeys, FetchedChunks, chunk_counts
 from hyperslab.formats.blaze.data_file import ChunkOffsets, read_index
@@ -130,7 +130,7 @@ class FetchedColumns(ChunkReader):
         return self._source.assemble(self._fetched, coords, out)
 
 
-class Columns(ChunkSource):
+class Columns(DecodingSource):
     """The chunks of a structured array. ``columns``: each with the names that lead to its field."""
 
     def __init__(
@@ -190,10 +190,6 @@ class Columns(ChunkSource):
     def read_into(self, coords: Coords, out: Block) -> bool:
         """Put the chunk together in ``out``; False when it was never written."""
         return self.assemble([column for _, column in self.columns], coords, out)
-
-    def read(self, coords: Coords) -> Block | None:
-        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
-        return block if self.read_into(coords, block) else None
 
     # -- writing ----------------------------------------------------------------------------------------------------
 

@@ -11,11 +11,9 @@ import threading
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-import numpy as np
-
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, ChunkSource, SourceTraits
+from hyperslab.chunks.source import Block, ChunkSource, DecodingSource, SourceTraits
 from hyperslab.codecs.blosc import container
 from hyperslab.errors import Conflict, FormatError, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Writer
@@ -191,7 +189,7 @@ class _TransactionChunks(ChunkSource):
         return self._writer.stamp(self._path)
 
 
-class MainChunks(_TransactionChunks):
+class MainChunks(_TransactionChunks, DecodingSource):
     """The chunks of the array, in whole rows along ``axis``; it may turn out to be a coordinate while it is open."""
 
     def __init__(self, writer: StateWriter, path: str, spec: ArraySpec, axis: int) -> None:
@@ -229,10 +227,6 @@ class MainChunks(_TransactionChunks):
         out[...] = state.draft.specs[self._path].fill_cell()
         take_rows(out, self._axis, 0, count_rows(rows, self._axis))[...] = rows
         return True
-
-    def read(self, coords: Coords) -> Block | None:
-        out = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
-        return out if self.read_into(coords, out) else None
 
     def write(self, coords: Coords, block: Block) -> None:
         with self._writer.changing():

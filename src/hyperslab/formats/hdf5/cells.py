@@ -19,7 +19,7 @@ import numpy as np
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.locations import ChunkLocations
-from hyperslab.chunks.source import Block, ChunkSource, SourceTraits
+from hyperslab.chunks.source import Block, ChunkSource, DecodingSource, SourceTraits
 from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.registry import build_chain
 from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, Unsupported
@@ -112,7 +112,7 @@ def check_chunk_sizes(dataset: h5py.Dataset, url: str) -> None:
         raise CorruptChunk(f"the index of the chunks is damaged: {error}", url=url, key=dataset.name) from error
 
 
-class Hdf5Chunks(ReadOnlyChunks):
+class Hdf5Chunks(DecodingSource, ReadOnlyChunks):
     """A chunked dataset; the table of its chunks is read at the first use. Read-only."""
 
     traits = SourceTraits(lists_chunks=True)
@@ -191,11 +191,6 @@ class Hdf5Chunks(ReadOnlyChunks):
     def _locate_error(self, error: HyperslabError, coords: Coords, offset: int) -> HyperslabError:
         return error.locate(url=self._url, key=f"{self._dataset.name} chunk {coords} at byte {offset}")
 
-    def read(self, coords: Coords) -> Block | None:
-        """Return the decoded chunk, or None if it was never written."""
-        block = np.empty(self._cells.shape, self._spec.numpy_dtype)
-        return block if self.read_into(coords, block) else None
-
     def locations(self) -> ChunkLocations:
         """Return where all chunks lie, those that a filter was left out of as odd ones. Conflict for a file that was
         changed since its table was read."""
@@ -244,7 +239,7 @@ class Hdf5Chunks(ReadOnlyChunks):
         return self.stored_sizes(self.table())
 
 
-class ContiguousCells(ReadOnlyChunks):
+class ContiguousCells(DecodingSource, ReadOnlyChunks):
     """Cells in one piece from byte ``offset`` on (None: nothing was ever written), of the dtype ``stored``."""
 
     def __init__(self, descriptor: int, offset: int | None, spec: ArraySpec, stored: NumpyDType, url: str) -> None:
@@ -312,11 +307,6 @@ class ContiguousCells(ReadOnlyChunks):
     def nbytes_stored(self) -> int:
         """Return the bytes of all cells."""
         return 0 if self._offset is None else prod(self._spec.shape) * self._stored.itemsize
-
-    def read(self, coords: Coords) -> Block | None:
-        """Return the chunk, or None if nothing was ever written."""
-        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
-        return block if self.read_into(coords, block) else None
 
 
 def with_bytes(codecs: tuple[Codec, ...]) -> tuple[Codec, ...]:

@@ -16,7 +16,7 @@ from bson import ObjectId
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.plan import batched
-from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within
+from hyperslab.chunks.source import Block, ChunkReader, DecodingSource, SourceTraits, Within
 from hyperslab.errors import HyperslabError, MissingChunks, NotFound, ReadOnly, Replaced
 from hyperslab.formats.mongo import chunk_queries, chunk_writes
 from hyperslab.formats.mongo.bson_values import Document, DocumentCollection, MutableDocument
@@ -128,7 +128,7 @@ class ChunkCollection:
 DOCUMENT_SIZES_REMEMBERED = 1 << 14
 
 
-class MongoChunks(ChunkSource):
+class MongoChunks(DecodingSource):
     """The chunks of the variable ``name``. ``whole``: it is stored in one piece, without indices.
 
     ``fill_unstored``: chunks that are not stored read as the fill value. ``lenient``: chunks may be of another length
@@ -169,11 +169,6 @@ class MongoChunks(ChunkSource):
         return tuple(part.stop - part.start for part in self.grid.extent(coords))
 
     # -- reading ----------------------------------------------------------------------------------------------------
-
-    def read(self, coords: Coords) -> Block | None:
-        """Return one chunk in memory of its own. MissingChunks, CorruptDocument."""
-        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
-        return block if self.read_into(coords, block) else None
 
     def read_into(self, coords: Coords, out: Block) -> bool:
         return self.fetch([coords]).read_into(coords, out)

@@ -42,6 +42,7 @@ from hyperslab.formats.mongo.objects import find_replaced, replacement_chain
 from hyperslab.formats.mongo.server import server_time
 from hyperslab.model.amounts import is_whole_number
 from hyperslab.model.guessing import values_of_text
+from hyperslab.stores.moments import parse_moment
 
 _RANGED = ((int, float), (str,), (datetime,), (bytes,))
 
@@ -304,25 +305,18 @@ def _checked_names(names: object, what: str) -> tuple[str, ...]:
     return several
 
 
-def parse_moment(moment: Any, what: str) -> datetime:
-    """Return a moment in UTC: of a datetime (UTC, unless it says otherwise), a date, a datetime64, or ISO text.
-    Invalid.
-    """
-    if isinstance(moment, np.datetime64):
-        moment = moment.astype("M8[us]").item()
+def _parse_moment(moment: object, what: str) -> datetime:
+    """Return a moment in UTC, as :func:`parse_moment`. Invalid."""
     try:
-        found = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
-        if not isinstance(found, datetime):
-            found = datetime(found.year, found.month, found.day)
-        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
-    except (ValueError, AttributeError, OverflowError):
+        return parse_moment(moment)
+    except ValueError:
         raise Invalid(f"{what} {moment!r} is no moment", remedy="write 2024-01-31 or 2024-01-31T12:00") from None
 
 
 def _id_of_moment(moment: Any, what: str) -> ObjectId:
-    """Return the least id of a moment, as of :func:`parse_moment`. Invalid."""
+    """Return the least id of a moment, as of :func:`_parse_moment`. Invalid."""
     try:
-        return ObjectId(int(parse_moment(moment, what).timestamp()).to_bytes(4, "big") + bytes(8))
+        return ObjectId(int(_parse_moment(moment, what).timestamp()).to_bytes(4, "big") + bytes(8))
     except OverflowError:
         raise Invalid(f"{what} {moment!r} is no moment of an id", remedy="give one between 1970 and 2106") from None
 
@@ -541,7 +535,7 @@ _CLOCKS = timedelta(minutes=1)
 
 def find_version(meta: DocumentCollection, id: ObjectId, moment: object) -> ObjectId:
     """Return the version of an object that was the present one at a moment. NotFound if it is not kept; Invalid."""
-    at = parse_moment(moment, "at")
+    at = _parse_moment(moment, "at")
     if at > datetime.now(UTC) + _CLOCKS:
         raise Invalid(f"{at.isoformat()} is to come", remedy="give a moment that is over")
     versions = find_versions(meta, id)

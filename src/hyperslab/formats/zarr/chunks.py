@@ -27,7 +27,7 @@ from hyperslab.chunks.engine import Found, SingleChunks, StoredFiles, has_engine
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.locations import ChunkLocations
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTraits, Within
+from hyperslab.chunks.source import Block, ChunkReader, DecodingSource, SourceTraits, Within
 from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.blosc import container
 from hyperslab.codecs.buffers import fill_cell_bytes, is_filled_with
@@ -200,7 +200,7 @@ class ChunkKeys:
         return self.size(key) is not None or self.store.stray_at(key) is not None
 
 
-class StoredChunks(ChunkSource):
+class StoredChunks(DecodingSource):
     """Chunks under keys: single ones are read, written and erased as batches of one.
 
     A single one that lies in a file is read by the engine in C, where that knows how; what it leaves is decoded in
@@ -252,10 +252,6 @@ class StoredChunks(ChunkSource):
                 self._keys.chunk_key(self.grid.outer_of(coords) if self.grid.outer else coords)
             )
         return newer, stamp
-
-    def read(self, coords: Coords) -> Block | None:
-        block = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
-        return block if self.read_into(coords, block) else None
 
     def transaction(self, timeout: float | None) -> AbstractContextManager[None]:
         """Have what the block writes show together, where the store can."""

@@ -24,7 +24,7 @@ from hyperslab.chunks.execute import read
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.settings import Settings
-from hyperslab.chunks.source import Block, ChunkSource, SourceTraits
+from hyperslab.chunks.source import Block, ChunkSource, DecodingSource, SourceTraits
 from hyperslab.codecs.base import Buffer
 from hyperslab.errors import (
     Conflict,
@@ -393,7 +393,7 @@ def h5_file(descriptor: int) -> h5py.File:
     return h5py.File(stream, "r")
 
 
-class LibraryCells(ReadOnlyChunks):
+class LibraryCells(DecodingSource, ReadOnlyChunks):
     """Cells read by h5py, one thread at a time; the file is open for as long as these are used. Read-only."""
 
     traits = SourceTraits(reads_parts=True)
@@ -437,11 +437,6 @@ class LibraryCells(ReadOnlyChunks):
         """Read a chunk; what reaches past the edge is left alone. Always True."""
         inside = tuple(slice(0, part.stop - part.start) for part in self.grid.extent(coords))
         return self.read_part(coords, inside, out[inside])
-
-    def read(self, coords: Coords) -> Block | None:
-        out = np.empty(self.grid.chunk_shape(coords), self._spec.numpy_dtype)
-        self.read_into(coords, out)
-        return out
 
 
 _OPEN: WeakSet[LibraryCells] = WeakSet()
