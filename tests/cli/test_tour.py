@@ -18,7 +18,7 @@ import hyperslab as hs
 from command_line import CliRunner
 from hyperslab.cli import main
 from hyperslab.cli.commands import tour as command
-from hyperslab.cli.tour.report import TourPrinter, bar
+from hyperslab.cli.commands.tour import TourPrinter, bar
 from hyperslab.cli.tour.runner import (
     MADE,
     Line,

@@ -19,8 +19,7 @@ from hyperslab.formats.mongo.rules import RULES as MONGO
 from hyperslab.formats.nczarr.rules import RULES as NCZARR
 from hyperslab.formats.rules import Finding, Rule, Rules, Stage, Subject, found
 from hyperslab.integrity.chunk_rules import CHUNK_RULES
-from hyperslab.integrity.document_rules import find_document_damage, find_document_warnings
-from hyperslab.integrity.rules import RULES
+from hyperslab.integrity.rules import RULES, find_document_damage, find_document_warnings
 from hyperslab.integrity.stored_chunks import KEPT
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "check-and-repair.md"

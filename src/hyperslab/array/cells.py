@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperslab.array import references
-from hyperslab.array.coerce import as_rows, has_fields
-from hyperslab.array.narrowing import without_missing
+from hyperslab.array.narrowing import as_rows, has_fields, without_missing
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks import execute, sparse_io
 from hyperslab.chunks.cache import BlockCache

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array.cells import CellAccess, open_cells
-from hyperslab.array.coerce import to_array
 from hyperslab.array.lazy_cells import is_dask_array, is_sparse
-from hyperslab.array.narrowing import require_fit
+from hyperslab.array.narrowing import require_fit, to_array
 from hyperslab.array.session import OpenDataset
 from hyperslab.array.view import View
 from hyperslab.chunks.boxes import AxisCut, box_counts, boxes, source_edges

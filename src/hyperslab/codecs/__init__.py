@@ -13,8 +13,8 @@ The families, by what their codecs work on or need:
 ``text``        text and bytes become one another: ``base64``, ``fixed_utf8``, ``record_text``
 ``vlen``        cells of any length become bytes: ``vlen-utf8``, ``json2``
 ``checksums``   sums that are stored with a chunk; ``crc32c`` is the one that ``sharding`` calls too
-``blosc``, ``zstd``, ``lz4``    compressors of C libraries; ``libblosc2`` decodes all three
-``streams``, ``pcodec_zfpy``    those of Python's and ISA-L's (gzip, zlib, bz2, lzma); those of numbers
+``blosc``, ``zstd``             compressors of C libraries; ``libblosc2`` decodes both
+``streams``, ``pcodec_zfpy``    those of Python's and ISA-L's (gzip, zlib, bz2, lzma) and lz4; those of numbers
 ``plain_cells`` cells that stand for others: categories, enumerations, times
 ``references``, ``reference_pickle``, ``pickled``   references and regions, as text and as pickles
 """

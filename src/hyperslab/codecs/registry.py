@@ -21,7 +21,6 @@ from hyperslab.codecs.bytes import Bytes, Shuffle, Transpose
 from hyperslab.codecs.chain import Chain, ViewedBytes
 from hyperslab.codecs.checksums import Checksum, make_checksum, make_jenkins
 from hyperslab.codecs.config import Config, only
-from hyperslab.codecs.lz4 import Lz4
 from hyperslab.codecs.numbers import (
     AsType,
     BitRound,
@@ -38,7 +37,7 @@ from hyperslab.codecs.plain_cells import Categorize, EnumMembers, IsoTime
 from hyperslab.codecs.reference_pickle import ReferencePickle
 from hyperslab.codecs.references import ReferenceText
 from hyperslab.codecs.sharding import INDEX_CODECS, ShardIndex, Sharding
-from hyperslab.codecs.streams import Deflate, Streams, make_bz2, make_gzip, make_lzma, make_zlib
+from hyperslab.codecs.streams import Deflate, Lz4, Streams, make_bz2, make_gzip, make_lzma, make_zlib
 from hyperslab.codecs.text import Base64, FixedUtf8, RecordText, Utf8Bytes
 from hyperslab.codecs.vlen import Json2, Vlen, make_array, make_bytes, make_utf8
 from hyperslab.codecs.zstd import Zstd

@@ -2,7 +2,7 @@
 
 pipeline         ``convert`` from beginning to end; calls all that follows
 source_nodes     which nodes of a source are converted, and which of them are damaged
-selection        which cells and labels of an array ``select=`` means; point_labels: those of one point
+selection        which cells and labels of an array ``select=`` means
 losses           what a format's features cannot hold, and what becomes of it
 references       links and references, as they are at the target's place
 columns          rows as groups of arrays; variable_length: cells of any length in cells of one length
@@ -15,7 +15,7 @@ virtual_dataset  references to chunks where they lie, in place of copies; refere
 labelled_part    a selected part with its labels: CSV, JSON, .npy, a dataset of its own
 statistics       numbers about an array in one pass
 transfer         ``copy`` and ``sync``: bytes as they are, in the same format
-packing          other numbers of cells: packed, quantized (rounding), in other units; recoding: a source that has them
+packing          other numbers of cells: packed, quantized (rounding), in other units; recoding: a source with them
 edit             names and attributes changed by one step; edit_plan: what becomes of each node
 append, memory_objects, blaze_shards: appending, ``save``, ``shard`` and ``gather``; frames: data frames of
 pandas; frame_append: rows for them

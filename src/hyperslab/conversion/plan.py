@@ -40,9 +40,8 @@ from hyperslab.conversion.losses import (
     unit_losses,
 )
 from hyperslab.conversion.opening import dataset_session, trial_session
-from hyperslab.conversion.point_labels import add_point_labels
 from hyperslab.conversion.rechunk import Encoding, choose_chunks, refit_chunks
-from hyperslab.conversion.recoding import DerivedArrays, add_arrays
+from hyperslab.conversion.recoding import DerivedArrays, add_arrays, add_point_labels
 from hyperslab.conversion.references import ReferenceMap
 from hyperslab.conversion.selection import ArraySelection, Select, select_labels
 from hyperslab.conversion.source_nodes import (

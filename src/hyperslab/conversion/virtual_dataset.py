@@ -45,9 +45,9 @@ from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats import get_format
 from hyperslab.formats.base import Writer
 from hyperslab.formats.codec_kinds import ARRAY
-from hyperslab.formats.join.locations import NO_PLACE, VIRTUAL_REMEDY
+from hyperslab.formats.join.chunks import NO_PLACE, VIRTUAL_REMEDY
 from hyperslab.formats.opening import check_replaceable, is_occupied
-from hyperslab.formats.single_array.coordinates import CoordinateCells
+from hyperslab.formats.single_array.reader import CoordinateCells
 from hyperslab.group import Group
 from hyperslab.model.amounts import counted, size_text
 from hyperslab.model.cells import same_type

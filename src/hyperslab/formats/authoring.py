@@ -22,7 +22,7 @@ from hyperslab.errors import CorruptChunk, FormatError, NodeNotFound, Unsupporte
 from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mode, Reader, Writer
 from hyperslab.formats.documents import read_json, write_json
 from hyperslab.formats.metadata_json.nodes import node_from_json, node_to_json
-from hyperslab.formats.single_array.coordinates import resize_cells
+from hyperslab.formats.single_array.reader import resize_cells
 from hyperslab.model.dtypes import describe
 from hyperslab.model.paths import outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec

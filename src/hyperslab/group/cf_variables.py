@@ -26,7 +26,6 @@ from hyperslab.model.attrs import Attrs
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names
 from hyperslab.model.paths import child, is_name, outward, split
-from hyperslab.model.rotated_pole import RotatedPole
 
 # Names of one attribute that are looked up: a stranger may write any number.
 _MOST_NAMES = 50
@@ -553,3 +552,40 @@ def _words_of(axis: NamedAxis) -> dict[str, int]:
     if letter in _LETTERS.values():
         words = {word: much for word, much in words.items() if word not in _LETTERS.values()} | {letter: 3}
     return words
+
+
+# -- grids around another pole (CF 1.11, appendix F, Rotated pole) -----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RotatedPole:
+    """The north pole of a grid in degrees of the earth, and the ``turn``: the grid's longitude of the true pole."""
+
+    latitude: float
+    longitude: float
+    turn: float = 0.0
+
+    @classmethod
+    def of(cls, attrs: Mapping[str, Any]) -> RotatedPole | None:
+        """Return the pole that a grid mapping says; None where it says none, or no numbers."""
+        if attrs.get("grid_mapping_name") != "rotated_latitude_longitude":
+            return None
+        names = ("grid_north_pole_latitude", "grid_north_pole_longitude", "north_pole_grid_longitude")
+        try:
+            found = [
+                float(np.asarray(attrs.get(name, default)))
+                for name, default in zip(names, (None, None, 0.0), strict=True)
+            ]
+        except (TypeError, ValueError):
+            return None
+        return cls(*found) if np.isfinite(found).all() else None
+
+    def to_earth(self, longitude: Values, latitude: Values) -> tuple[Values, Values]:
+        """Return longitude and latitude, in degrees from -180 to 180, of places of the grid, whose arrays broadcast."""
+        tilt = np.radians(self.latitude)
+        east, north = np.radians(np.asarray(longitude, "f8") - self.turn), np.radians(np.asarray(latitude, "f8"))
+        # the point of the unit sphere, with x where the meridian of the true pole crosses the grid's equator
+        x, y, z = np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)
+        around = np.degrees(np.arctan2(y, np.sin(tilt) * x - np.cos(tilt) * z)) + 180.0 + self.longitude
+        up = np.degrees(np.arcsin(np.clip(np.cos(tilt) * x + np.sin(tilt) * z, -1.0, 1.0)))
+        return (around + 180.0) % 360.0 - 180.0, up

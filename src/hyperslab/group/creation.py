@@ -1,4 +1,4 @@
-"""From what a user asks of a new array to the spec in the format's own spelling."""
+"""From what a user asks of a new array to the spec in the format's own spelling; the dimensions of a group."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from hyperslab.array import references
-from hyperslab.array.coerce import to_array
 from hyperslab.array.lazy_cells import is_any_sparse, is_dask_array
+from hyperslab.array.narrowing import to_array
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.auto import (
     MANY,
@@ -24,14 +24,14 @@ from hyperslab.chunks.auto import (
 )
 from hyperslab.codecs.checksums import WORDS as CHECKSUMS
 from hyperslab.codecs.registry import parse_codec
-from hyperslab.errors import Invalid, Unsupported, WrongType
+from hyperslab.errors import AlreadyExists, Invalid, Unsupported, WrongType
 from hyperslab.formats.base import Feature, FormatTraits
 from hyperslab.formats.metadata_json.cells import to_fill_cell
-from hyperslab.group.dimensions import unlimited_dimensions
 from hyperslab.model.cells import longest_text
-from hyperslab.model.dims import axis_names, values_of_axes
+from hyperslab.model.dims import Dimension, axis_names, values_of_axes
 from hyperslab.model.dtypes import DataType, VlenString, as_data_type, describe, is_fixed, numpy_dtype, tagged_fields
 from hyperslab.model.guessing import meant
+from hyperslab.model.paths import check_name, outward, split
 from hyperslab.model.spec import ArraySpec, Chunks, Codec
 
 
@@ -310,3 +310,63 @@ def _one_cut(cut: object, length: int) -> int | tuple[int, ...]:
     if not isinstance(cut, Iterable) or not all(isinstance(size, int | np.integer) for size in cut):
         raise Invalid(f"a chunk length of {cut!r}", remedy="chunk lengths are whole numbers, or tuples of them")
     return tuple(int(size) for size in cut)
+
+
+# -- dimensions that a group knows -------------------------------------------------------------------------------------
+
+
+def dimensions_of(session: OpenDataset, path: str) -> dict[str, Dimension]:
+    """Return declared dimensions first, in order, then those of the arrays; a size is the longest among its arrays,
+    where these have several the declared one.
+
+    A dimension that is declared further out is as unlimited as it is there: the nearest group outward counts.
+    """
+    found = _declared(session, path)
+    lengths: dict[str, set[int]] = {}
+    for _, array in session.arrays(path):
+        for dim, size in zip(array.dims, array.shape, strict=True):
+            if dim:
+                lengths.setdefault(dim, set()).add(size)
+    outer: dict[str, Dimension] = {}
+    if lengths.keys() - found.keys():
+        while path:
+            path, _ = split(path)
+            outer = _declared(session, path) | outer  # the nearest of each name
+    for dim, several in lengths.items():
+        declared = found.get(dim)
+        fixed = declared is not None and not declared.unlimited and declared.size in several
+        known = declared or outer.get(dim)
+        size = declared.size if declared is not None and fixed else max(several)
+        found[dim] = Dimension(dim, size, known is not None and known.unlimited)
+    return found
+
+
+def unlimited_dimensions(session: OpenDataset, path: str) -> set[str]:
+    """Return the names that mean unlimited dimensions in a group, as it or the nearest one outward declares them."""
+    found: dict[str, Dimension] = {}
+    for group in outward(path):
+        found = _declared(session, group) | found
+    return {name for name, dim in found.items() if dim.unlimited}
+
+
+def declare(session: OpenDataset, path: str, name: str, size: int | None) -> Dimension:
+    """Declare a dimension in a group; without a size an unlimited one of length 0."""
+    writer = session.writer()
+    session.require(Feature.UNLIMITED if size is None else Feature.DIMENSIONS, f"no dimension {name!r} is declared")
+    if size is not None and (type(size) is not int or size < 0):
+        raise Invalid(f"a dimension of length {size!r}", remedy="give a whole number, or none for an unlimited one")
+    made = Dimension(check_name(name), size or 0, size is None)
+    with session.add_place_to_errors(path), session.lock_node(path):
+        session.refresh(path)
+        spec = session.reader.node(path)
+        if not spec.is_group:
+            raise Invalid("an array declares no dimensions", remedy="declare it in the group of the array")
+        if any(dim.name == name for dim in spec.dims):
+            raise AlreadyExists(f"the group has a dimension {name!r}", remedy="choose another name")
+        writer.put(path, spec.evolve(dims=(*spec.dims, made)))
+    return made
+
+
+def _declared(session: OpenDataset, path: str) -> dict[str, Dimension]:
+    spec = session.reader.node(path)
+    return {dim.name: dim for dim in spec.dims} if spec.is_group else {}

@@ -14,9 +14,9 @@ from hyperslab.array.session import Closable, OpenDataset
 from hyperslab.chunks.plan import grouped
 from hyperslab.errors import AlreadyExists, BrokenLink, HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.base import Feature
-from hyperslab.group.dimensions import declare, dimensions_of
+from hyperslab.group.creation import declare, dimensions_of
+from hyperslab.group.html import tree_text
 from hyperslab.group.links import follow, link_to, refuse_links_above, resolve
-from hyperslab.group.tree import tree_text
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import Extension
 from hyperslab.model.paths import child, join, split

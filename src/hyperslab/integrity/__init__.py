@@ -7,9 +7,9 @@ what is lost. One survey hands each place of a dataset to the rules, one mender 
 - ``mender``: ``repair``; plans and does the mends stage by stage, under the locks that writers take, and replaces
   damaged chunks of single files by fill values
 - ``comparison``: ``diff``; two datasets node by node, cell by cell
-- ``rules``: the table of all rules of datasets under keys; ``document_rules``, ``dimension_rules``, ``chunk_rules``:
-  those of one subject, each with the functions that find and mend it; ``stored_chunks``:
-  what lies in a folder of chunks, by name and bytes
+- ``rules``: the table of all rules of datasets under keys, those of documents and dimensions with the functions that
+  find and mend them; ``chunk_rules``: those of chunks; ``stored_chunks``: what lies in a folder of chunks, by name and
+  bytes
 - ``views``: what rules look at, and the state of a repair that their mends work with
 - ``node_documents``, ``stored_chunks``: documents, chunks and shards as they are stored, be they damaged
 - ``dataset``: where a dataset lies and in which dialect; ``cells``: its cells in bounded memory

@@ -27,14 +27,12 @@ from starlette.types import Receive, Scope, Send
 
 from hyperslab.errors import HyperslabError, NotFound, Replaced
 from hyperslab.stores.credentials import redact
-from hyperslab.web.answers import PlainJson, answer, error_answer
+from hyperslab.web.answers import HEADERS, PlainJson, answer, error_answer, link_to, render_list
 from hyperslab.web.bounded_values import public_text
 from hyperslab.web.explorer import Explorer
 from hyperslab.web.guard import COOKIE, Admission
 from hyperslab.web.page_files import PageFiles
-from hyperslab.web.pages import HEADERS, link_to, render_list
-from hyperslab.web.paths import split_path
-from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace, find_open, find_place
+from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace, find_open, find_place, split_path
 from hyperslab.web.zarr_view import DOCUMENT, OpenState, Part, ServedValue, ZarrView
 
 T = TypeVar("T")

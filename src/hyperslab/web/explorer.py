@@ -23,7 +23,7 @@ from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.conditions import split_conditions
 from hyperslab.group import Group
 from hyperslab.model.spec import ArraySpec
-from hyperslab.web.answers import PlainJson, error_answer
+from hyperslab.web.answers import PlainJson, error_answer, link_to
 from hyperslab.web.axes import parse_number
 from hyperslab.web.bounded_values import cut_text
 from hyperslab.web.cell_places import read_places
@@ -31,9 +31,7 @@ from hyperslab.web.dataset_cache import DatasetCache
 from hyperslab.web.exports import ExportedFile, ExportQuery, export_arrays, export_columns, export_part, export_records
 from hyperslab.web.histogram import read_histogram
 from hyperslab.web.nodes import cell_facts, list_nodes, node_facts
-from hyperslab.web.pages import link_to
-from hyperslab.web.paths import split_path
-from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace, find_place
+from hyperslab.web.places import FoundDataset, FoundFolder, ServedPlace, find_place, split_path
 from hyperslab.web.rows import (
     MOST_ROWS,
     is_collection,

@@ -25,10 +25,9 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hyperslab.errors import HyperslabError, Invalid
-from hyperslab.web.answers import answer
+from hyperslab.web.answers import HEADERS, answer, render_texts
 from hyperslab.web.bounded_values import public_text
 from hyperslab.web.page_files import is_of_page
-from hyperslab.web.pages import HEADERS, render_texts
 
 _log = logging.getLogger("hyperslab.web")
 _EXPOSED = "Accept-Ranges, Content-Length, Content-Range, ETag"

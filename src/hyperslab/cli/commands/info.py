@@ -30,7 +30,7 @@ from hyperslab.codecs.registry import IMPLIED, PARAMETERS
 from hyperslab.errors import HyperslabError, Invalid, Problem
 from hyperslab.group import Group
 from hyperslab.group.choice import Choice, choose_of
-from hyperslab.group.tree import array_text
+from hyperslab.group.html import array_text
 from hyperslab.group.walk import arrays_of
 from hyperslab.model.amounts import size_text
 from hyperslab.model.dtypes import describe

@@ -28,8 +28,8 @@ from hyperslab.formats.format_errors import Problems
 from hyperslab.formats.metadata_json.attributes import encode_attrs
 from hyperslab.formats.metadata_json.cells import cell_from_json, cell_to_json
 from hyperslab.formats.metadata_json.dtypes import dtype_to_json
-from hyperslab.formats.single_array.coordinates import coordinate_spec
 from hyperslab.formats.single_array.document import Doc, Document, LabelledArray, labels_from_json, labels_to_json
+from hyperslab.formats.single_array.reader import coordinate_spec
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import NumpyDType, VlenString, describe, packed
 from hyperslab.model.spec import ArraySpec, Chunks, Codec

@@ -29,7 +29,9 @@ from hyperslab.formats.blaze.folder import ArrayFolder, publish
 from hyperslab.formats.format_errors import node_not_found
 from hyperslab.formats.metadata_json.attributes import encode_attrs
 from hyperslab.formats.rules import Finding
-from hyperslab.formats.single_array.coordinates import (
+from hyperslab.formats.single_array.document import Document, LabelledArray, StoredCoordinate, text_not_main
+from hyperslab.formats.single_array.draft import SingleArrayDraft, main_array, main_array_or_none
+from hyperslab.formats.single_array.reader import (
     CoordinateChunk,
     check_size,
     coordinate_spec,
@@ -37,8 +39,6 @@ from hyperslab.formats.single_array.coordinates import (
     read_all_cells,
     store_cells,
 )
-from hyperslab.formats.single_array.document import Document, LabelledArray, StoredCoordinate, text_not_main
-from hyperslab.formats.single_array.draft import SingleArrayDraft, main_array, main_array_or_none
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import VlenString
 from hyperslab.model.paths import normalize

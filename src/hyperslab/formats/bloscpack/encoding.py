@@ -23,8 +23,8 @@ from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.bloscpack.document import axis_of, in_rows, row_bytes
 from hyperslab.formats.bloscpack.preamble import Style
 from hyperslab.formats.metadata_json.dtypes import dtype_to_json
-from hyperslab.formats.single_array.coordinates import coordinate_spec
 from hyperslab.formats.single_array.document import Document, LabelledArray, labels_to_json
+from hyperslab.formats.single_array.reader import coordinate_spec
 from hyperslab.model.dtypes import NumpyDType, VlenString, describe
 from hyperslab.model.spec import ArraySpec, Codec
 

@@ -15,9 +15,9 @@ from hyperslab.formats.bloscpack.document import Content, axis_of, in_rows
 from hyperslab.formats.bloscpack.encoding import BloscpackOptions, is_planned, new_array, order_of
 from hyperslab.formats.bloscpack.pending_chunks import PendingChunks
 from hyperslab.formats.format_errors import require_no_link
-from hyperslab.formats.single_array.coordinates import coordinate_spec
 from hyperslab.formats.single_array.document import LabelledArray
 from hyperslab.formats.single_array.draft import SingleArrayDraft, check_small, main_array_or_none
+from hyperslab.formats.single_array.reader import coordinate_spec
 from hyperslab.model.dtypes import VlenString, describe, packed
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec

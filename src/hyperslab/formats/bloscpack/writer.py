@@ -34,8 +34,8 @@ from hyperslab.formats.bloscpack.rules import RULES, with_mends
 from hyperslab.formats.bloscpack.state import State, count_rows, other_shape, take_rows
 from hyperslab.formats.format_errors import dataset_closed, file_not_found, names_below, require_array
 from hyperslab.formats.rules import Finding
-from hyperslab.formats.single_array.coordinates import CoordinateChunk
 from hyperslab.formats.single_array.draft import SingleArrayDraft
+from hyperslab.formats.single_array.reader import CoordinateChunk
 from hyperslab.model.refs import Link
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.atomic_file import journal_path, roll_back

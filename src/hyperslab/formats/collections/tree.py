@@ -49,8 +49,8 @@ from hyperslab.formats.metadata_json.nodes import (
     group_to_json,
 )
 from hyperslab.formats.rules import Finding
-from hyperslab.formats.single_array.coordinates import CoordinateCells
 from hyperslab.formats.single_array.document import STRING, cells_from_json, cells_to_json
+from hyperslab.formats.single_array.reader import CoordinateCells
 from hyperslab.model.dtypes import DataType, VlenString
 from hyperslab.model.paths import normalize, outward, split
 from hyperslab.model.spec import ArraySpec, GroupSpec

@@ -32,7 +32,7 @@ from hyperslab.formats.collections.tree import (
 )
 from hyperslab.formats.format_errors import require_no_link
 from hyperslab.formats.rules import Finding
-from hyperslab.formats.single_array.coordinates import DocumentCells, resize_cells
+from hyperslab.formats.single_array.reader import DocumentCells, resize_cells
 from hyperslab.model.dims import Coordinate, Index
 from hyperslab.model.paths import outward, split
 from hyperslab.model.refs import Link

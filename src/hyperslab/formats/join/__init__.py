@@ -4,7 +4,7 @@ Nothing is copied and nothing is stored: arrays that have the joined dimension l
 others are those of the first piece. The labels of the joined dimension are read when the dataset is opened.
 
 ``pieces`` (what is known of each piece; checks, order), ``workers`` (a look at all of them), ``axes``, ``chunks`` (the
-chunks of all pieces), ``locations`` (where these lie), ``reader``.
+chunks of all pieces, and where these lie), ``reader``.
 """
 
 from __future__ import annotations

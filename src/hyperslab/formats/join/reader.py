@@ -34,7 +34,7 @@ from hyperslab.formats.join.pieces import (
     promote_spec,
 )
 from hyperslab.formats.join.workers import look_at_pieces
-from hyperslab.formats.single_array.coordinates import CoordinateCells
+from hyperslab.formats.single_array.reader import CoordinateCells
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import split_units
 from hyperslab.model.dtypes import NumpyDType

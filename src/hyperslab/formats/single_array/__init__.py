@@ -2,6 +2,6 @@
 
 - ``document``: name, dimensions, attributes and coordinates as one JSON document; the features of such formats.
 - ``draft``: the arrays of a dataset that is being made, and which of them the others are coordinates of.
-- ``coordinates``: the cells of coordinates, which are small, as the one chunk of an array that is open for writing.
-- ``reader``: the tree of the array and its coordinates, over what a format says of them.
+- ``reader``: the tree of the array and its coordinates, over what a format says of them; the cells of coordinates,
+  which are small, as the one chunk of an array that is open for writing.
 """

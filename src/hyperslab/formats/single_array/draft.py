@@ -11,8 +11,8 @@ from typing import Self
 
 from hyperslab.chunks.auto import whole_chunks
 from hyperslab.errors import Invalid, NodeNotFound
-from hyperslab.formats.single_array.coordinates import MOST_COORDINATE_BYTES, coordinate_bytes, resize_cells
 from hyperslab.formats.single_array.document import LabelledArray, StoredCoordinate, text_not_main
+from hyperslab.formats.single_array.reader import MOST_COORDINATE_BYTES, coordinate_bytes, resize_cells
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import VlenString, describe

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hyperslab.model.rotated_pole import RotatedPole
+from hyperslab.group.cf_variables import RotatedPole
 
 MAPPING = {
     "grid_mapping_name": "rotated_latitude_longitude",
