@@ -47,7 +47,6 @@ class ZarrStore(Store):
 
     @property
     def url(self) -> str:
-        """The place, without secrets."""
         return self._where.url
 
     def with_read_only(self, read_only: bool = False) -> Self:

@@ -201,9 +201,9 @@ def read_pickled(data: bytes, values: int, limits: PickleLimits = DEFAULTS) -> P
     return Pickled(fields, shape, columns)
 
 
-def fill_of_pickle(data: bytes, limits: PickleLimits = DEFAULTS) -> str | int | float | bool | None:
+def fill_of_pickle(data: bytes) -> str | int | float | bool | None:
     """Return the plain value in a pickle; UnsafePickle for anything else."""
-    found = _load(data, _StandIns(), 0, limits)
+    found = _load(data, _StandIns(), 0, DEFAULTS)
     if type(found) not in _FILLS:
         raise UnsafePickle(f"a pickled fill value that is {type(found).__name__}, no plain value")
     value: str | int | float | bool | None = found

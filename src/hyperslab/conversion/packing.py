@@ -114,7 +114,6 @@ class Pack(Recoder):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The ``variables``."""
         return self.variables
 
     def change(self, item: SourceNode, spec: ArraySpec, source: OpenDataset, memory: int) -> CellChange | None:
@@ -316,7 +315,6 @@ class Unpack(Recoder):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The ``variables``."""
         return self.variables
 
     def change(self, item: SourceNode, spec: ArraySpec, source: OpenDataset, memory: int) -> CellChange | None:
@@ -351,7 +349,6 @@ class Round(Recoder):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The ``variables``."""
         return self.variables
 
     def change(self, item: SourceNode, spec: ArraySpec, source: OpenDataset, memory: int) -> CellChange | None:

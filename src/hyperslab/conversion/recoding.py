@@ -80,11 +80,9 @@ class _DerivingReader(Reader):
 
     @property
     def main(self) -> str | None:
-        """The name of the array that opening the source gives."""
         return self._reader.main
 
     def children(self, path: str) -> Iterable[str]:
-        """Return the names that the source has below a group."""
         return self._reader.children(path)
 
     def node(self, path: str) -> Node:
@@ -100,7 +98,6 @@ class _DerivingReader(Reader):
         return self._reader.omitted(path)
 
     def place_of(self, pointer: Pointer) -> Location | None:
-        """Return where a pointer of the source leads."""
         return self._reader.place_of(pointer)
 
     def close(self) -> None:

@@ -123,20 +123,20 @@ def _is_shallow(data: bytes | bytearray, depth: int) -> bool:
     return b"[]" not in brackets and brackets.count(b"[") <= depth
 
 
-def read_json(data: bytes, limits: DocumentLimits = LIMITS) -> Any:
+def read_json(data: bytes) -> Any:
     """Return the value of a document; what can be mended is mended, else FormatError."""
     # most documents have so few bytes and brackets that they cannot hold too much
-    if len(data) >= min(limits.values, limits.size) or data.count(b"[") + data.count(b"{") > limits.depth:
-        check_limits(data, limits)
+    if len(data) >= min(LIMITS.values, LIMITS.size) or data.count(b"[") + data.count(b"{") > LIMITS.depth:
+        check_limits(data)
     try:
         return _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return mend_json(data, limits)[0]
+        return mend_json(data)[0]
 
 
-def mend_json(data: bytes, limits: DocumentLimits = LIMITS) -> tuple[Any, list[str]]:
+def mend_json(data: bytes) -> tuple[Any, list[str]]:
     """Return the value of a damaged document, and what was mended; FormatError when nothing can be made of it."""
-    check_limits(data, limits)
+    check_limits(data)
     mended = []
     if data.startswith(_BOM):
         data = data[len(_BOM) :]

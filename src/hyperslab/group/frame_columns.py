@@ -155,7 +155,6 @@ class RangeColumn(TableColumn):
 
     @property
     def length(self) -> int:
-        """Rows of the frame."""
         return self.rows
 
     @property
@@ -164,7 +163,6 @@ class RangeColumn(TableColumn):
         return "int64"
 
     def read(self, start: int, stop: int, most: int | None = None, shape: tuple[int, ...] | None = None) -> Cells:
-        """Return the numbers of some rows."""
         return self.start + self.step * np.arange(start, max(min(stop, self.rows), start))
 
 
@@ -185,7 +183,6 @@ class FrameColumn(TableColumn):
 
     @property
     def length(self) -> int:
-        """Rows of the frame."""
         return min(self.rows, self.arrays[0].shape[0])
 
     @property

@@ -82,7 +82,6 @@ class ArrayColumn(TableColumn):
 
     @property
     def type_name(self) -> str:
-        """The type of the cells as it is stored."""
         return describe(self.data.data_type)
 
     def read(self, start: int, stop: int, most: int | None = None, shape: tuple[int, ...] | None = None) -> Cells:

@@ -327,8 +327,6 @@ class DirectoryStore(FolderReader):
         self.put_last(pairs, (), durable=durable)
 
     def put_last(self, pairs: Sequence[tuple[str, Buffer]], first: Iterable[str], *, durable: bool = False) -> None:
-        """Do :meth:`put_new` of values that lead to others, ``first``: if ``durable``, these are on the medium
-        before."""
         at_once = durable and len(pairs) >= _MANY and _TRAITS.flushes
         commit = Commit(self._folders, durable=durable, new=True, at_once=at_once, first=first)
         with self._writing(commit):

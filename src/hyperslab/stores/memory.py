@@ -138,7 +138,6 @@ class MemoryStore(Store):
                 self._shelf.values.pop(key, None)
 
     def rename(self, source: str, target: str) -> None:
-        """Move every key below ``source/`` to ``target/``; ``NotFound`` or ``AlreadyExists`` where that cannot be."""
         self._require_writable(check_key(source))
         if check_key(target) == source or target.startswith(f"{source}/"):
             remedy = "name a target outside of it"

@@ -127,13 +127,11 @@ class ObjectListing(ProcessStore):
         return StoredFile.of_object(url, meta["size"], self._stamp(meta)), 0, meta["size"]
 
     def scan(self, prefix: str = "") -> Iterator[tuple[str, Stamp, int]]:
-        """Yield key, stamp and size of every object below ``prefix/``, in any order."""
         for key, entry in self._entries_below(check_prefix(prefix)):
             if is_key(key):
                 yield key, self._stamp(entry), entry["size"]
 
     def nbytes_below(self, prefix: str) -> int:
-        """Return the bytes of all objects below ``prefix/``."""
         return sum(entry["size"] for _, entry in self._entries_below(check_prefix(prefix)))
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:

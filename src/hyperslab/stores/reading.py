@@ -411,7 +411,6 @@ class FolderReader(Store):
             raise self._unlisted(error, prefix) from error
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
-        """Return the names right below ``prefix/``: (keys, folders), each sorted."""
         try:
             return names_in(self._folders, check_file_prefix(prefix))
         except OSError as error:

@@ -84,7 +84,6 @@ class ReferenceStore(Store):
         return f"ReferenceStore({self._path!r})"
 
     def close(self) -> None:
-        """Let go of the files; closing twice is fine."""
         with self._lock:
             self._open.clear()
 

@@ -27,7 +27,6 @@ class WrappedStore(Store):
         return self._store.get(key)
 
     def get_into(self, key: str, scratch: Scratch, most: int | None = None) -> memoryview | None:
-        """Return the whole value, in ``scratch`` where the other store does so."""
         return self._store.get_into(key, scratch, most)
 
     def read_exactly(self, key: str, out: memoryview) -> int | None:
@@ -55,7 +54,6 @@ class WrappedStore(Store):
         return self._store.is_mount(folder)
 
     def put(self, key: str, value: Buffer, *, durable: bool = False) -> None:
-        """Store the value in the other store."""
         self._require_writable(key)
         self._store.put(key, value, durable=durable)
 

@@ -24,7 +24,7 @@ class B2ndReader(SingleArrayReader):
     """One version of an array, read-only."""
 
     def __init__(self, path: str, url: str, settings: Settings) -> None:
-        self._url = url
+        self.url = url
         self._path = path
         self._settings = settings
         self._closed = False
@@ -32,7 +32,7 @@ class B2ndReader(SingleArrayReader):
 
     def _begin(self) -> None:
         """Read the header and the metalayers of the version that lies there now."""
-        path, url = self._path, self._url
+        path, url = self._path, self.url
         self.frame = library.read_frame_header(path, url)
         self.version = library.file_version(path)
         self.handle = library.ArrayHandle(library.file_opener(path, self._settings.threads), url)
@@ -45,17 +45,12 @@ class B2ndReader(SingleArrayReader):
             self._begin()
 
     @property
-    def url(self) -> str:
-        """The URL of the file."""
-        return self._url
-
-    @property
     def labelled(self) -> LabelledArray:
         return self._labelled
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
         if self._closed:
-            raise dataset_closed(self._url)
+            raise dataset_closed(self.url)
         return super().node(path)
 
     def array_chunks(self, spec: ArraySpec) -> ChunkSource:
@@ -63,10 +58,10 @@ class B2ndReader(SingleArrayReader):
 
         def find() -> library.ArrayHandle:
             if self._closed:
-                raise dataset_closed(self._url)
+                raise dataset_closed(self.url)
             return handle
 
-        return StoredSlices(spec, find, (self._url, self._labelled.name), handle)
+        return StoredSlices(spec, find, (self.url, self._labelled.name), handle)
 
     def storage(self, path: str) -> Doc:
         """Return the form of the dataset, codec and filters, the blocks that chunks are cut in, what all chunks
@@ -87,7 +82,6 @@ class B2ndReader(SingleArrayReader):
         return self.version
 
     def close(self) -> None:
-        """Let go of the file; closing twice is fine."""
         self._closed = True
         self.handle.close()
 
@@ -192,7 +186,6 @@ class TreeReader(Reader):
         return SlicedChunks(spec, lambda: handle, (self._url, path))
 
     def close(self) -> None:
-        """Let go of the store; closing twice is fine."""
         with self._lock:
             self._closed, self._store = True, (0, None)
         for handle in self._handles.values():

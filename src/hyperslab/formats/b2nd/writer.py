@@ -213,7 +213,6 @@ class B2ndWriter(Writer):
         return self._draft.node(path)
 
     def chunks(self, path: str) -> ChunkSource:
-        """Return the chunks of an array as they are now."""
         spec = require_array(path, self.node(path), self._url)
         find, changing = lambda: self._readable_cells(path), lambda: self._change_cells(path)
         return ChangedSlices(spec, find, (self._url, path), changing, self._lock)

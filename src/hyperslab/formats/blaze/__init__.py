@@ -56,7 +56,6 @@ class BlazeFormat(Format):
 
     @property
     def name(self) -> str:
-        """``blaze``."""
         return "blaze"
 
     @property

@@ -401,7 +401,6 @@ class Column(DecodingSource):
         return self.keys.lock({self.numbering.find(self._number(each))[:1] for each in coords}, timeout)
 
     def stored_coords(self) -> Iterator[Coords]:
-        """Yield the coordinates of every chunk that is stored."""
         rest = (0,) * (len(self.grid.axes) - 1)
         for place in self.keys.places()[0]:
             index = self.index_at(place)

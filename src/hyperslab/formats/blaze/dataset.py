@@ -49,6 +49,7 @@ class BlazeReader(SingleArrayReader):
 
     def __init__(self, store: Store, settings: Settings, remembered: Mapping[str, bytes | None] | None = None) -> None:
         self.store: Store = store
+        self.url = store.url
         self._settings = settings
         self._mutex = threading.RLock()
         self.folder = self._open_folder("", remembered)
@@ -68,11 +69,6 @@ class BlazeReader(SingleArrayReader):
                     self._columns = {name: self._open_folder(folder) for name, folder in parse_table(doc).items()}
                 self._is_table_read = True
             return self._columns
-
-    @property
-    def url(self) -> str:
-        """The URL of the directory."""
-        return self.store.url
 
     @property
     def labelled(self) -> LabelledArray:
@@ -159,7 +155,6 @@ class BlazeReader(SingleArrayReader):
         return None if all(stamp is None for stamp in stamps) else stamps
 
     def close(self) -> None:
-        """Let go of the store."""
         self.store.close()
 
 
@@ -290,7 +285,6 @@ class MultiDirectoryChunks(ChunkSource):
         return None if stamp is None else (number, stamp)
 
     def stored_coords(self) -> Iterator[Coords]:
-        """Yield the coordinates of every chunk that is stored."""
         for start, part in zip(self._starts, self._parts, strict=True):
             yield from ((start + first, *rest) for first, *rest in part.stored_coords())
 
@@ -321,6 +315,7 @@ class MultiDirectoryReader(SingleArrayReader):
 
     def __init__(self, store: Store, stores: Sequence[Store], settings: Settings) -> None:
         self.store: Store = store
+        self.url = store.url
         self.parts = [BlazeReader(each, settings) for each in stores]
         for part in self.parts:
             if part.table is not None:
@@ -335,10 +330,6 @@ class MultiDirectoryReader(SingleArrayReader):
             labels = [part.labelled for part in self.parts]
             found = self._labelled = join_labels(labels, [part.store.url for part in self.parts])
         return found
-
-    @property
-    def url(self) -> str:
-        return self.store.url
 
     def field(self, path: str) -> tuple[ArraySpec, ChunkSource]:
         """Return the field of the array that every shard stores on its own at ``path``, and its chunks."""
@@ -379,6 +370,5 @@ class MultiDirectoryReader(SingleArrayReader):
         return None if None in stamps else stamps
 
     def close(self) -> None:
-        """Let go of the stores."""
         for part in self.parts:
             part.close()

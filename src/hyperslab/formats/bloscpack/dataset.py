@@ -100,6 +100,7 @@ class BloscpackReader(SingleArrayReader):
     """One bloscpack file, read-only. A file that is changed in place is read as it is then, in its old shape."""
 
     def __init__(self, file: FileBytes) -> None:
+        self.url = file.url
         self._lock = threading.RLock()
         try:
             self._begin(file)
@@ -136,11 +137,6 @@ class BloscpackReader(SingleArrayReader):
                 except HyperslabError as error:
                     raise error.locate(url=self._file.url) from error.__cause__
         return found
-
-    @property
-    def url(self) -> str:
-        """The URL of the file."""
-        return self._file.url
 
     @property
     def labelled(self) -> LabelledArray:
@@ -213,9 +209,7 @@ class BloscpackReader(SingleArrayReader):
             yield RULES.with_rule(finding)
 
     def stamp(self, path: str) -> object:
-        """Return what identifies the present version of the file."""
         return self._file.stamp()
 
     def close(self) -> None:
-        """Let go of the file; closing twice is fine."""
         self._file.close()

@@ -96,7 +96,6 @@ class StateWriter(Writer):
         return names_below(self.node(path), self.state().draft.specs)
 
     def node(self, path: str) -> GroupSpec | ArraySpec:
-        """Return the node at ``path``."""
         try:
             return self.state().node(path)
         except HyperslabError as error:

@@ -35,7 +35,6 @@ class CollectionsFormat(CollectionTreeFormat):
     )
 
     def layouts(self) -> Sequence[Layout]:
-        """Return both layouts."""
         from hyperslab.formats.collections.deker.store import LAYOUT as DEKER
         from hyperslab.formats.collections.own.layout import LAYOUT
 

@@ -236,9 +236,9 @@ def _inflate(data: bytes | memoryview, begin: bytes, most: int) -> bytes:
     return found
 
 
-def manifest_name(token: str, moment: float | None = None) -> str:
-    """Return a name that no other manifest has, with the moment in it."""
-    return f"{int(time.time() if moment is None else moment):012x}-{token}"
+def manifest_name(token: str) -> str:
+    """Return a name that no other manifest has, with the present moment in it."""
+    return f"{int(time.time()):012x}-{token}"
 
 
 def is_manifest(name: str) -> bool:

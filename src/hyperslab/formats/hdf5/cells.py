@@ -218,11 +218,9 @@ class Hdf5Chunks(DecodingSource, ReadOnlyChunks):
         return StoredFile.of_path(self._url, os.fstat(self._descriptor))
 
     def stored_coords(self) -> Iterator[Coords]:
-        """Yield the coordinates of every stored chunk."""
         return iter(self.table())
 
     def stored_sizes(self, coords: Iterable[Coords]) -> int:
-        """Return the bytes that these chunks take in the file."""
         table = self.table()
         return sum(table[place][1] for place in coords if place in table)
 
@@ -235,7 +233,6 @@ class Hdf5Chunks(DecodingSource, ReadOnlyChunks):
             return None
 
     def nbytes_stored(self) -> int:
-        """Return the bytes that all chunks take in the file."""
         return self.stored_sizes(self.table())
 
 

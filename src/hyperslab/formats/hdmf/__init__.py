@@ -89,7 +89,6 @@ class HdmfFormat(ZarrFormat):
 
     @property
     def name(self) -> str:
-        """Return ``hdmf``."""
         return "hdmf"
 
     @property
@@ -163,7 +162,6 @@ class HdmfFormat(ZarrFormat):
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Return the names of the options of a dataset."""
         return (*(field.name for field in fields(HdmfOptions)), "consolidated")
 
     def open(

@@ -67,7 +67,6 @@ class HdmfV2(HdmfProfile, Zarr2):
         return self.read_group(super().read(replace_attributes(docs, rest), node, problems), own, rest, node, problems)
 
     def render_plain(self, spec: GroupSpec | ArraySpec) -> Docs:
-        """Return the documents that format zarr2 writes."""
         return document.render(spec)
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:

@@ -207,7 +207,6 @@ class HdmfV3(HdmfProfile, Zarr3):
         return self.with_references(spec, stored, problems)
 
     def render_plain(self, spec: GroupSpec | ArraySpec) -> Docs:
-        """Return the document that format zarr3 writes."""
         return document.render(spec)
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:

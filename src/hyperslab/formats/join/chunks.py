@@ -136,7 +136,6 @@ class JoinChunks(ReadOnlyChunks):
     # -- what is there ----------------------------------------------------------------------------------------------
 
     def stamp(self, coords: Coords) -> object:
-        """Return what identifies the stored version of a chunk."""
         place, local = self._find(coords)
         stamp = self._open_piece(place).stamp(local)
         return None if stamp is None else (place, stamp)

@@ -163,7 +163,6 @@ class JoinReader(Reader):
         return [split(node)[1] for node in nodes if node and split(node)[0] == path]
 
     def node(self, path: str) -> Node:
-        """Return the spec of a node."""
         if path not in self._nodes:
             self._nodes[path] = self._make_node(path)
         return self._nodes[path]

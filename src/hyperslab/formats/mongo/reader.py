@@ -110,6 +110,7 @@ class ObjectReader(Reader):
     def __init__(self, pair: CollectionPair, doc: Document, wanted: str | None = None) -> None:
         """Take an object; ``wanted``: the id or name by which it was found."""
         self._pair = pair
+        self.url = pair.url
         self._wanted = wanted
         self._mutex = threading.RLock()
         self._take(parse_object(doc))
@@ -123,11 +124,6 @@ class ObjectReader(Reader):
     def id(self) -> Any:
         """The id of the object."""
         return self._meta.id
-
-    @property
-    def url(self) -> str:
-        """Where it is, without secrets."""
-        return self._pair.url
 
     def children(self, path: str) -> Iterable[str]:
         """Return the names of the variables, coordinates first, then of the groups."""
@@ -229,13 +225,9 @@ class CollectionReader(Reader):
 
     def __init__(self, pair: CollectionPair) -> None:
         self._pair = pair
+        self.url = pair.url
         self._mutex = threading.RLock()
         self._objects: dict[str, ObjectReader] = {}
-
-    @property
-    def url(self) -> str:
-        """Where it is, without secrets."""
-        return self._pair.url
 
     def children(self, path: str) -> Iterable[str]:
         """Return the ids of the objects, or the names of an object's variables."""

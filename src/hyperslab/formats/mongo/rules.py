@@ -107,10 +107,9 @@ def collect_garbage(
     *,
     age: float | timedelta = GARBAGE_AGE,
     dry_run: bool = False,
-    surplus: bool = True,
 ) -> GarbageReport:
     """Remove what :func:`find_orphans` finds; with ``dry_run`` only report it. Invalid for an age below 0."""
-    found = find_orphans(meta, chunks, age=age, surplus=surplus)
+    found = find_orphans(meta, chunks, age=age)
     return GarbageReport(tuple(one for one in found if dry_run or remove_orphan(meta, chunks, one)), not dry_run)
 
 

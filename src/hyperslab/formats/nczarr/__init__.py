@@ -147,7 +147,6 @@ class NczarrFormat(ZarrFormat):
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Return the names of the options of a dataset."""
         return (*(field.name for field in fields(NCZarrOptions)), "consolidated")
 
     def open(

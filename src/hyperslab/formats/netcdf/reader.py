@@ -228,7 +228,6 @@ class NetcdfReader(Reader):
         return version_of(os.fstat(self._opened().descriptor))
 
     def close(self) -> None:
-        """Let go of the file; closing twice is fine."""
         opened, self._file = self._file, None
         if opened is not None:
             opened.leave(self)

@@ -82,7 +82,6 @@ class RemoteChunks(Hdf5Chunks):
         return super()._read_table()
 
     def stored_file(self) -> StoredFile:
-        """Return the remote file."""
         return describe(self._file.file)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
@@ -105,7 +104,6 @@ class RemoteCells(ContiguousCells):
         self.traits = replace(self.traits, concurrency=file.concurrency)
 
     def stored_file(self) -> StoredFile:
-        """Return the remote file."""
         return describe(self._file.file)
 
     def read_into(self, coords: Coords, out: Block) -> bool:
@@ -319,7 +317,6 @@ class RemoteNetcdfReader(NetcdfReader):
             return list(_cell_spans(stored))
 
     def stamp(self, path: str) -> Any:
-        """Return what identifies the version of the remote file."""
         return self._copy.file.stamp
 
     def close(self) -> None:

@@ -27,10 +27,8 @@ class SingleArrayReader(Reader):
 
     is_single_array = True
 
-    @property
-    @abstractmethod
-    def url(self) -> str:
-        """The URL of the dataset, for errors."""
+    url: str
+    """The URL of the dataset, for errors."""
 
     @property
     @abstractmethod

@@ -238,8 +238,6 @@ class StoredChunks(DecodingSource):
         return self._decode_part(coords, within, out)
 
     def read_newer(self, coords: Coords, known: Stamp | None = None) -> tuple[Block | None, Stamp | None]:
-        """Return the chunk and the stamp of what it lies in; no chunk when that is ``known``, neither when it was never
-        written."""
         single = self._single
         if single is not None:
             block = np.empty(single.shape, single.dtype)
@@ -309,7 +307,6 @@ class KeyedChunks(StoredChunks):
         return self._read(coords, partial(chain.decode_into, out=out), chain.most_stored)
 
     def reader(self, out: Block) -> Callable[[Coords], bool]:
-        """Return :meth:`read_into` of one block, to be called for many chunks of its shape."""
         chain = self._chain or self.chain_for(out.shape)
         return partial(self._read, decode=chain.decoder(out), most=chain.most_stored)
 
@@ -424,7 +421,6 @@ class KeyedChunks(StoredChunks):
         return self.stored_sizes(self.stored_coords())
 
     def lock(self, coords: Iterable[Coords], timeout: float | None) -> AbstractContextManager[None]:
-        """Hold these chunks against other writers."""
         return self._keys.lock(coords, timeout)
 
     def locations(self) -> ChunkLocations | None:
@@ -573,7 +569,6 @@ class CasChunks(KeyedChunks):
         return block, found.stamp
 
     def read_stamped(self, coords: Sequence[Coords]) -> tuple[list[Block | None], object]:
-        """Return one chunk, and what identifies this version of it."""
         (single,) = coords
         block, stamp = self.read_newer(single)
         return [block], stamp

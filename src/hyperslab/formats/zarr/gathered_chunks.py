@@ -57,7 +57,6 @@ class GatheredValues(ChunkReader):
         return self.reader(out)(coords)
 
     def reader(self, out: Block) -> Callable[[Coords], bool]:
-        """Return :meth:`read_into` of one block, to be called for many chunks of its shape."""
         decode = self._chunks.chain_for(out.shape).decoder(out)
 
         def read(coords: Coords) -> bool:

@@ -71,7 +71,6 @@ class ZarrReader(Reader):
         self._mutex = threading.RLock()
 
     def close(self) -> None:
-        """Let go of the store."""
         self.store.close()
 
     def refresh(self, path: str) -> None:

@@ -29,7 +29,7 @@ from hyperslab.codecs.base import ChunkLayout
 from hyperslab.codecs.buffers import fill_cell_bytes, is_filled_with, most_stored
 from hyperslab.codecs.chain import Chain
 from hyperslab.codecs.registry import as_codecs, build_chain, shard_index
-from hyperslab.codecs.sharding import MISSING, Entries, Part, ShardIndex
+from hyperslab.codecs.sharding import MISSING, Entries, Part
 from hyperslab.errors import Conflict, CorruptChunk, FormatError, HyperslabError, Unsupported
 from hyperslab.formats.documents import JsonMapping
 from hyperslab.formats.zarr.chunks import (
@@ -106,7 +106,6 @@ class FetchedInnerChunks(ChunkReader):
         return True
 
     def reader(self, out: Block) -> Callable[[Coords], bool]:
-        """Return :meth:`read_into` of one block, to be called for many chunks."""
         return partial(self.read_into, out=out, decode=self._chain.decoder(out))
 
 
@@ -124,10 +123,10 @@ class ShardedChunks(StoredChunks):
         self.grid = Grid.of(spec.shape, inner, outer)
         self._zero = fill_cell_bytes(spec.fill_cell())
         self._inner_codecs = as_codecs(config["codecs"])
-        self._chain = build_chain(self._inner_codecs, ChunkLayout(spec.dtype, inner, spec.fill_value))
+        self.chain = build_chain(self._inner_codecs, ChunkLayout(spec.dtype, inner, spec.fill_value))
         counts: tuple[int, ...] = tuple(map(floordiv, shard, inner))
         location = config.get("index_location", "end")
-        self._index = shard_index(counts, as_codecs(config["index_codecs"]), location, self._chain.most_stored)
+        self.index = shard_index(counts, as_codecs(config["index_codecs"]), location, self.chain.most_stored)
         # a shard that claims to be longer than its cells can become is damaged, and not read into memory
         self._most = most_stored(ChunkLayout(spec.dtype, shard))
         self._counts = np.array(counts, np.int64)
@@ -140,26 +139,16 @@ class ShardedChunks(StoredChunks):
         self._single: SingleChunks | None = None
         if self.traits.in_files:
             files = self.stored_files
-            self._single = self._chain.single_reads(None if files is None else files.shard)
+            self._single = self.chain.single_reads(None if files is None else files.shard)
 
     @property
     def dtype(self) -> NumpyDType:
         """Return the type of the cells."""
         return self._spec.numpy_dtype
 
-    @property
-    def chain(self) -> Chain:
-        """Return the codecs of inner chunks."""
-        return self._chain
-
-    @property
-    def index(self) -> ShardIndex:
-        """Return how the index of a shard is laid out."""
-        return self._index
-
     def shard_of(self, coords: Coords) -> Coords:
         """Return the coordinates of the shard that holds an inner chunk."""
-        return tuple(map(floordiv, coords, self._index.counts))
+        return tuple(map(floordiv, coords, self.index.counts))
 
     def _locate(self, coords: Sequence[Coords]) -> tuple[str, list[int]]:
         """Return the key of the shard of these inner chunks, and their numbers in it."""
@@ -190,13 +179,13 @@ class ShardedChunks(StoredChunks):
         keys, prefix, most = self._keys, self._keys.prefix, self._most
         shards: dict[Coords, tuple[list[Coords], list[int]]] = {}
         for each, number in zip(coords, self._numbers(coords), strict=True):
-            members, numbers = shards.setdefault(tuple(map(floordiv, each, self._index.counts)), ([], []))
+            members, numbers = shards.setdefault(tuple(map(floordiv, each, self.index.counts)), ([], []))
             members.append(each)
             numbers.append(number)
         room = keys.scratch  # of this thread; the bytes of several shards need memory of their own
         if len(shards) > 1:
             # an estimate of what the parts take: where it is too small, the buffer is replaced by a larger one
-            room = Scratch(2 * len(coords) * self._chunk_bytes + len(shards) * self._index.nbytes + SPARE_BYTES)
+            room = Scratch(2 * len(coords) * self._chunk_bytes + len(shards) * self.index.nbytes + SPARE_BYTES)
         parts: dict[Coords, Part] = {}
         for shard_coords, (members, numbers) in shards.items():
             key = prefix + keys.key_of(shard_coords)
@@ -208,13 +197,13 @@ class ShardedChunks(StoredChunks):
                     keys.store.check_missing(key)
                     found = [None] * len(members)
                 else:
-                    found = self._index.cut(shard, numbers)
+                    found = self.index.cut(shard, numbers)
                     if len(shards) > 1:
                         room.buffer = room.buffer[len(shard) :]
             except HyperslabError as error:
                 raise error.locate(url=keys.store.url, key=key) from error.__cause__
             parts.update(zip(members, found, strict=True))
-        return FetchedInnerChunks(self, self._chain, parts)
+        return FetchedInnerChunks(self, self.chain, parts)
 
     def fetch_outer(self, outer: Coords) -> FetchedInnerChunks:
         """Get a shard whole, by one request."""
@@ -225,12 +214,12 @@ class ShardedChunks(StoredChunks):
             if shard is None:
                 keys.store.check_missing(key)
             numbers = range(self._chunks_per_shard)
-            parts = [None] * len(numbers) if shard is None else self._index.cut(shard, numbers)
+            parts = [None] * len(numbers) if shard is None else self.index.cut(shard, numbers)
         except HyperslabError as error:
             raise error.locate(url=keys.store.url, key=key) from error.__cause__
-        counts = zip(outer, self._index.counts, strict=True)
+        counts = zip(outer, self.index.counts, strict=True)
         places = product(*(range(place * count, (place + 1) * count) for place, count in counts))
-        return FetchedInnerChunks(self, self._chain, dict(zip(places, parts, strict=True)), version)
+        return FetchedInnerChunks(self, self.chain, dict(zip(places, parts, strict=True)), version)
 
     def _get_shard(self, key: str) -> tuple[Any, Any]:
         """Return a shard, in memory of its own, and its version where that comes with it."""
@@ -238,12 +227,12 @@ class ShardedChunks(StoredChunks):
 
     def inner_chunks_of(self, coords: Sequence[Coords], shard: Any) -> FetchedInnerChunks:
         """Return chunks of one shard whose bytes are here."""
-        parts = self._index.cut(shard, self._numbers(coords))
-        return FetchedInnerChunks(self, self._chain, dict(zip(coords, parts, strict=True)))
+        parts = self.index.cut(shard, self._numbers(coords))
+        return FetchedInnerChunks(self, self.chain, dict(zip(coords, parts, strict=True)))
 
     def missing_inner_chunks(self, coords: Sequence[Coords]) -> FetchedInnerChunks:
         """Return chunks of one shard that is not there."""
-        return FetchedInnerChunks(self, self._chain, dict.fromkeys(coords))
+        return FetchedInnerChunks(self, self.chain, dict.fromkeys(coords))
 
     def _from_ranges(self, key: str, numbers: Sequence[int]) -> list[Part]:
         """Return ranges that the index of the same version tells: the shard's stamp is the same before and after."""
@@ -285,8 +274,8 @@ class ShardedChunks(StoredChunks):
         total = self._keys.size(key)
         if total is None:
             return None
-        size = self._index.nbytes
-        span = (0, size) if self._index.location == "start" else (max(total - size, 0), total)
+        size = self.index.nbytes
+        span = (0, size) if self.index.location == "start" else (max(total - size, 0), total)
         found = self._keys.store.get_ranges(key, [span])
         if found is None:
             return None
@@ -296,14 +285,14 @@ class ShardedChunks(StoredChunks):
 
     def _parse(self, key: str, data: Any, total: int) -> Entries:
         try:
-            return self._index.parse(data, total)
+            return self.index.parse(data, total)
         except HyperslabError as error:
             raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
 
     @cached_property
     def stored_files(self) -> StoredFiles | None:
         """How the shards lie in files, where the engine reads them."""
-        keys, chain, index = self._keys, self._chain, self._index
+        keys, chain, index = self._keys, self.chain, self.index
         if index.checksum is None or chain.engine_codecs is None:
             return None
         if self._most is None or index.most is None or max(self._most, index.most) >= 1 << 63:
@@ -317,7 +306,7 @@ class ShardedChunks(StoredChunks):
         """Read a chunk, or cells of it, by the index that the engine reads, or, of a long one, that is remembered."""
         if known is not None or self._chunks_per_shard < 3:  # such shards are fetched whole
             return None
-        keys, counts = self._keys, self._index.counts
+        keys, counts = self._keys, self.index.counts
         key = keys.prefix + keys.key_of(tuple(map(floordiv, coords, counts)))
         if single.finds_members:
             number = sum(map(mul, map(mod, coords, counts), self._steps))
@@ -361,7 +350,7 @@ class ShardedChunks(StoredChunks):
         def encode(pair: tuple[Coords, Block]) -> None:
             coords, block = pair
             # a copy of its own length: the memory that it was encoded in serves the next chunk
-            encoded[coords] = None if is_filled_with(block, self._zero) else bytes(self._chain.encode(block))
+            encoded[coords] = None if is_filled_with(block, self._zero) else bytes(self.chain.encode(block))
 
         each_if_many(encode, pairs, self._keys.settings.threads)
         return encoded
@@ -398,7 +387,7 @@ class ShardedChunks(StoredChunks):
     def _new_parts(self, numbers: Sequence[int], values: Sequence[Any], old: Any) -> list[Part]:
         """Return the stored inner chunks of a shard with some of them replaced."""
         parts: list[Part] = (
-            [None] * self._chunks_per_shard if old is None else self._index.cut(old, range(self._chunks_per_shard))
+            [None] * self._chunks_per_shard if old is None else self.index.cut(old, range(self._chunks_per_shard))
         )
         for number, value in zip(numbers, values, strict=True):
             parts[number] = value
@@ -406,7 +395,7 @@ class ShardedChunks(StoredChunks):
 
     def _join_shard(self, parts: Sequence[Part]) -> memoryview:
         """Return a shard of these inner chunks; valid until this thread joins again."""
-        return self._index.join(parts, self._shard_buffer.reserve)
+        return self.index.join(parts, self._shard_buffer.reserve)
 
     # -- what is there ----------------------------------------------------------------------------------------------
 
@@ -448,7 +437,7 @@ class ShardedChunks(StoredChunks):
         _, entries = self._index_now(self._keys.chunk_key(shard_coords))
         if entries is None:
             return
-        first = [place * count for place, count in zip(shard_coords, self._index.counts, strict=True)]
+        first = [place * count for place, count in zip(shard_coords, self.index.counts, strict=True)]
         for local in np.argwhere(entries[..., 0] != MISSING).tolist():  # of an index of 10**6 chunks few may be there
             yield tuple(map(add, first, local))
 
@@ -464,7 +453,7 @@ class ShardedChunks(StoredChunks):
             if shard_coords != known:
                 known, (_, entries) = shard_coords, self._index_now(self._keys.chunk_key(shard_coords))
             if entries is not None:
-                local = tuple(i % n for i, n in zip(chunk, self._index.counts, strict=True))
+                local = tuple(i % n for i, n in zip(chunk, self.index.counts, strict=True))
                 result += 0 if int(entries[local][0]) == MISSING else int(entries[local][1])
         return result
 
@@ -494,10 +483,10 @@ class CasShards(ShardedChunks):
             if 2 * len(coords) < self._chunks_per_shard:
                 parts, stamp = self._parts_of_ranges(key, numbers)
             elif (version := self._keys.store.get_version(key, most=self._most)) is not None:
-                parts, stamp = self._index.cut(version.data, numbers), version.stamp
+                parts, stamp = self.index.cut(version.data, numbers), version.stamp
         except HyperslabError as error:
             raise error.locate(url=self._keys.store.url, key=key) from error.__cause__
-        return FetchedInnerChunks(self, self._chain, dict(zip(coords, parts, strict=True)), stamp)
+        return FetchedInnerChunks(self, self.chain, dict(zip(coords, parts, strict=True)), stamp)
 
     def _get_shard(self, key: str) -> tuple[Any, Any]:
         found = self._keys.store.get_version(key, most=self._most)
@@ -530,8 +519,8 @@ class CasShards(ShardedChunks):
         raise AssertionError
 
     def _fetch_index(self, key: str) -> tuple[object, Entries] | None:
-        size = self._index.nbytes
-        part = (0, size) if self._index.location == "start" else (-size, 0)
+        size = self.index.nbytes
+        part = (0, size) if self.index.location == "start" else (-size, 0)
         found = self._keys.store.get_version(key, part)
         if found is None:
             return None
@@ -552,7 +541,7 @@ class CasShards(ShardedChunks):
 
     def swap(self, pairs: Sequence[tuple[Coords, Block]], expected: Any) -> None:
         """Replace chunks of one shard if it is still the one that was read, else ``Conflict``."""
-        values = [None if is_filled_with(block, self._zero) else bytes(self._chain.encode(block)) for _, block in pairs]
+        values = [None if is_filled_with(block, self._zero) else bytes(self.chain.encode(block)) for _, block in pairs]
         self._keys.require_writable()
         key, numbers = self._locate([coords for coords, _ in pairs])
         data = self._join_shard(self._new_parts(numbers, values, None if expected is None else expected.data))

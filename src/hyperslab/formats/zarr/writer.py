@@ -220,7 +220,6 @@ class ZarrWriter(ZarrReader, Writer):
 
     @contextmanager
     def one_commit(self, *, shared: bool = True) -> Iterator[None]:
-        """Have what the block changes show together, or not at all, where the store can."""
         if not self.store.traits.transacts:
             yield
             return

@@ -450,7 +450,6 @@ class Zarr2(MetadataDialect):
     new_array = staticmethod(new_array)
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
-        """Return the spec of a node; what is wrong goes to ``problems``."""
         stored = docs.get(ZATTRS, {})
         if ZARRAY in docs:
             return read_array(docs[ZARRAY], stored, problems, self.sound)

@@ -66,7 +66,6 @@ class OwnLayout(Layout):
     name = NAME
 
     def names(self, where: Location) -> Iterable[str]:
-        """Return the collections of this layout, sorted; what is none is passed over."""
         try:
             store = where.store(read_only=True)
         except NotFound:
