@@ -67,21 +67,6 @@ class Array(Closable, StoredArray):
     # -- what it is -------------------------------------------------------------------------------------------------
 
     @property
-    def name(self) -> str:
-        """The last part of the path; empty for an array at the root."""
-        return self._path.rpartition("/")[2]
-
-    @property
-    def path(self) -> str:
-        """The path in the dataset, without leading slash."""
-        return self._path
-
-    @property
-    def url(self) -> str:
-        """Where the dataset is, without secrets."""
-        return self._session.url
-
-    @property
     def spec(self) -> ArraySpec:
         """All that the documents say of the array."""
         return self._spec

@@ -315,9 +315,25 @@ def open_chosen(
 
 
 class Closable:
-    """The base of groups and arrays: ``with`` closes their dataset in the end."""
+    """The base of groups and arrays: their place, and ``with``, which closes their dataset in the end."""
 
     _session: OpenDataset
+    _path: str
+
+    @property
+    def path(self) -> str:
+        """The path in the dataset, without leading slash; empty for the root."""
+        return self._path
+
+    @property
+    def name(self) -> str:
+        """The last part of the path; empty at the root."""
+        return self._path.rpartition("/")[2]
+
+    @property
+    def url(self) -> str:
+        """Where the dataset is, without secrets."""
+        return self._session.url
 
     def close(self) -> None:
         """Write what is pending and let go of handles of the whole dataset; closing twice is fine."""

@@ -37,16 +37,6 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
     # -- what it is -------------------------------------------------------------------------------------------------
 
     @property
-    def path(self) -> str:
-        """The path in the dataset, without leading slash; empty for the root."""
-        return self._path
-
-    @property
-    def name(self) -> str:
-        """The last part of the path."""
-        return self._path.rpartition("/")[2]
-
-    @property
     def spec(self) -> GroupSpec:
         """All that the documents say of the group itself."""
         spec = self._session.reader.node(self._path)
@@ -93,11 +83,6 @@ class Group(Closable, MutableMapping[str, "Group | Array"]):
     def store(self) -> Any:
         """The store that the dataset lies in; None where the format has none (netCDF)."""
         return self._session.reader.store
-
-    @property
-    def url(self) -> str:
-        """Where the dataset is, without secrets."""
-        return self._session.url
 
     # -- mapping ----------------------------------------------------------------------------------------------------
 

@@ -109,11 +109,6 @@ class StateWriter(Writer):
             return MainChunks(self, path, spec, pending.content.axis)
         return TransactionCoordinate(self, path, spec)
 
-    def chunks_as(self, path: str, spec: ArraySpec) -> ChunkSource:
-        """Return the cells as they will be: the transaction that this is part of shows them with the documents."""
-        self.put(path, spec)
-        return self.chunks(path)
-
     def new_array(self, spec: ArraySpec) -> ArraySpec:
         """Return a user's wish as this format holds it, or Unsupported."""
         return new_array(spec, self._options)
@@ -150,9 +145,6 @@ class StateWriter(Writer):
         """Return the bytes of the array's chunks and their digests, of all of them where ``numbers`` is None."""
         raise NotImplementedError
 
-    def stamp(self, path: str) -> object:
-        """Return what identifies the present version of the file; None while it is being changed here."""
-        return None
 
 
 def roll_back_journal(path: str, *, durable: bool) -> bool:

@@ -372,10 +372,6 @@ class KeyedChunks(StoredChunks):
         dtype = self._spec.numpy_dtype
         return container(dtype.newbyteorder(endian) if endian in ("little", "big") else dtype, fixed)
 
-    @property
-    def pads_edges(self) -> bool:
-        return True
-
     def read_blosc(self, coords: Coords) -> bytes | None:
         """Return what is stored of a chunk, without its checksum, which is verified."""
         key = self._keys.chunk_key(coords)
