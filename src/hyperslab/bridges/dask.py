@@ -1,6 +1,6 @@
 """dask: stored arrays as dask arrays, and dask arrays into stored ones, block by block, under every scheduler.
 
-A task carries the URL and the options of the dataset (see :mod:`hyperslab.array.origin`), never an open handle, and
+A task carries the URL and the options of the dataset (see :mod:`hyperslab.array.session`), never an open handle, and
 reads or writes by the thread that runs it alone: the scheduler sees to it that there are enough of those.
 """
 

@@ -1,4 +1,5 @@
-"""Sparse cells: chunks as lists of cells into one list by a plan, and one list into the chunks that it falls into.
+"""Sparse cells: chunks as lists of cells into one list by a plan, and one list into the chunks that it falls into; a
+box of cells, sparse or dense.
 
 Nothing is made dense but, chunk by chunk, what is stored dense, or with another fill value than its neighbours.
 """
@@ -15,14 +16,16 @@ from hyperslab.chunks import execute
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.cache import BlockCache
 from hyperslab.chunks.grid import Axis, Coords, Grid
-from hyperslab.chunks.memory import require
-from hyperslab.chunks.plan import Piece, Plan, batches, grouped
+from hyperslab.chunks.memory import empty_cells, require
+from hyperslab.chunks.plan import Piece, Plan, batches, grouped, make_plan
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import DEFAULTS, MEBIBYTE, Settings
 from hyperslab.chunks.source import Block, ChunkReader, ChunkSource
 from hyperslab.errors import Unsupported
+from hyperslab.model.cells import Values
 from hyperslab.model.coo import Coo, Numbers, same_bits
 from hyperslab.model.spec import ArraySpec
+from hyperslab.selection.region import Range, Region
 
 SPARSE_CHUNKS_PER_BATCH = 64  # chunks that one thread takes at a time
 LARGE_SPARSE_CHUNK_BYTES = 64 * MEBIBYTE  # chunks of more bytes are not made dense to read some cells of them
@@ -209,3 +212,39 @@ def _spans(axis: Axis, cut: slice, most: int) -> Iterator[slice]:
             start = end
         end = edge
     yield slice(start, cut.stop)
+
+
+# -- cells of one box of an array, and of one chunk in bounded memory --------------------------------------------------
+
+
+# Bytes of cells that are read at once where a chunk is larger: a chunk of any size takes bounded memory.
+BOX_BYTES = 64 << 20
+
+
+def read_box(source: ChunkSource, spec: ArraySpec, box: Box, settings: Settings) -> Values:
+    """Return the stored cells of a box."""
+    plan = make_plan(Region(tuple(Range(cut.start, cut.stop - cut.start, 1) for cut in box)), source.grid)
+    out = empty_cells(plan.shape, spec.numpy_dtype)
+    reader_of(spec)(source, plan, out, spec.fill_cell(), settings)
+    return out
+
+
+def read_through(source: ChunkSource, spec: ArraySpec, coords: Coords, settings: Settings) -> None:
+    """Read all cells of one chunk, a part at a time where it is large; its damage is an error."""
+    for part in parts(source.grid.extent(coords), max(BOX_BYTES // max(spec.numpy_dtype.itemsize, 1), 1)):
+        read_box(source, spec, part, settings)
+
+
+def parts(box: Box, most: int) -> Iterator[Box]:
+    """Return boxes of at most ``most`` cells that cover one box: the first axes are cut first."""
+    left = most
+    steps = []
+    for cut in reversed(box):
+        step = max(1, min(cut.stop - cut.start, left))
+        steps.append(step)
+        left = max(1, left // step)
+    cuts = [
+        [slice(start, min(start + step, cut.stop)) for start in range(cut.start, cut.stop, step)]
+        for cut, step in zip(box, reversed(steps), strict=True)
+    ]
+    return product(*cuts)

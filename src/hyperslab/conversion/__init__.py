@@ -5,7 +5,7 @@ source_nodes     which nodes of a source are converted, and which of them are da
 selection        which cells and labels of an array ``select=`` means
 losses           what a format's features cannot hold, and what becomes of it
 references       links and references, as they are at the target's place
-columns          rows as groups of arrays; variable_length: cells of any length in cells of one length
+variable_length  cells of any length in cells of one length
 plan             what is written and lost: nodes as features allow, tried on an empty target; rechunk: their chunks
 adapt            chunks, codecs, labels, names and attributes in the target's own words
 staging          where the target is built; journal: what a resumed conversion knows
@@ -15,7 +15,8 @@ virtual_dataset  references to chunks where they lie, in place of copies; refere
 labelled_part    a selected part with its labels: CSV, JSON, .npy, a dataset of its own
 statistics       numbers about an array in one pass
 transfer         ``copy`` and ``sync``: bytes as they are, in the same format
-packing          other numbers of cells: packed, quantized (rounding), in other units; recoding: a source with them
+packing          other numbers of cells: packed, quantized (rounding), in other units; recoding: a source with
+                 them, labels of points, rows as groups of arrays
 edit             names and attributes changed by one step; edit_plan: what becomes of each node
 append, memory_objects, blaze_shards: appending, ``save``, ``shard`` and ``gather``; frames: data frames of
 pandas; frame_append: rows for them

@@ -14,8 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hyperslab.array.origin import DatasetRef
-from hyperslab.array.session import OpenDataset, open_session
+from hyperslab.array.session import DatasetRef, OpenDataset, open_session
 from hyperslab.bridges.cluster import each_task, on_every_worker
 from hyperslab.chunks.boxes import Box
 from hyperslab.chunks.settings import Settings

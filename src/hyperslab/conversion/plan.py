@@ -26,7 +26,6 @@ from hyperslab.conversion.adapt import (
     set_zarr2_fill_value,
     translate_codecs,
 )
-from hyperslab.conversion.columns import split_rows
 from hyperslab.conversion.losses import (
     COLUMNS,
     Features,
@@ -41,7 +40,7 @@ from hyperslab.conversion.losses import (
 )
 from hyperslab.conversion.opening import dataset_session, trial_session
 from hyperslab.conversion.rechunk import Encoding, choose_chunks, refit_chunks
-from hyperslab.conversion.recoding import DerivedArrays, add_arrays, add_point_labels
+from hyperslab.conversion.recoding import DerivedArrays, add_arrays, add_point_labels, split_rows
 from hyperslab.conversion.references import ReferenceMap
 from hyperslab.conversion.selection import ArraySelection, Select, select_labels
 from hyperslab.conversion.source_nodes import (

@@ -22,6 +22,7 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.sparse_io import read_through
 from hyperslab.conversion.labelled_part import empty_ranges
 from hyperslab.conversion.losses import Features, target_cell_type
 from hyperslab.conversion.rechunk import Encoding
@@ -41,7 +42,6 @@ from hyperslab.formats.single_array.draft import main_arrays
 from hyperslab.group.cf_variables import companions_of, global_attributes, name_coordinates, names_in_attribute
 from hyperslab.group.choice import EVERYTHING, Choice
 from hyperslab.group.links import follow_within
-from hyperslab.integrity.cells import read_through
 from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.cells import as_type
 from hyperslab.model.dims import Dimension, axis_names

@@ -31,8 +31,8 @@ from hyperslab.chunks.memory import largest_chunk
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
+from hyperslab.chunks.sparse_io import parts
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.integrity.cells import parts
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import NumpyDType
 from hyperslab.selection.region import Axis, PositionList, Range, Region

@@ -12,6 +12,6 @@ what is lost. One survey hands each place of a dataset to the rules, one mender 
   bytes
 - ``views``: what rules look at, and the state of a repair that their mends work with
 - ``node_documents``, ``stored_chunks``: documents, chunks and shards as they are stored, be they damaged
-- ``dataset``: where a dataset lies and in which dialect; ``cells``: its cells in bounded memory
+- ``dataset``: where a dataset lies and in which dialect
 - ``quarantine``: keeps what is taken out, called by ``mender`` and the mends; ``report``: the result of both commands
 """

@@ -20,6 +20,7 @@ from hyperslab.chunks.memory import largest_chunk, settings_within
 from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
+from hyperslab.chunks.sparse_io import parts, read_box
 from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, NotFound, Problem
 from hyperslab.formats.base import Feature, Moment
 from hyperslab.formats.enclosing import find_above
@@ -28,7 +29,6 @@ from hyperslab.formats.opening import allow_places, locate_version
 from hyperslab.group import Group
 from hyperslab.group.choice import Choice, Patterns, Where
 from hyperslab.group.walk import arrays_of
-from hyperslab.integrity.cells import parts, read_box
 from hyperslab.integrity.report import Report
 from hyperslab.model.attrs import FILL_VALUE, Attrs
 from hyperslab.model.cells import Values, same_type

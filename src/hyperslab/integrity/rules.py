@@ -13,13 +13,13 @@ from functools import partial
 
 from hyperslab.array.growth import grow
 from hyperslab.chunks.grid import Grid
+from hyperslab.chunks.sparse_io import read_box
 from hyperslab.errors import HyperslabError, Problem, StorageError
 from hyperslab.formats.documents import read_document, write_again
 from hyperslab.formats.rules import Finding, Plan, Rule, Rules, Stage, Subject, found, nothing
 from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr.dialect import Docs, MetadataDialect
 from hyperslab.formats.zarr.shards import open_chunks
-from hyperslab.integrity.cells import read_box
 from hyperslab.integrity.chunk_rules import CHUNK_RULES
 from hyperslab.integrity.views import DatasetView, GroupView, NodeView, RepairState, Role
 from hyperslab.model.dims import Coordinate

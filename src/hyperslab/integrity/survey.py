@@ -20,6 +20,7 @@ from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.progress import ProgressCallback, watching
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
+from hyperslab.chunks.sparse_io import read_through
 from hyperslab.errors import FormatError, HyperslabError, Problem, StorageError
 from hyperslab.formats import FORMATS, get_format
 from hyperslab.formats.base import FormatTraits, Reader
@@ -28,7 +29,6 @@ from hyperslab.formats.zarr.dialect import MetadataDialect
 from hyperslab.formats.zarr.node_search import NodeSearch
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.formats.zarr.reader import ZarrReader
-from hyperslab.integrity.cells import read_through
 from hyperslab.integrity.chunk_rules import find_strays, holds_any, in_place_of_chunk
 from hyperslab.integrity.dataset import CheckedDataset, extent_of, find_place
 from hyperslab.integrity.node_documents import NodeDocuments, read_stored

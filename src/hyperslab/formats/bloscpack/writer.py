@@ -146,7 +146,6 @@ class StateWriter(Writer):
         raise NotImplementedError
 
 
-
 def roll_back_journal(path: str, *, durable: bool) -> bool:
     """Undo what a writer began who died; whether there was such a thing. The lock is held."""
     if not os.path.lexists(journal_path(path)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, product
 from math import gcd
 
@@ -15,7 +16,6 @@ from hyperslab.chunks.source import Block, ChunkReader, ChunkSource, SourceTrait
 from hyperslab.codecs.registry import CODECS
 from hyperslab.errors import Unsupported
 from hyperslab.formats.format_errors import ReadOnlyChunks
-from hyperslab.formats.join.axes import JoinAxis, Place
 from hyperslab.model.cells import Values
 from hyperslab.model.spec import Chunks, Codec
 
@@ -295,3 +295,55 @@ def _decoding(codecs: tuple[Codec, ...]) -> list[tuple[str, object]]:
 
 def _spell(value: object) -> str:
     return "+".join(name for name, _ in value) if isinstance(value, list) else str(value)
+
+
+# -- how the pieces of an array lie along its axes ---------------------------------------------------------------------
+
+
+Place = tuple[int, ...]
+"""Which piece along each dimension that is joined."""
+
+
+@dataclass(frozen=True)
+class JoinAxis:
+    """One axis of an array: ``lengths`` of its pieces, cut into chunks of ``sizes`` each, of which the last may reach
+    past a piece's end. ``joint``: which joined dimension it is; None for one that all pieces have alike."""
+
+    lengths: tuple[int, ...]
+    sizes: tuple[int, ...]
+    joint: int | None = None
+
+    @property
+    def length(self) -> int:
+        """Cells along the whole axis."""
+        return sum(self.lengths)
+
+    def cells_at(self, place: Place) -> slice:
+        """Return the cells of a piece among those of the whole axis."""
+        if self.joint is None:
+            return slice(0, self.length)
+        start = sum(self.lengths[: place[self.joint]])
+        return slice(start, start + self.lengths[place[self.joint]])
+
+    def length_at(self, place: Place) -> int:
+        """Return the cells of a piece along the axis."""
+        return self.lengths[0 if self.joint is None else place[self.joint]]
+
+    def size_at(self, place: Place) -> int:
+        """Return the cells of a chunk of a piece along the axis."""
+        return self.sizes[0 if self.joint is None else place[self.joint]]
+
+    def counts(self) -> list[int]:
+        """Return the chunks of each piece."""
+        return [-(-length // size) for length, size in zip(self.lengths, self.sizes, strict=True)]
+
+    def chunks(self) -> int | tuple[int, ...]:
+        """Return how the whole axis is cut: one number where all chunks but the last are equal."""
+        size = self.sizes[0]
+        if all(other == size for other in self.sizes) and all(length % size == 0 for length in self.lengths[:-1]):
+            return size
+        cuts: list[int] = []
+        for length, size in zip(self.lengths, self.sizes, strict=True):
+            whole, rest = divmod(length, size)
+            cuts += [size] * whole + [rest] * bool(rest)
+        return tuple(cuts)

@@ -19,7 +19,7 @@ from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Format, Reader
 from hyperslab.formats.codec_kinds import inner_codecs, is_compressed
-from hyperslab.formats.join.axes import Place
+from hyperslab.formats.join.chunks import Place
 from hyperslab.model.amounts import counted
 from hyperslab.model.calendars import iso_text
 from hyperslab.model.cells import Values

@@ -18,8 +18,7 @@ from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.base import Format, Reader
 from hyperslab.formats.codec_kinds import inner_codecs
 from hyperslab.formats.format_errors import node_not_found
-from hyperslab.formats.join.axes import JoinAxis, Place
-from hyperslab.formats.join.chunks import JoinChunks
+from hyperslab.formats.join.chunks import JoinAxis, JoinChunks, Place
 from hyperslab.formats.join.pieces import (
     FILL,
     PACKING,
