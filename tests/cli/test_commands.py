@@ -350,7 +350,7 @@ def test_nearest_says_what_it_took_and_errors_name_the_option(air: Path) -> None
     assert wrong.exit_code == 2 and "--nearest takes the closest cell" in wrong.stderr
     right = run("get", air, "t2m", "-s", "lat=44.0", "-s", "time=0", "--nearest")
     assert right.stdout == "1.0\n"
-    assert "lat=45.0" in right.stderr
+    assert "the nearest label to lat=44.0 is 45.0" in right.stderr
 
 
 def test_get_never_speaks_of_an_option_that_it_lacks(air: Path, tmp_path: Path) -> None:
