@@ -28,8 +28,9 @@ from hyperslab.model.dtypes import Char, Compound, Enum, Opaque, VlenArray, Vlen
 
 PAIR = np.dtype([("a", "i4"), ("b", "f8", (2,)), ("c", "S3")])
 VALUES = {
-    "shortest": (np.float32(0.1), 0.1, "<f4"),
-    "half": (np.float16(0.1), 0.1, "<f2"),
+    "float": (np.float32(0.1), 0.10000000149011612, "<f4"),
+    "missing": (np.float32(1e20), 1.0000000200408773e20, "<f4"),
+    "half": (np.float16(0.1), 0.0999755859375, "<f2"),
     "double": (np.float64(0.1), 0.1, "<f8"),
     "integer": (np.uint64(2**64 - 1), 2**64 - 1, "<u8"),
     "truth": (np.bool_(True), True, "|b1"),
@@ -116,6 +117,15 @@ def test_what_is_stored(value, stored, code):
     assert encode_attribute("x", value) == (stored, code)
     back = decode_attribute(read_json(write_json(stored)), code)
     assert equal(back, value)
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4"])
+def test_shorter_spellings_of_earlier_releases(kind: str) -> None:
+    """0.1.0 wrote as few digits as give the float back: it is the same float."""
+    for value in (0.1, 0.15, 1e-5, -999.9, 1e20 if kind == "f4" else 6e4):
+        expected = np.dtype(kind).type(value)
+        assert equal(decode_attribute(float(str(expected)), f"<{kind}"), expected)
+        assert encode_attribute("x", np.array([expected]))[0] == [float(expected)]
 
 
 @pytest.mark.parametrize("value", PLAIN, ids=repr)

@@ -74,6 +74,32 @@ def test_missing_values_are_masked_and_zeros_are_not(
     assert np.array_equal(opened["masked"].values, [0, 1, np.nan], equal_nan=True)
 
 
+@pytest.mark.parametrize("format", [*FORMATS, "nczarr"])
+def test_numbers_of_float32_are_the_same_to_readers_without_types(
+    tmp_path: Path, xarray: ModuleType, format: str
+) -> None:
+    """xarray takes a number of JSON as a double; the shortest digits of a float32 would mask nothing."""
+    marks = {"missing_value": np.float32(1e20), "_FillValue": np.float32(1e20)}
+    packed = {"scale_factor": np.float32(0.15), "_FillValue": np.int16(-9)}
+    with hs.create(tmp_path / "a.nc") as root:
+        cells = np.array([1.5, 1e20], "f4")
+        root.create_array("t", dims=("x",), data=cells, attrs=marks, fill_value=np.float32(1e20))
+        root.create_array("p", dims=("x",), data=np.array([3, -9], "i2"), attrs=packed, fill_value=-9)
+    hs.convert(tmp_path / "a.nc", tmp_path / "a.zarr", format=format)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*multiple fill values")
+        opened = loaded(xarray, tmp_path / "a.zarr")
+        ours = xarray.open_dataset(tmp_path / "a.zarr", engine="hyperslab").load()
+    assert np.array_equal(opened["t"].values, [1.5, np.nan], equal_nan=True)
+    raw = loaded(xarray, tmp_path / "a.zarr", mask_and_scale=False)
+    assert raw["t"].attrs["missing_value"] == float(np.float32(1e20))
+    assert raw["p"].attrs["scale_factor"] == float(np.float32(0.15))
+    xarray.testing.assert_identical(ours, xarray.open_dataset(tmp_path / "a.nc").load())
+    hs.convert(tmp_path / "a.zarr", tmp_path / "b.nc")
+    for name, attrs in (("t", marks), ("p", packed)):
+        assert equal(dict(hs.open(tmp_path / "b.nc")[name].attrs), attrs)
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_what_xarray_writes(tmp_path: Path, xarray: ModuleType, format: str) -> None:
     dataset = xarray.Dataset(

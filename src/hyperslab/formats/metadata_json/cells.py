@@ -74,7 +74,11 @@ def bytes_to_base64(value: bytes) -> str:
 
 
 def cell_to_json(value: Any) -> object:
-    """Return a NumPy scalar as JSON; float32 and float16 with as few digits as give them back."""
+    """Return a NumPy scalar as JSON; a float32 or float16 as the double of the same value.
+
+    Readers that know no types take a number as a double: the shortest digits of a float32 (``1e20``) would be another
+    number to them, which no cell equals.
+    """
     dtype = value.dtype
     match dtype.kind:
         case "b":
@@ -82,9 +86,9 @@ def cell_to_json(value: Any) -> object:
         case "i" | "u":
             return int(value)
         case "f":
-            return float_to_json(_shortest(value))
+            return float_to_json(float(value))
         case "c":
-            return [float_to_json(_shortest(value.real)), float_to_json(_shortest(value.imag))]
+            return [float_to_json(float(value.real)), float_to_json(float(value.imag))]
         case "m" | "M":
             return int(value.view("i8"))
         case "U" | "T":
@@ -96,10 +100,6 @@ def cell_to_json(value: Any) -> object:
                 fields = [value[name] for name in dtype.names]
                 return [list(map(cell_to_json, part.flat)) if np.ndim(part) else cell_to_json(part) for part in fields]
             return bytes_to_base64(value.tobytes())
-
-
-def _shortest(value: Any) -> float:
-    return float(value) if value.dtype.itemsize > 4 or not np.isfinite(value) else float(str(value))
 
 
 def cell_from_json(value: object, dtype: np.dtype[np.generic]) -> Any:
