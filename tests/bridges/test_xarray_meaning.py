@@ -371,3 +371,35 @@ def test_whole_numbers_are_packed_without_wrapping_around(tmp_path):
     dataset = xr.Dataset({"a": ("x", np.array([5, 100], "u1"))})
     dataset.hyperslab.save(str(tmp_path / "a.zarr"), encoding=encoding)
     assert xr.open_dataset(str(tmp_path / "a.zarr"), engine="hyperslab").a.values.tolist() == [5, 100]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("dtype", "unsigned"), [("i1", "true"), ("u2", "false")])
+@pytest.mark.parametrize("words", [{}, {"scale_factor": 0.5}, {"_FillValue": 100}], ids=str)
+@pytest.mark.parametrize("lazily", [False, True])
+def test_numbers_of_the_other_sign_stay_the_same(
+    tmp_path: Path, place: str, dtype: str, unsigned: str, words: dict[str, Any], lazily: bool
+) -> None:
+    """With a marker of missing cells and without: xarray's coder writes ``_Unsigned`` only beside a marker."""
+    raw = np.array([1, -4, 100], f"i{np.dtype(dtype).itemsize}").astype(dtype)
+    attrs = {**words, "_Unsigned": unsigned}
+    with hs.create(tmp_path / "s.zarr") as root:
+        root.create_array("c", dims=("t",), data=raw, attrs=attrs)
+    dataset = opened(tmp_path / "s.zarr", chunks={} if lazily else None)
+    dataset.hyperslab.save(tmp_path / place, unlimited_dims=["t"])
+    assert_identical(dataset.compute(), opened(tmp_path / place).load())
+    stored = hs.open(tmp_path / place)["c"]
+    assert stored.dtype == np.dtype(dtype)
+    assert stored.attrs["_Unsigned"] == unsigned
+    put(dataset, tmp_path / place, "append")
+    assert hs.open(tmp_path / place)["c"][...].tolist() == [*raw.tolist(), *raw.tolist()]
+
+
+@pytest.mark.parametrize("words", [{}, {"_FillValue": 7}], ids=str)
+def test_numbers_that_would_change_their_sign_are_refused(tmp_path: Path, words: dict[str, Any]) -> None:
+    numbers = np.array([-2, 3], "i1")
+    misread = xr.Dataset({"c": ("t", numbers, {}, {"dtype": "i1", "_Unsigned": "true", **words})})
+    with pytest.raises(Invalid, match="'c' holds -2 to 3, which cells of uint8 cannot"):
+        misread.hyperslab.save(tmp_path / "a.zarr")
+    xr.Dataset({"c": ("t", numbers, {}, {"_Unsigned": "true"})}).hyperslab.save(tmp_path / "b.zarr")
+    assert opened(tmp_path / "b.zarr")["c"].values.tolist() == [-2, 3]

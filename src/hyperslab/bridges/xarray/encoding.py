@@ -94,14 +94,20 @@ def _packing(name: str, variable: xr.Variable, encoding: Mapping[str, Any]) -> P
     wanted = encoding.get("dtype")
     if wanted is None or wanted is str or variable.dtype.kind not in "biufc":
         return None
-    dtype = np.dtype(wanted)
+    dtype = _meant(np.dtype(wanted), encoding)
     scale, offset = (np.asarray(encoding.get(word, plain)).item() for word, plain in _SCALING)
     if dtype.kind not in "biufc" or (dtype == variable.dtype and (scale, offset) == (1, 0)):
         return None
-    if encoding.get("_Unsigned") in ("true", "false") and dtype.kind in "iu":  # cells are those of the other kind
-        dtype = np.dtype(f"{'u' if encoding['_Unsigned'] == 'true' else 'i'}{dtype.itemsize}")
     marks = any(encoding.get(word, variable.attrs.get(word)) is not None for word in _MARKERS)
     return Packing(name, dtype, scale, offset, marks)
+
+
+def _meant(dtype: np.dtype, encoding: Mapping[str, Any]) -> np.dtype:
+    """Return the type of the numbers that cells of ``dtype`` stand for: ``_Unsigned`` makes them those of the other
+    kind."""
+    if encoding.get("_Unsigned") in ("true", "false") and dtype.kind in "iu":
+        return np.dtype(f"{'u' if encoding['_Unsigned'] == 'true' else 'i'}{dtype.itemsize}")
+    return dtype
 
 
 # -- what an encoding may say ------------------------------------------------------------------------------------------
@@ -218,6 +224,8 @@ def _encode(name: str, variable: xr.Variable, native: str, marks_nan: bool) -> x
     plain.encoding = {key: value for key, value in variable.encoding.items() if key in CF}
     _check_clock(name, plain)
     _keep_texts(plain)
+    if "dtype" not in plain.encoding:
+        plain.encoding.pop("_Unsigned", None)  # it says how cells of that type are read, not those in memory
     kind = np.dtype(plain.encoding.get("dtype", variable.dtype)).kind
     if variable.dtype.kind in native and kind == variable.dtype.kind and "units" not in plain.encoding:
         plain.encoding = layout
@@ -227,7 +235,7 @@ def _encode(name: str, variable: xr.Variable, native: str, marks_nan: bool) -> x
         plain.encoding.setdefault(FILL_VALUE, None)  # else xarray's coder marks NaN
     try:
         plain = checked(name, plain, plain.encoding)
-        done = typed(name, conventions.encode_cf_variable(plain, name=name))
+        done = typed(name, _encode_signs(name, plain))
         if done.dtype.kind == "b" or (variable.dtype.kind == "O" and done.dtype.kind == "f" and marks_nan):
             # objects that are truths or floats: xarray's coder saw objects
             done = conventions.encode_cf_variable(done, name=name)
@@ -237,6 +245,20 @@ def _encode(name: str, variable: xr.Variable, native: str, marks_nan: bool) -> x
         remedy = f"its encoding is {plain.encoding or 'empty'}: change that, or the cells by astype()"
         raise Invalid(f"{name!r} cannot be encoded: {error}", remedy=remedy) from error
     done.encoding = layout
+    return done
+
+
+def _encode_signs(name: str, variable: xr.Variable) -> xr.Variable:
+    """Return the encoded variable with its ``_Unsigned``, which xarray's coder writes only beside a marker of missing
+    cells: without it the numbers would be read with the other sign."""
+    own = variable.encoding
+    dtype = np.dtype(own.get("dtype", variable.dtype))
+    meant = _meant(dtype, own)
+    if meant == dtype or any(own.get(word) is not None for word in _MARKERS):
+        return conventions.encode_cf_variable(variable, name=name)
+    variable.encoding = {key: value for key, value in own.items() if key != "_Unsigned"} | {"dtype": meant}
+    done = conventions.encode_cf_variable(variable, name=name).astype(dtype)
+    done.attrs["_Unsigned"] = own["_Unsigned"]
     return done
 
 
