@@ -133,6 +133,21 @@ def test_curved_grids_weigh_by_cell_measures(tmp_path):
     assert "cell_measures" not in found["t"].attrs
 
 
+def test_names_of_variables_in_other_files_stay(tmp_path):
+    with hs.create(tmp_path / "field.nc") as root:
+        terms = {"standard_name": "ocean_s_coordinate_g2", "formula_terms": "s: s C: Cs eta: zeta depth: h depth_c: hc"}
+        root.create_array("s", data=np.array([-0.5, 0.0]), dims=("s",), attrs=terms)
+        for name in ("Cs", "h", "hc"):
+            root.create_array(name, data=np.zeros(2), dims=("s",))
+        words = {"ancillary_variables": "flag elsewhere", "cell_measures": "area: areacello"}
+        root.create_array("t", data=np.ones((3, 2)), dims=("n", "s"), attrs=words)
+        root.create_array("flag", data=np.ones(3), dims=("n",))
+    found = aggregated(tmp_path, "--how", "mean", "--over", "n", "-v", "t,s")
+    assert found["s"].attrs["formula_terms"] == terms["formula_terms"]
+    assert found["t"].attrs["cell_measures"] == "area: areacello"
+    assert found["t"].attrs["ancillary_variables"].split() == [*(["flag"] if "flag" in found else []), "elsewhere"]
+
+
 def test_curved_grids_without_areas_are_refused(tmp_path):
     curved(tmp_path, area=False)
     result = run(tmp_path / "field.nc", tmp_path / "out.nc", "--how", "mean", "--over", "y,x", "--weighted")

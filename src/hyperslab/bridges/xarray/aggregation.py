@@ -20,7 +20,7 @@ from hyperslab.array.periods import Groups, find_lanes, group_times, is_time
 from hyperslab.bridges.extras import library
 from hyperslab.errors import Invalid
 from hyperslab.formats.dimension_suffix import add_suffix, strip_suffix
-from hyperslab.group.cf_variables import keep_references
+from hyperslab.group.cf_variables import keep_references, names_in_attribute
 from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.dims import axis_names
 from hyperslab.model.guessing import meant
@@ -144,8 +144,8 @@ def aggregate(dataset: xr.Dataset, wanted: Aggregation) -> tuple[xr.Dataset, dic
         coords[time] = stamps
         variables[stamps.attrs.get("climatology", stamps.attrs.get("bounds"))] = bounds
     result = xr.Dataset(variables, {name: _cleared(each) for name, each in coords.items()}, dataset.attrs)
-    # areas may be in another file
-    there = {*map(str, result.variables), *str(dataset.attrs.get("external_variables", "")).split()}
+    # What the source has not either, such as areas in another file, is none that was aggregated away.
+    there = {*map(str, result.variables), *(_names_in_attributes(result) - {*map(str, dataset.variables)})}
     for name, each in result.variables.items():
         if name != time:
             each.attrs = keep_references(each.attrs, there)
@@ -153,6 +153,16 @@ def aggregate(dataset: xr.Dataset, wanted: Aggregation) -> tuple[xr.Dataset, dic
     unlimited = set(dataset.encoding.get("unlimited_dims", ())) & set(result.dims)
     result.encoding = {"unlimited_dims": unlimited} if unlimited else {}
     return result, left_out
+
+
+def _names_in_attributes(dataset: xr.Dataset) -> set[str]:
+    """Return the names of the variables that attributes name, without groups."""
+    attributes = [
+        (each.attrs, str(name), value) for each in dataset.variables.values() for name, value in each.attrs.items()
+    ]
+    return {
+        word.rpartition("/")[2] for attrs, name, value in attributes for word in names_in_attribute(name, value, attrs)
+    }
 
 
 def _why_left_out(array: xr.DataArray, how: str) -> str:
