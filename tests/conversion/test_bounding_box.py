@@ -108,6 +108,75 @@ def test_a_box_on_a_curved_grid_is_the_smallest_rectangle(
     assert set(np.diff(places)) <= ({1, -23} if around else {1})
 
 
+def test_a_curved_grid_around_the_globe_keeps_its_columns_and_says_where_it_is_cut() -> None:
+    lon, lat = curved((8, 24), 77.0, True)
+    root = hs.create(MemoryStore())
+    root.create_array("lon", data=lon, dims=("y", "x"), attrs=EAST)
+    root.create_array("lat", data=lat, dims=("y", "x"), attrs=NORTH)
+    cells = root.create_array("v", data=np.arange(lon.size).reshape(lon.shape), dims=("y", "x"))[...]
+    found, selector = taken(root, BoundingBox(-180, -90, 180, 90))
+    assert np.array_equal(found, cells)
+    assert selector.notes == []
+    _, selector = taken(root, BoundingBox(60, -20, 100, 20))
+    places = np.arange(24)[selector.key(root["v"])[1]]
+    assert selector.notes == [f"the box goes across the seam of /lon: x {places[0]} to 23, then 0 to {places[-1]}"]
+
+
+@given(shift=st.integers(-180, 180), east=st.integers(-180, 360), north=st.integers(-90, 90), turned=st.booleans())
+def test_the_cell_nearest_to_a_point_on_a_curved_grid(shift: int, east: int, north: int, turned: bool) -> None:
+    lon, lat = curved((8, 24), shift, True)
+    lat[0, :3] = np.nan
+    root = hs.create(MemoryStore())
+    root.create_array("nav_lon", data=lon, dims=("y", "x"), attrs=EAST)
+    places = (lat.T, ("x", "y")) if turned else (lat, ("y", "x"))
+    root.create_array("nav_lat", data=places[0], dims=places[1], attrs=NORTH)
+    attrs = {"coordinates": "nav_lon nav_lat"}
+    root.create_array("v", data=np.arange(lon.size).reshape(lon.shape), dims=("y", "x"), attrs=attrs)
+
+    def on_sphere(lon: Any, lat: Any) -> np.ndarray:
+        lon, lat = np.radians(lon), np.radians(lat)
+        return np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], -1)
+
+    cosines = on_sphere(lon, lat) @ on_sphere(east, north)
+    for words in ("lon", "lat"), ("nav_lon", "nav_lat"), ("longitude", "latitude"):
+        select = Select.of(dict(zip(words, (float(east), float(north)), strict=True)), "nearest")
+        selector = Selector([root["v"]], select)
+        row, column = selector.key(root["v"])
+        assert cosines[row, column] == pytest.approx(np.nanmax(cosines), abs=1e-12)
+        away = np.degrees(np.arccos(min(cosines[row, column], 1.0)))
+        assert selector.notes[0].startswith(f"{words[0]}={east} {words[1]}={north}: the nearest cell is y={row} x=")
+        assert float(selector.notes[0].split()[-3]) == pytest.approx(away, abs=2e-5, rel=1e-4)
+
+
+def test_a_point_on_a_curved_grid_on_the_command_line(tmp_path: Path) -> None:
+    lon, lat = curved((8, 24), 77.0, True)
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("nav_lon", data=lon, dims=("y", "x"), attrs=EAST)
+        root.create_array("nav_lat", data=lat, dims=("y", "x"), attrs=NORTH)
+        attrs = {"coordinates": "nav_lon nav_lat"}
+        root.create_array("v", data=np.arange(192).reshape(8, 24), dims=("y", "x"), attrs=attrs)
+    source = str(tmp_path / "a.zarr")
+
+    def run(*words: str) -> Any:
+        return CliRunner().invoke(main, ["get", source, "v", *words])
+
+    point = ("-s", f"lon={lon[3, 5] + 0.1}", "-s", f"lat={lat[3, 5]}")
+    result = run(*point, "--nearest")
+    assert result.stdout.split() == ["77"]
+    assert "the nearest cell is y=3 x=5 at" in result.stderr
+    assert run(*point, "--nearest", "--tolerance", "1").exit_code == 0
+    for word in ("lon", "nav_lon"):
+        refused = run("-s", f"{word}=10.0")
+        assert refused.exit_code == 2
+        assert "/nav_lon runs along y and x: --bbox" in refused.stderr
+    assert "the nearest is y=3 x=5" in run(*point, "--nearest", "--tolerance", "0.001").stderr
+    assert "'y' is selected twice" in run(*point, "--nearest", "-s", "y=2").stderr
+    hs.convert(source, tmp_path / "b.zarr", select={"lon": lon[3, 5], "lat": lat[3, 5]}, method="nearest")
+    with hs.open_group(tmp_path / "b.zarr") as root:
+        assert root["v"][()] == 77
+        assert root["nav_lon"][()] == lon[3, 5]
+
+
 def test_missing_places_lie_nowhere_and_attributes_may_be_missing() -> None:
     root = hs.create(MemoryStore())
     lon, lat = np.array([[10.0, np.nan], [12, 13]]), np.array([[50.0, 51], [-999, 52]])

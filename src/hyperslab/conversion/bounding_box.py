@@ -1,11 +1,13 @@
 """Boxes of longitude and latitude: the cells of arrays whose places lie in one, on grids of one or two dimensions and
-of discrete samples (CF 1.11, 5 and 9)."""
+of discrete samples (CF 1.11, 5 and 9); and the cell nearest to a point on grids of two dimensions;
+labels of longitudes by whole turns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from hyperslab.array.axis_roles import RADIANS, role_of
 from hyperslab.errors import Invalid, SelectionError, Unsupported
 from hyperslab.group.cf_variables import AxisSearch, RotatedGrid, companions_of
 from hyperslab.model.cells import Values
+from hyperslab.model.dims import Coordinate, Index, ScaleIndex, index_cells
 from hyperslab.model.paths import split
 from hyperslab.selection.circle import Circle
 
@@ -66,8 +69,8 @@ class BoundingBox:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoxCells:
-    """The cells along a dimension that lie in a box: positions (int64), and whole turns that are added to longitudes,
-    those of the array at the path ``longitude``."""
+    """The cells along a dimension that lie in a box: positions (int64), and whole turns that are added to the
+    ``longitude`` of one dimension; of two where they go across its seam."""
 
     positions: Values
     shifted: Values | None = None
@@ -96,7 +99,7 @@ def find_box_cells(
     rectangles: dict[tuple[str, str], dict[tuple[str, int], BoxCells]] = {}
     found: dict[tuple[str, int], BoxCells] = {}
     grids: dict[tuple[tuple[str, int], ...], list[Values]] = {}
-    goes_around: dict[tuple[str, int], bool] = {}
+    around: dict[tuple[str, int], Array | None] = {}
     seen: set[tuple[str, str]] = set()
     extents: list[tuple[Values, Values]] = []
     for array in arrays:
@@ -117,12 +120,11 @@ def find_box_cells(
             if paths in seen:
                 continue
             seen.add(paths)
-            names, masks, around = _find_on_grid(longitude, latitude, rotated, box, extents)
+            names, masks, whole = _find_on_grid(longitude, latitude, rotated, box, extents)
             before = grids.setdefault(tuple(names), [np.zeros(mask.size, bool) for mask in masks])
             grids[tuple(names)] = [old | new for old, new in zip(before, masks, strict=True)]
-            goes_around |= {
-                name: whole and goes_around.get(name, True) for name, whole in zip(names, around, strict=True)
-            }
+            for name, is_whole in zip(names, whole, strict=True):
+                around[name] = longitude if is_whole and around.get(name, longitude) is not None else None
     if not seen and not rectangles:
         raise Invalid("no array has longitudes and latitudes", remedy="select by dimensions, with -s")
     for along, inside in grids.items():
@@ -130,7 +132,7 @@ def find_box_cells(
             found[along[0]] = BoxCells(np.flatnonzero(inside[0]))
             add_samples(found, arrays, along[0], inside[0])
         else:
-            found |= {name: BoxCells(_arc(mask, goes_around[name])) for name, mask in zip(along, inside, strict=True)}
+            found |= {name: _arc(mask, around[name]) for name, mask in zip(along, inside, strict=True)}
     result = straight | {axis: {"": cells} for axis, cells in found.items()}
     if any(not cells.positions.size for groups in result.values() for cells in groups.values()) or not result:
         raise _empty(box, extents)
@@ -262,17 +264,55 @@ def _goes_around(longitude: Array, axis: int) -> bool:
     return circle is not None and circle.is_whole
 
 
-def _arc(mask: Values, goes_around: bool) -> Values:
-    """Return the positions from the first to the last that is meant; of an axis that goes around the shortest way."""
+def _arc(mask: Values, around: Array | None) -> BoxCells:
+    """Return the cells from the first to the last that is meant; of longitudes that go ``around`` the shortest way, and
+    as they lie where that is as short."""
     inside = np.flatnonzero(mask)
     if inside.size == 0:
-        return inside
+        return BoxCells(inside)
     gaps = np.diff(np.append(inside, inside[0] + mask.size))
     widest = int(gaps.argmax())
-    if goes_around and widest < inside.size - 1:
+    if around is not None and gaps[widest] > gaps[-1]:
         count = mask.size - gaps[widest] + 1
-        return np.asarray((inside[widest + 1] + np.arange(count)) % mask.size)
-    return np.arange(inside[0], inside[-1] + 1)
+        return BoxCells(np.asarray((inside[widest + 1] + np.arange(count)) % mask.size), None, around)
+    return BoxCells(np.arange(inside[0], inside[-1] + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class NearestCell:
+    """The cell of a grid of two dimensions that is nearest to a point: its positions by name and length of the
+    dimension, its place, and how far it is away, all in degrees."""
+
+    positions: dict[tuple[str, int], int]
+    longitude: float
+    latitude: float
+    distance: float
+
+    def __str__(self) -> str:
+        cell = " ".join(f"{dim}={position}" for (dim, _), position in self.positions.items())
+        return f"{cell} at {self.longitude:g},{self.latitude:g}, {self.distance:g} degrees away"
+
+
+def find_nearest_cell(longitude: Array, latitude: Array, east: float, north: float) -> NearestCell | None:
+    """Return the cell whose place is the nearest on the sphere to a point in degrees, the first of several; None where
+    all places are missing."""
+    read = _reader_of(longitude, latitude)
+    best: NearestCell | None = None
+    for rows in _row_strips(longitude.shape):
+        lon, lat = read(rows)
+        # of the half angles' sines (haversine): exact for short distances, too
+        steep = np.sin(np.radians(lat - north) / 2) ** 2
+        flat = np.sin(np.radians(lon - east) / 2) ** 2 * np.cos(np.radians(lat)) * np.cos(np.radians(north))
+        half = np.where(np.isfinite(steep + flat), steep + flat, np.inf)
+        row, column = np.unravel_index(int(half.argmin()), half.shape)
+        if not np.isfinite(half[row, column]):
+            continue
+        distance = float(np.degrees(2 * np.arcsin(np.sqrt(min(half[row, column], 1.0)))))
+        if best is None or distance < best.distance:
+            axes = zip(map(str, longitude.dims), longitude.shape, strict=True)
+            positions = dict(zip(axes, (rows.start + int(row), int(column)), strict=True))
+            best = NearestCell(positions, float(lon[row, column]), float(lat[row, column]), distance)
+    return best
 
 
 def find_instances(arrays: Sequence[Array], search: AxisSearch | None = None) -> list[Array]:
@@ -321,3 +361,55 @@ def _empty(box: BoundingBox, extents: Sequence[tuple[Values, Values]]) -> Select
         known = np.concatenate([_limits(pair[number]) for pair in extents] or [np.zeros(0)])
         texts.append(f"{name} from {known.min():g} to {known.max():g}" if known.size else f"no {name}")
     return SelectionError(f"no cell lies in the box {box}", remedy=f"there are {' and '.join(texts)}")
+
+
+# -- labels of longitudes, by whole turns as far as the labels that are stored do not tell -----------------------------
+
+
+def circle_of(name: str, attrs: Mapping[str, Any], index: Index | None) -> Circle | None:
+    """Return the circle of the labels of a longitude, by its name and attributes (CF 1.11, 4.2); None of others, and of
+    packed ones, whose labels are those that are stored."""
+    is_of_poles = attrs.get("standard_name") == "grid_longitude"  # around rotated poles
+    if {"scale_factor", "add_offset"} & set(attrs) or not (is_of_poles or role_of(name, attrs) == "longitude"):
+        return None
+    if not isinstance(index, Coordinate | ScaleIndex):
+        return None
+    labels = index.values if isinstance(index, Coordinate) else index_cells(index, range(index.size))[0]
+    if labels.dtype.kind not in "iuf":
+        return None
+    return Circle.of(labels.astype("f8"), 2 * np.pi if attrs.get("units") in RADIANS else 360.0)
+
+
+def is_number(label: object) -> TypeGuard[float]:
+    """Return True for a number that is no truth value."""
+    return isinstance(label, int | float | np.integer | np.floating) and not isinstance(label, bool)
+
+
+def range_around(circle: Circle, item: Any) -> tuple[Values, Values] | None:
+    """Return positions and shifts of a range that the labels as they are stored do not tell; None of anything else."""
+    if not isinstance(item, slice) or not is_number(item.start) or not is_number(item.stop):
+        return None
+    step = 1 if item.step is None else item.step
+    start, stop = (item.start, item.stop) if step > 0 else (item.stop, item.start)
+    if not circle.needs_turns(float(start), float(stop)):
+        return None
+    positions, shifts = circle.between(float(start), float(stop))
+    if not positions.size and not circle.is_whole:
+        return None  # a region without such longitudes: an empty range, as of any axis
+    return positions[::step], shifts[::step]
+
+
+def turn_labels(circle: Circle, item: Any) -> Any:
+    """Return labels by whole turns as near to a cell as they can be; of a range of a region without an end, its bound
+    within the region where turns bring it there."""
+    if is_number(item):
+        return circle.turned(float(item))
+    if isinstance(item, slice) and not circle.is_whole:
+        bounds = [bound for bound in (item.start, item.stop) if bound is not None]
+        if len(bounds) == 1 and is_number(bounds[0]):
+            turned = circle.turned(float(bounds[0]))
+            if circle.spans(turned):
+                return slice(turned, None, item.step) if item.stop is None else slice(None, turned, item.step)
+    if isinstance(item, list | tuple | np.ndarray) and np.asarray(item).dtype.kind in "iuf":
+        return [circle.turned(float(label)) for label in np.asarray(item).reshape(-1)]
+    return item

@@ -8,16 +8,27 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import product
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal
 
 import numpy as np
 
 from hyperslab.array import Array
-from hyperslab.array.axis_roles import RADIANS, role_of
+from hyperslab.array.axis_roles import role_of
 from hyperslab.array.indexes import read_index
 from hyperslab.array.series import SECONDS, is_series_data
 from hyperslab.chunks.boxes import Box
-from hyperslab.conversion.bounding_box import BoundingBox, BoxCells, add_samples, find_box_cells, find_instances
+from hyperslab.conversion.bounding_box import (
+    BoundingBox,
+    BoxCells,
+    add_samples,
+    circle_of,
+    find_box_cells,
+    find_instances,
+    find_nearest_cell,
+    is_number,
+    range_around,
+    turn_labels,
+)
 from hyperslab.errors import HyperslabError, Invalid, LabelError, SelectionError, Unsupported, WrongType
 from hyperslab.group.cf_variables import AxisSearch, NamedAxis, companions_of, names_in_attribute
 from hyperslab.group.coordinates import find_coordinate
@@ -36,7 +47,7 @@ from hyperslab.model.dims import (
 )
 from hyperslab.model.guessing import nearest
 from hyperslab.model.paths import child, outward, split
-from hyperslab.selection.circle import Circle, add_turns
+from hyperslab.selection.circle import add_turns
 from hyperslab.selection.label_query import span_text
 from hyperslab.selection.labels import check_method, has_cells, resolve_sel
 from hyperslab.selection.positional import outer
@@ -172,6 +183,8 @@ class Selector:
         unmet = set(select.dims)
         for array in self.arrays:
             unmet -= self._look_up(array)
+            if select.nearest:
+                unmet -= self._look_up_point(array)
         if unmet or select.box is not None:
             others = find_instances(self.arrays, None if unmet else self._search)
             unmet.difference_update(*map(self._look_up, others))
@@ -256,6 +269,37 @@ class Selector:
                             self._note(f"{word}: whole numbers are samples along {dim}, and seconds as @10 or 10.0")
         return known
 
+    def _look_up_point(self, array: Array) -> set[str]:
+        """Find the cell nearest to a point on the curved grid of an array; return the two words that name the point."""
+        items = {**self._select.isel, **self._select.sel}
+        words = {word: float(item) for word, item in items.items() if is_number(item)}
+        curved = {word: self._search.find_curved(array, word) for word in words}
+        pair = {word: coordinate for word, coordinate in curved.items() if coordinate is not None}
+        by_role = {role_of(*_named(coordinate)): word for word, coordinate in pair.items()}
+        if not self._select.nearest or len(pair) != 2 or len(by_role) != 2:
+            return set()
+        (east, lon), (north, lat) = ((by_role[role], pair[by_role[role]]) for role in ("longitude", "latitude"))
+        if {*lon.dims} != {*lat.dims} or not {*lon.dims} <= {*array.dims}:
+            return set()
+        point = f"{east}={words[east]:g} {north}={words[north]:g}"
+        axes = list(zip(map(str, lon.dims), lon.shape, strict=True))
+        if taken := next((dim for dim, _ in axes if dim in self._own.get(array.path, {})), None):
+            raise Invalid(f"{taken!r} is selected twice, by {point} too", remedy="leave one of them out")
+        if all(axis in self._shared for axis in axes):
+            return {*pair}
+        cell = find_nearest_cell(lon, lat, words[east], words[north])
+        limit = min(
+            (each for each in self._select.tolerance if not isinstance(each, timedelta | np.timedelta64)),
+            default=np.inf,
+        )
+        self._kinds.add(False)
+        if cell is None or cell.distance > limit:
+            found = "all places are missing" if cell is None else f"the nearest is {cell}"
+            raise LabelError(f"no cell at {point}", node=array.path, remedy=found)
+        self._shared |= {axis: {"": DimensionCells(position)} for axis, position in cell.positions.items()}
+        self._note(f"{point}: the nearest cell is {cell}")
+        return {*pair}
+
     def _look_up_samples(self) -> None:
         """Find the samples of the instances that are chosen (CF 1.11, 9.3), such as the times of a station, where an
         array counts or numbers them."""
@@ -301,7 +345,11 @@ class Selector:
                 group: DimensionCells(_as_slice(cells.positions), cells.shifted) for group, cells in groups.items()
             }
             for cells in groups.values():
-                if cells.longitude is not None and cells.shifted is not None:
+                if cells.longitude is not None and cells.shifted is None and (np.diff(cells.positions) < 0).any():
+                    first, last = cells.positions[0], cells.positions[-1]
+                    span = f"{dim} {first} to {size - 1}, then 0 to {last}"
+                    self._note(f"the box goes across the seam of /{cells.longitude.path}: {span}")
+                elif cells.longitude is not None and cells.shifted is not None:
                     self._shift(cells.longitude, cells.shifted)
                     stored = np.asarray(cells.longitude[...])[cells.positions]
                     self._note_turns("the box", cells.longitude, cells.positions, stored, cells.shifted)
@@ -357,18 +405,18 @@ class Selector:
         circle = circle_of(dim, {}, index) if coordinate is None else circle_of(*_named(coordinate), index)
         shifts: Values | None = None
         if circle is not None:
-            around = _range_around(circle, item)
+            around = range_around(circle, item)
             if around is not None:
                 item, shifts = around
         if shifts is None:
             lookup = _Lookup(array, dim, index, self._select)
             if lookup.is_near(item):
                 self._kinds.add(lookup.has_times)
-            turned = item if circle is None else _turn(circle, item)
+            turned = item if circle is None else turn_labels(circle, item)
             try:
                 return DimensionCells(lookup.positions(turned))
             except LabelError as error:
-                if circle is not None and _is_number(turned) and turned != item and circle.spans(turned):
+                if circle is not None and is_number(turned) and turned != item and circle.spans(turned):
                     message = f"{word} {item} is counted as {turned:g} here: {error.message}"
                     raise LabelError(message, remedy=error.remedy) from error
             return DimensionCells(lookup.positions(item))  # else it is named as it is written
@@ -388,9 +436,22 @@ class Selector:
                 dims |= self._search.words_of_axes(array)
         names = sorted(dims)
         texts = [f"{name} ({', '.join(sorted(dims[name], key=str.lower))})" if dims[name] else name for name in names]
-        curved = next((name for each in self.arrays if (name := self._search.name_curved(each, word))), "")
-        remedy = curved or nearest(word, names) or f"there are {', '.join(texts[:_LISTED]) or 'none'}"
+        curved = next(
+            (found for each in self.arrays if (found := self._search.find_curved(each, word)) is not None), None
+        )
+        remedy = (
+            _about_curved(curved)
+            if curved is not None
+            else nearest(word, names) or f"there are {', '.join(texts[:_LISTED]) or 'none'}"
+        )
         return Invalid(f"no dimension {word!r}", remedy=remedy)
+
+
+def _about_curved(coordinate: Array) -> str:
+    """Return how cells are chosen by a coordinate that runs along two dimensions."""
+    dims = " and ".join(map(str, coordinate.dims))
+    point = "a longitude and a latitude with --nearest (method='nearest') choose the cell at a point"
+    return f"/{coordinate.path} runs along {dims}: --bbox W,S,E,N (bbox=) chooses by it, {point}"
 
 
 # Arrays and dimensions that an error lists.
@@ -434,54 +495,6 @@ def _bounds_of(coordinate: Array) -> list[str]:
     found = companions_of([coordinate], {})
     bounds = names_in_attribute("bounds", coordinate.spec.attrs.get("bounds"), coordinate.spec.attrs)
     return [other.path for other in found if split(other.path)[1] in bounds and other.shape[:1] == coordinate.shape]
-
-
-def circle_of(name: str, attrs: Mapping[str, Any], index: Index | None) -> Circle | None:
-    """Return the circle of the labels of a longitude, by its name and attributes (CF 1.11, 4.2); None of others, and of
-    packed ones, whose labels are those that are stored."""
-    is_of_poles = attrs.get("standard_name") == "grid_longitude"  # around rotated poles
-    if {"scale_factor", "add_offset"} & set(attrs) or not (is_of_poles or role_of(name, attrs) == "longitude"):
-        return None
-    if not isinstance(index, Coordinate | ScaleIndex):
-        return None
-    labels = index.values if isinstance(index, Coordinate) else index_cells(index, range(index.size))[0]
-    if labels.dtype.kind not in "iuf":
-        return None
-    return Circle.of(labels.astype("f8"), 2 * np.pi if attrs.get("units") in RADIANS else 360.0)
-
-
-def _is_number(label: object) -> TypeGuard[float]:
-    return isinstance(label, int | float | np.integer | np.floating) and not isinstance(label, bool)
-
-
-def _range_around(circle: Circle, item: Any) -> tuple[Values, Values] | None:
-    """Return positions and shifts of a range that the labels as they are stored do not tell; None of anything else."""
-    if not isinstance(item, slice) or not _is_number(item.start) or not _is_number(item.stop):
-        return None
-    step = 1 if item.step is None else item.step
-    start, stop = (item.start, item.stop) if step > 0 else (item.stop, item.start)
-    if not circle.needs_turns(float(start), float(stop)):
-        return None
-    positions, shifts = circle.between(float(start), float(stop))
-    if not positions.size and not circle.is_whole:
-        return None  # a region without such longitudes: an empty range, as of any axis
-    return positions[::step], shifts[::step]
-
-
-def _turn(circle: Circle, item: Any) -> Any:
-    """Return labels by whole turns as near to a cell as they can be; of a range of a region without an end, its bound
-    within the region where turns bring it there."""
-    if _is_number(item):
-        return circle.turned(float(item))
-    if isinstance(item, slice) and not circle.is_whole:
-        bounds = [bound for bound in (item.start, item.stop) if bound is not None]
-        if len(bounds) == 1 and _is_number(bounds[0]):
-            turned = circle.turned(float(bounds[0]))
-            if circle.spans(turned):
-                return slice(turned, None, item.step) if item.stop is None else slice(None, turned, item.step)
-    if isinstance(item, list | tuple | np.ndarray) and np.asarray(item).dtype.kind in "iuf":
-        return [circle.turned(float(label)) for label in np.asarray(item).reshape(-1)]
-    return item
 
 
 def _as_slice(positions: Values) -> slice | Values:

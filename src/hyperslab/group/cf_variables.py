@@ -474,14 +474,17 @@ class AxisSearch:
         """Yield the arrays that the attribute ``coordinates`` of an array names, but for labels of a dimension."""
         return _iter_named(array, self._search(array))
 
-    def name_curved(self, array: Array, word: str) -> str:
-        """Return what to do about a word that means a coordinate along two dimensions of an array; "" for others."""
+    def find_curved(self, array: Array, word: str) -> Array | None:
+        """Return the longitude or latitude along two dimensions of an array that a word means: its name, or one of its
+        kind, such as ``lon``; None for other words, and those that mean an axis."""
+        if word in array.dims or self.find_axis(array, word) is not None:
+            return None
         for coordinate in self.find_auxiliary_coordinates(array):
             name, is_curved = split(coordinate.path)[1], coordinate.ndim == 2 and coordinate.dtype.kind in "iuf"
-            if is_curved and word in (name, role_of(name, coordinate.spec.attrs)):
-                dims = " and ".join(map(str, coordinate.dims))
-                return f"/{coordinate.path} runs along {dims}: --bbox W,S,E,N (bbox=) chooses by it"
-        return ""
+            role = role_of(name, coordinate.spec.attrs) if is_curved else None
+            if role in ("longitude", "latitude") and (word == name or role_of(word, {}) == role):
+                return coordinate
+        return None
 
     def _search(self, array: Array) -> _VariableSearch:
         number = id(array._session)
