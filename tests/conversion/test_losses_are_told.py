@@ -162,3 +162,29 @@ def test_text_that_ends_in_nul_is_told_where_cells_have_one_width(tmp_path: Path
         hs.convert(tmp_path / "a.zarr", tmp_path / "b.nczarr")
     report = hs.convert(tmp_path / "a.zarr", tmp_path / "b.nczarr", allow_loss=True, verify=True)
     assert len(report.losses) == 1 and "a" not in hs.open(tmp_path / "b.nczarr")
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_files_that_no_format_knows_are_named_and_not_copied(format: str, tmp_path: Path) -> None:
+    place = tmp_path / "images.zarr"
+    with hs.create(place, format) as root:
+        root.create_array("OME/t", data=np.arange(6).reshape(2, 3), chunks=(1, 3))
+    (place / "OME" / "METADATA.ome.xml").write_text("<OME/>")
+    (place / "OME" / "t" / "README").write_text("!")
+    (place / "pictures").mkdir()
+    (place / "pictures" / "a.png").write_text("!")
+    (place / "OME" / "t" / ".half.0123456789abcdef.tmp").write_text("!")  # an unfinished write is for repair
+    wanted = [(note.node, note.kind, note.message) for note in hs.check(place).notes]
+    assert [(node, kind) for node, kind, _ in wanted] == [
+        ("OME", "foreign"),
+        ("OME/t", "foreign"),
+        ("pictures", "foreign"),
+    ]
+    for dry_run in (True, False):
+        report = hs.convert(place, tmp_path / "copy.zarr", verify=not dry_run, dry_run=dry_run)
+        assert sorted((each.node, each.kind, each.message) for each in report.foreign) == wanted
+        assert report.losses == () and "not copied: /OME: METADATA.ome.xml" in str(report)
+    assert hs.check(tmp_path / "copy.zarr").notes == []
+    assert hs.convert(tmp_path / "copy.zarr", tmp_path / "again.zarr").foreign == ()
+    assert [mend.kind for mend in hs.repair(place, dry_run=False) if mend.kind == "foreign"] == []
+    assert (place / "OME" / "METADATA.ome.xml").exists()

@@ -315,7 +315,7 @@ CASES: dict[str, Case] = {
     "chunk outside the grid": Case(_outside, "outside-grid"),
     "chunk under a wrong name": Case(_misspelled, "misspelled-key"),
     "second chunk under a wrong name": Case(_misspelled_twice, "misspelled-key"),
-    "key of another rank": Case(_foreign("t2m/1"), "foreign"),
+    "key of another rank": Case(_foreign("t2m/1"), "stray-chunk"),
     "foreign file in an array": Case(_foreign("t2m/notes.txt"), "foreign"),
     "foreign file in a group": Case(_foreign("g/.DS_Store"), "foreign", "g"),
     "foreign folder": Case(_foreign("g/pictures/a.png"), "foreign", "g/pictures"),

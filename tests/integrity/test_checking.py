@@ -150,11 +150,14 @@ def test_in_memory_in_an_archive_and_in_an_object_store(layout: str, tmp_path: P
                 store.put(str(path.relative_to(place)), path.read_bytes())
                 obstore.put(bucket, str(path.relative_to(place)), path.read_bytes())
     wanted = kinds(hs.check(place, deep=True))
-    assert len(wanted) == 2
+    assert len(wanted) == 1
     for target in (str(archive), store, bucket):
         assert kinds(hs.check(target, deep=True)) == wanted
         assert all(mend.done for mend in hs.repair(target, dry_run=False))  # type: ignore[attr-defined]
         assert list(hs.check(target, deep=True)) == []
+        assert ("t2m", "foreign") in {(note.node, note.kind) for note in hs.check(target).notes}
+        (mend,) = hs.repair(target, dry_run=False, drop_foreign=True)
+        assert mend.done and mend.kind == "foreign"  # type: ignore[attr-defined]
         assert (hs.open_group(target)["t2m"][0:4, 0:6] == 0).all()
     assert sorted(path.name for path in Path(f"{archive}.quarantine").rglob("*") if path.is_file()) == sorted(
         [data.chunk().name, "notes.txt"]

@@ -196,7 +196,7 @@ def test_whatever_is_changed_in_a_bucket_is_changed_under_its_lease(tmp_path: Pa
     for name in [*names, "consolidated metadata of nothing"]:
         CASES[name].plant(data)
     store = Watched(uploaded(data))
-    report = hs.repair(store, dry_run=False)
+    report = hs.repair(store, dry_run=False, drop_foreign=True)
     assert len(report) >= 5 and all(mend.done for mend in report)  # type: ignore[attr-defined]
     assert store.unguarded == [] and store.read_lock(".lock") is None
     assert not hs.check(store, deep=True)
@@ -394,7 +394,7 @@ def test_a_second_repair_keeps_what_the_first_took_out(tmp_path: Path) -> None:
     data = Dataset(sound(tmp_path, "zarr3"), "zarr3")
     for text in ("first", "second"):
         (data.root / "notes.txt").write_text(text)
-        hs.repair(data.root, dry_run=False, quarantine=tmp_path / "out")
+        hs.repair(data.root, dry_run=False, quarantine=tmp_path / "out", drop_foreign=True)
     found = sorted(path.read_text() for path in (tmp_path / "out").iterdir())
     assert found == ["first", "second"]
     assert not Path(f"{data.root}.quarantine").exists()
@@ -432,7 +432,7 @@ def test_killed_at_any_moment_a_repair_can_be_run_again(layout: str, tmp_path: P
         "        if not left:\n            os.kill(os.getpid(), signal.SIGKILL)\n"
         "        return result\n    return call\n"
         "os.rename, os.replace, os.unlink = after(os.rename), after(os.replace), after(os.unlink)\n"
-        "hs.repair(sys.argv[1], dry_run=False)\n"
+        "hs.repair(sys.argv[1], dry_run=False, drop_foreign=True)\n"
     )
     names = ["chunk cut", "array without document", "foreign file in an array", "chunk under a wrong name"]
     for number in range(1, 30):
@@ -441,7 +441,7 @@ def test_killed_at_any_moment_a_repair_can_be_run_again(layout: str, tmp_path: P
             CASES[name].plant(data)
         answer = ran(program, data.root, number)
         assert answer.returncode in (0, -signal.SIGKILL), answer.stderr
-        hs.repair(data.root, dry_run=False)
+        hs.repair(data.root, dry_run=False, drop_foreign=True)
         assert not hs.check(data.root, deep=True)
         expected = CELLS["t2m"].copy()
         expected[0:4, 0:6] = 0

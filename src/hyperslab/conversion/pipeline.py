@@ -38,12 +38,13 @@ from hyperslab.conversion.source_nodes import (
 )
 from hyperslab.conversion.staging import Head, StagedTarget, stage_target
 from hyperslab.conversion.verify import verify_target
-from hyperslab.errors import HyperslabError, Invalid, Unsupported
+from hyperslab.errors import HyperslabError, Invalid, Problem, Unsupported
 from hyperslab.formats import SCHEMES, format_for_new, get_format
 from hyperslab.formats.base import Format, Moment
 from hyperslab.formats.opening import check_replaceable, check_room, is_occupied, locate_version, refuse_moment
 from hyperslab.group import Group
 from hyperslab.group.choice import Choice, Patterns, Where
+from hyperslab.integrity.foreign_files import find_foreign_files
 from hyperslab.model.amounts import counted, parse_size
 from hyperslab.model.paths import split
 from hyperslab.model.refs import Link
@@ -110,11 +111,12 @@ def convert(
     """
     source, target = _two_sides(place_of_group(src), dst, storage_options, along, packing, at)
     more = _only_set({"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged})
-    args: dict[str, Any] = {"source": source, "target": target, "message": message, "path": path, "resume": resume}
+    args: dict[str, Any] = {"source": source, "target": target, "path": path, "resume": resume}
     args |= {"choice": Choice.of(variables, exclude, where, alone=alone), "overwrite": overwrite, "dry_run": dry_run}
     args |= {"select": Select.of(select, method, tolerance), "memory": parse_size(memory, "memory"), "verify": verify}
     args |= {"recoders": tuple(recode), "skip_damaged": skip_damaged, "allow_loss": allow_loss, "named": format}
     args |= {"format": format or format_for_new(target.url), "layout": api.add_consolidated(target, format, layout)}
+    args["message"] = message or f"convert {_source_name(source)}"
     args["options"] = {"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more}
     report = _run(_Request(**args, encoding=Encoding(chunks, shards, codec)), progress, scheduler)
     return replace(report, source=_display_place(src, source, at), target=_display_place(dst, target))
@@ -130,7 +132,7 @@ class _Request:
 
     source: Location
     target: Location
-    message: str | None
+    message: str
     encoding: Encoding
     select: Select
     choice: Choice
@@ -163,6 +165,7 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
         if not request.path and source.reader.main is None and source.reader.node("").is_array:
             stack.enter_context(_name_dataset_around(request.source, allowed))
         items, made, damage = _collect_nodes(source, format, request)
+        foreign = tuple(find_foreign_files(source, (item.origin for item in items if item.whole)))
         references = build_reference_map(source, items, request.path, request.target)
         if references is not None:
             items = [replace(item, node=references.map_node(item.node)) for item in items]
@@ -180,10 +183,10 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
                 options=request.layout,
                 references=references,
             )
-        _log_losses(plan, format)
+        _log_losses(plan, format, foreign)
         job = ConversionJob(format, source, plan.nodes, request.memory, request.layout, references, made, recodings)
         if request.dry_run:
-            return replace(_estimate(job, request), losses=plan.losses, damaged=damage.problems)
+            return replace(_estimate(job, request), losses=plan.losses, damaged=damage.problems, foreign=foreign)
         head: Head | None = None
         # What is one file in the end is written anew: only keys in a store can be kept one by one.
         if request.resume and plan.keyed:
@@ -196,9 +199,8 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
         stack.enter_context(_log_resume_hint(request, resumable=can_resume))
         _check_overwrite(request)
         # Staging closes before the source does: the target is verified, put in its place, then all is let go.
-        message = request.message or f"convert {_source_name(request.source)}"
         staged = stack.enter_context(
-            stage_target(request.target, overwrite=request.overwrite, head=head, message=message)
+            stage_target(request.target, overwrite=request.overwrite, head=head, message=request.message)
         )
         with reporting(progress, "converting") as report, report_all_damage(source, items):
             done, copies = _write_target(job, staged, plan, request, report, client)
@@ -208,7 +210,7 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
                 verified = verify_target(job, request.source, staged, report, keyed=plan.keyed)
     format.placed(request.target)
     summary = replace(_summary(job, request, done, copies), seconds=time.perf_counter() - started)
-    return replace(summary, losses=plan.losses, damaged=damage.problems, verified=verified)
+    return replace(summary, losses=plan.losses, damaged=damage.problems, foreign=foreign, verified=verified)
 
 
 def _warn_of_unnamed_format(source: OpenDataset, format: Format, request: _Request) -> None:
@@ -238,9 +240,11 @@ def _recode(
     return recode_cells(source, items, request.recoders, request.memory)
 
 
-def _log_losses(plan: DryRun, format: Format) -> None:
+def _log_losses(plan: DryRun, format: Format, foreign: Sequence[Problem]) -> None:
     for loss in plan.losses:
         _log.warning("lost in %s: %s", format.name, loss)
+    for each in foreign:
+        _log.warning("not copied: %s", each)
 
 
 def _check_overwrite(request: _Request) -> None:

@@ -40,7 +40,7 @@ class ConversionReport:
     interrupted conversion had copied. ``damaged``: what of the source could not be read and was left out. ``recut``:
     each array that is not cut into the chunks that were asked for, or the source's where none were, and how it is.
     ``companions``: the variables that came along with those that were chosen. ``recoded``: what became of cells.
-    ``cost``: of a dry run.
+    ``foreign``: files and folders in the source that no format knows, which are not copied. ``cost``: of a dry run.
     """
 
     source: str
@@ -60,6 +60,7 @@ class ConversionReport:
     shards: int = 0
     companions: tuple[str, ...] = ()
     recoded: tuple[str, ...] = ()
+    foreign: tuple[Problem, ...] = ()
     cost: ConversionCost | None = None
 
     def __str__(self) -> str:
@@ -79,6 +80,7 @@ class ConversionReport:
         if len(self.recut) > _FEW:
             lines.append(f"cut otherwise: {counted(len(self.recut) - _FEW, 'more array')}")
         lines += [f"lost: {loss}" for loss in self.losses]
+        lines += [f"not copied: {problem}" for problem in self.foreign]
         lines += [f"damaged, left out: {problem}" for problem in self.damaged]
         if self.verified is not None:
             seen = self.verified

@@ -91,6 +91,8 @@ class Finding:
         return Stage.DOCUMENTS_READABLE if self.rule is None or self.rule.stage is None else self.rule.stage
 
 
+FOREIGN = "foreign"
+"""The kind of files and folders that no format knows, and the wish that a repair takes them out."""
 LINKS = "links"
 """The ``part`` of links, references and consolidated metadata."""
 

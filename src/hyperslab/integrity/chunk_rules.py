@@ -10,7 +10,7 @@ from typing import Any
 
 from hyperslab.chunks.grid import Coords, Grid
 from hyperslab.errors import Conflict
-from hyperslab.formats.rules import Finding, Plan, Rule, Stage, Subject, found, found_at, nothing, span
+from hyperslab.formats.rules import FOREIGN, Finding, Plan, Rule, Stage, Subject, found, found_at, nothing, span
 from hyperslab.integrity.stored_chunks import (
     OTHER_CELLS,
     UNREADABLE,
@@ -60,15 +60,16 @@ def holds_any(store: Store, folder: str) -> bool:
 
 
 def find_foreign_names(node: NodeView) -> Iterator[Finding]:
-    """Yield what lies in the folder of a group and is no part of one, and folders that are no part of the dataset."""
+    """Yield a note of what lies in the folder of a group and is no part of one, and of folders that are no part of the
+    dataset: somebody put them there, such as the OME-XML beside images."""
     if node.role is Role.FOREIGN:
         message = f"the folder is no part of a dataset [key={node.path}]"
-        yield found(node.path, "foreign", message, key=node.path)
+        yield found(node.path, FOREIGN, message, key=node.path, is_note=True, wish=FOREIGN)
     if node.role in (Role.GROUP, Role.BARE_GROUP):
         for name in node.names:
             if name not in node.dataset.known_names:
                 place = child(node.path, name)
-                yield found_at(node.path, "foreign", f"{name} is no part of a group", place)
+                yield found_at(node.path, FOREIGN, f"{name} is no part of a group", place, is_note=True, wish=FOREIGN)
 
 
 def find_node_strays(node: NodeView) -> Iterator[Finding]:
@@ -95,17 +96,28 @@ def find_misspelled(entry: EntryView) -> Iterator[Finding]:
 
 
 def find_foreign_entry(entry: EntryView) -> Iterator[Finding]:
-    """Yield what is no chunk and no folder of chunks, under whatever name."""
-    array, names = entry.array, entry.array.names
-    if entry.coords is not None:
+    """Yield a note of what is no chunk and no folder of chunks, by its name."""
+    array = entry.array
+    if entry.coords is not None or array.names.is_alike(entry.name):
         return
-    if entry.is_folder:
-        if holds_any(array.dataset.store, entry.key):
-            message = f"the folder {entry.name} is no part of an array [key={entry.key}]"
-            yield found(array.path, "foreign", message, key=entry.key)
-    elif names.meant(entry.name) is None:
-        what = "a key of no chunk of this array" if names.is_alike(entry.name) else "no part of an array"
-        yield found_at(array.path, "foreign", f"{entry.name} is {what}", entry.key)
+    if not entry.is_folder:
+        message = f"{entry.name} is no part of an array"
+        yield found_at(array.path, FOREIGN, message, entry.key, is_note=True, wish=FOREIGN)
+    elif holds_any(array.dataset.store, entry.key):
+        message = f"the folder {entry.name} is no part of an array"
+        yield found_at(array.path, FOREIGN, message, entry.key, is_note=True, wish=FOREIGN)
+
+
+def find_stray_chunk(entry: EntryView) -> Iterator[Finding]:
+    """Yield what has the name of a chunk, or of a folder of chunks, of an array of another rank."""
+    array, names = entry.array, entry.array.names
+    if entry.coords is not None or not names.is_alike(entry.name):
+        return
+    if not entry.is_folder:
+        if names.meant(entry.name) is None:
+            yield found_at(array.path, "stray-chunk", f"{entry.name} is a key of no chunk of this array", entry.key)
+    elif holds_any(array.dataset.store, entry.key):
+        yield found_at(array.path, "stray-chunk", f"the folder {entry.name} has no chunk of this array", entry.key)
 
 
 def find_folder_for_chunk(entry: EntryView) -> Iterator[Finding]:
@@ -298,6 +310,8 @@ def take_out_outside(state: RepairState, finding: Finding) -> Plan:
 # -- the table --------------------------------------------------------------------------------------------------------
 
 _STRANGE = "files, folders and pipes that do not belong here"
+_FOREIGN_FILES = "a note: files and folders that no format knows"
+_MENDED_ON_WISH = "left alone; `--drop-foreign` moves them to quarantine"
 
 _of_chunk = partial(
     Rule,
@@ -357,9 +371,19 @@ CHUNK_RULES = (
         mends_notes=True,  # no reader sees it, and a repair takes it out all the same
     ),
     Rule(
-        ("foreign",),
-        _STRANGE,
+        ("stray-chunk",),
+        "a chunk under a key that no chunk of the array can have",
         "moved to quarantine",
+        Subject.ENTRY,
+        find_stray_chunk,
+        take_out,
+        Stage.SHAPES_FINAL,
+        trusts_document=True,
+    ),
+    Rule(
+        (FOREIGN,),
+        _FOREIGN_FILES,
+        _MENDED_ON_WISH,
         Subject.NODE,
         find_foreign_names,
         take_out,
@@ -367,9 +391,9 @@ CHUNK_RULES = (
         trusts_document=True,
     ),
     Rule(
-        ("foreign",),
-        _STRANGE,
-        "moved to quarantine",
+        (FOREIGN,),
+        _FOREIGN_FILES,
+        _MENDED_ON_WISH,
         Subject.ENTRY,
         find_foreign_entry,
         take_out,

@@ -26,7 +26,7 @@ from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, ReadOnly
 from hyperslab.formats.base import Writer
 from hyperslab.formats.enclosing import EnclosingDataset
 from hyperslab.formats.opening import refuse_moment
-from hyperslab.formats.rules import LINKS, Act, Finding, Plan, Stage, Subject, span
+from hyperslab.formats.rules import FOREIGN, LINKS, Act, Finding, Plan, Stage, Subject, span
 from hyperslab.formats.zarr.opening import ZarrFormat
 from hyperslab.integrity.dataset import CheckedDataset, extent_of, find_place
 from hyperslab.integrity.quarantine import Quarantine, quarantine_folder
@@ -51,6 +51,7 @@ def repair(
     lock_timeout: float = DEFAULTS.lock_timeout,
     links: bool = False,
     drop_links: bool = False,
+    drop_foreign: bool = False,
     allow_external: Sequence[str] | bool = (),
     progress: bool | ProgressCallback | None = None,
 ) -> Report:
@@ -58,21 +59,22 @@ def repair(
     dataset is sound.
 
     No sound cell is touched. Chunks that cannot be decoded are taken out and read as the fill value; of a shard only
-    the inner chunks that are damaged. Missing documents come back from consolidated metadata; an array that is
-    shorter than those beside it, and has chunks behind its end, is made as long; consolidated metadata is written
-    anew. What is taken out goes to the folder ``quarantine`` (beside a local dataset: its name with ``.quarantine``),
-    else it is removed. ``deep``: decode every chunk to find the damaged ones. ``links``: mend links, references and
-    consolidated metadata alone, and let links say all that they can of their targets; ``drop_links``: take out those
-    that lead nowhere, which otherwise are only told; ``allow_external``: where they may lead, as for ``open``.
-    ``progress``: as for ``check``, and so is the place of a node within a dataset. What cannot be mended, also
-    because a writer held a lock for longer than ``lock_timeout`` seconds, is not ``done``. ReadOnly when the place
-    takes no writes; Conflict when a bucket's lease is another's for that long: a conversion, or another repair, is at
-    work.
+    the inner chunks that are damaged. Missing documents come back from consolidated metadata; an array that is shorter
+    than those beside it, and has chunks behind its end, is made as long; consolidated metadata is written anew. What is
+    taken out goes to the folder ``quarantine`` (beside a local dataset: its name with ``.quarantine``), else it is
+    removed. ``deep``: decode every chunk to find the damaged ones. ``links``: mend links, references and consolidated
+    metadata alone, and let links say all that they can of their targets; ``drop_links``: take out those that lead
+    nowhere, which otherwise are only told; ``allow_external``: where they may lead, as for ``open``. ``drop_foreign``:
+    take out files and folders that no format knows, which otherwise are only notes of a check. ``progress``: as for
+    ``check``, and so is the place of a node within a dataset. What cannot be mended, also because a writer held a lock
+    for longer than ``lock_timeout`` seconds, is not ``done``. ReadOnly when the place takes no writes; Conflict when a
+    bucket's lease is another's for that long: a conversion, or another repair, is at work.
     """
     place = find_place(url, format, storage_options, allow_external)
     refuse_moment(place.where)
     settings = Settings(workers=workers, cache_bytes=0, lock_timeout=lock_timeout)
-    wishes = frozenset(name for name, wished in ((LINKS, links), ("drop_links", drop_links)) if wished)
+    wanted = {LINKS: links, "drop_links": drop_links, FOREIGN: drop_foreign}
+    wishes = frozenset(name for name, wished in wanted.items() if wished)
     folder = quarantine_folder(place.where, quarantine)
     mends: Iterable[Mend]
     with watching(progress if deep else None, "repairing", partial(extent_of, place, settings)):
@@ -80,10 +82,10 @@ def repair(
             job = KeyedRepair(place.where, place.format, settings, folder, wishes, place.node)
             mends = job.plan(deep) if dry_run else job.run(deep)
         else:
-            mends = list(_mends_of_format(place, settings, folder, deep=deep, dry_run=dry_run))
+            mends = list(_mends_of_format(place, settings, folder, wishes, deep=deep, dry_run=dry_run))
             mends = _replace_damaged_chunks(place, settings, Quarantine(None, folder), mends, dry_run=dry_run)
         # whole copies that dead writers left beside the dataset are kept nowhere
-        beside = () if wishes or place.node else RULES.apply(Subject.BESIDE, place.where, deep=False)
+        beside = () if links or drop_links or place.node else RULES.apply(Subject.BESIDE, place.where, deep=False)
         remover = None if dry_run else Quarantine(None, None)
         removals = (carry_out(finding, remover) for finding in beside)
         return Report(chain(mends, removals), url=place.where.url, node=place.node, deep=deep)
@@ -223,7 +225,13 @@ class KeyedRepair:
 
 
 def _mends_of_format(
-    place: CheckedDataset, settings: Settings, folder: str | None, *, deep: bool, dry_run: bool
+    place: CheckedDataset,
+    settings: Settings,
+    folder: str | None,
+    wishes: frozenset[str],
+    *,
+    deep: bool,
+    dry_run: bool,
 ) -> Iterator[Mend]:
     """Mend what a format finds itself, by the deeds that its findings bring, and yield a mend for each."""
     if not place.format.traits.finds_damage:
@@ -242,7 +250,8 @@ def _mends_of_format(
         quarantine = None if dry_run else Quarantine(store, folder)
         with nullcontext() if dry_run or not isinstance(reader, Writer) else reader.lock_node(""):
             for finding in list(filter(place.includes, reader.find_damage(deep=deep, workers=settings.threads))):
-                yield carry_out(finding, quarantine)
+                if finding.wish in ("", *wishes):
+                    yield carry_out(finding, quarantine)
     finally:
         reader.close()
 

@@ -212,7 +212,7 @@ class KeyedSurvey:
         aside = {stray.key for stray in strays}
         names = [name for name in names if child(path, name) not in aside]
         inner = [name for name in inner if child(path, name) not in aside]
-        role, below = self._role(path, stored, names, inner)
+        role, below = self.find_role(path, stored, names, inner)
         if stored.spec is None and self._has_document(stored):
             view.unreadable.add(path)
             view.consolidated.lost(path)
@@ -223,7 +223,7 @@ class KeyedSurvey:
             self._group(path, below, depth, stored.spec)
         return None
 
-    def _role(
+    def find_role(
         self, path: str, stored: NodeDocuments, names: Collection[str], inner: Collection[str]
     ) -> tuple[Role, Collection[str]]:
         """Return what a folder is that is no array, and the folders in it that are looked at where it is a group."""

@@ -98,10 +98,12 @@ def test_missing_and_extra_and_foreign_files(place):
     (place / "data/notes.txt").write_text("mine")
     (place / "data/more").mkdir()
     (place / "data/more/x").write_text("mine")
-    assert sorted(kinds(place)) == ["foreign", "foreign", "missing-superchunk"]
-    assert [note.kind for note in hs.check(place).notes] == ["extra-superchunk"]
+    assert sorted(kinds(place)) == ["missing-superchunk"]
+    assert sorted(note.kind for note in hs.check(place).notes) == ["extra-superchunk", "foreign", "foreign"]
     assert "__2__.bin, rows 30:60" in str(hs.check(place))
     assert all(mend.done for mend in hs.repair(place, dry_run=False))
+    assert (place / "data/notes.txt").exists() and (place / "data/more/x").exists()
+    assert [mend.kind for mend in hs.repair(place, dry_run=False, drop_foreign=True)] == ["foreign", "foreign"]
     assert not hs.check(place, deep=True)
     wanted = CELLS.copy()
     wanted[30:60] = 0

@@ -10,10 +10,14 @@ import click
 from hyperslab.cli.options import allow_option, format_option, storage_option, url_argument
 from hyperslab.cli.output import json_option, print_json, print_remark, print_verbose, shows_progress
 from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.formats.rules import FOREIGN
 from hyperslab.integrity.mender import repair
 from hyperslab.integrity.report import Mend, Report, as_line
 from hyperslab.integrity.survey import check
 from hyperslab.stores.location import Location, Several
+
+# Kinds of notes that are printed without -v: what lies there and that no other command shows.
+_SHOWN_NOTES = frozenset({"not-shown", FOREIGN})
 
 
 @click.command("check", epilog="Example: hyperslab check air.zarr --deep")
@@ -36,7 +40,7 @@ def check_command(
     URL may be a pattern in quotes ('archive/*.nc', 'air.zarr/t*'): each that matches is looked at.
 
     The exit code is 1 when there are problems. What may well be meant (chunks that are not stored) is said with -v,
-    what the dataset holds and is not shown always, on stderr.
+    what lies in the dataset and is not shown (files that no format knows) always, on stderr.
     """
     places = find_places(url, storage_option)
 
@@ -59,7 +63,7 @@ def check_command(
 
     def say(report: Report, place: str) -> None:
         for note in report.notes:
-            (print_remark if note.kind == "not-shown" else print_verbose)(place + as_line(note))
+            (print_remark if note.kind in _SHOWN_NOTES else print_verbose)(place + as_line(note))
         for problem in report:
             click.echo(place + as_line(problem))
 
@@ -135,6 +139,7 @@ def _say_part(report: Report, url: str) -> None:
 @click.option("--shallow", is_flag=True, help="Leave out chunks that are damaged inside: decode none.")
 @click.option("--links", is_flag=True, help="Mend links and references alone, and complete what links say.")
 @click.option("--drop-links", is_flag=True, help="Take out links that lead nowhere; else they are only shown.")
+@click.option("--drop-foreign", is_flag=True, help="Take out files that no format knows; else they are left alone.")
 @click.option("--quarantine", metavar="FOLDER", help="Where what is taken out goes; else beside a local dataset.")
 @format_option
 @storage_option()
@@ -147,6 +152,7 @@ def repair_command(
     shallow: bool,
     links: bool,
     drop_links: bool,
+    drop_foreign: bool,
     quarantine: str | None,
     format: str | None,
     storage_option: dict[str, object] | None,
@@ -171,6 +177,7 @@ def repair_command(
             deep=not shallow,
             links=links,
             drop_links=drop_links,
+            drop_foreign=drop_foreign,
             quarantine=quarantine,
             format=format,
             storage_options=storage_option,

@@ -127,7 +127,7 @@ def convert_command(
     if as_json:
         print_json("convert", **asdict(report))
     else:
-        print_remark(str(replace(report, losses=(), damaged=())))
+        print_remark(str(replace(report, losses=(), damaged=(), foreign=())))
     return 1 if report.damaged else 0
 
 

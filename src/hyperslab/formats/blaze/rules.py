@@ -20,7 +20,7 @@ from hyperslab.formats.blaze.document import META, SIZES
 from hyperslab.formats.blaze.folder import ArrayFolder, Columns
 from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.formats.bloscpack.preamble import ENOUGH, parse_header
-from hyperslab.formats.rules import Finding, Rule, Rules, nothing
+from hyperslab.formats.rules import FOREIGN, Finding, Rule, Rules, nothing
 from hyperslab.stores import counting
 from hyperslab.stores.base import Store
 from hyperslab.stores.keys import Stray
@@ -94,7 +94,7 @@ def find_damage(folder: ArrayFolder, node: str, *, deep: bool, workers: int) -> 
     are_documents_wrong = stated != nbytes or any(column.are_documents_wrong for column in files)
     for finding in findings:
         # Where the documents are in question, nothing is done that would change cells by what they say.
-        is_kept = finding.problem.kind == "foreign" or not are_documents_wrong
+        is_kept = finding.problem.kind == FOREIGN or not are_documents_wrong
         yield finding if is_kept else Finding(finding.problem)
 
 
@@ -119,8 +119,13 @@ def _unexpected_files(folder: ArrayFolder, node: str, place: str, path: str, kno
     for name in inner:
         if (f"{path}/{name}" if path else name) not in known:
             key = f"{place}/{name}"
-            problem = Problem(node, "foreign", f"the folder {name} belongs to no field [key={key}]")
-            yield Finding(problem, "take it out", take=key)
+            yield _foreign(node, f"the folder {name} belongs to no field", key)
+
+
+def _foreign(node: str, message: str, key: str) -> Finding:
+    """Return the note of a file or folder that no format knows, which a repair takes out on wish."""
+    problem = Problem(node, FOREIGN, f"{message} [key={key}]")
+    return Finding(problem, "take it out", take=key, is_note=True, wish=FOREIGN)
 
 
 class _ColumnFiles:
@@ -152,8 +157,7 @@ class _ColumnFiles:
             self._add_missing(first, behind)
         each_batch(self._examine_files, batched(places, FILES_PER_CHECK), workers)
         for name in others:
-            problem = Problem(self._node, "foreign", f"{name} is no data file [key={keys.prefix}{name}]")
-            self._found.append((1 << 62, Finding(problem, "take it out", take=keys.prefix + name)))
+            self._found.append((1 << 62, _foreign(self._node, f"{name} is no data file", keys.prefix + name)))
         yield from (finding for _, finding in sorted(self._found, key=lambda pair: pair[0]))
 
     def _add_missing(self, first: int, behind: int) -> None:
@@ -290,9 +294,14 @@ RULES = Rules(
         "truncated",
     ),
     Rule(
-        ("foreign", "temporary"),
-        "Blaze files that belong to no field, and unfinished writes",
-        "moved to quarantine; removed",
+        (FOREIGN,),
+        "a note: Blaze files that belong to no field",
+        "left alone; `--drop-foreign` moves them to quarantine",
+    ),
+    Rule(
+        ("temporary",),
+        "unfinished writes of Blaze files",
+        "removed",
     ),
     Rule(
         ("sizes", "shards"),
