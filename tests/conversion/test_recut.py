@@ -68,3 +68,66 @@ def test_the_closing_line(source: Path, tmp_path: Path) -> None:
     assert "(bloscpack): 2 arrays, 1 group, " in first
     assert "112.7 KiB of cells in" in first
     assert second.startswith("cut otherwise: /v has chunks of ")
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    with hs.create(tmp_path / "image.zarr") as root:
+        dims, chunks = ["t", "c", "z", "y", "x"], (1, 1, 2, 64, 64)
+        root.create_array("s0", data=np.arange(3 * 2 * 5 * 96 * 128, dtype="u2").reshape(3, 2, 5, 96, 128), dims=dims)
+        root.create_array("small", data=np.zeros((3, 2, 5, 96, 128), "u2"), dims=dims, chunks=chunks, shards=False)
+        root.create_array("t", data=np.arange(3), dims=["t"])
+    return tmp_path / "image.zarr"
+
+
+@pytest.mark.parametrize(
+    ("shards", "wanted"),
+    [
+        ({"t": 1}, {"t": 1}),
+        ({"t": 1, "c": 1, "z": 4, "y": 96, "x": 128}, {"t": 1, "c": 1, "z": 4, "y": 96, "x": 128}),
+        ({"y": 100, "x": 97}, {"y": 100, "x": 97}),  # 97 is a prime
+        ({"x": 3}, {"x": 3}),
+    ],
+)
+def test_a_shard_has_the_lengths_that_are_requested(
+    image: Path, tmp_path: Path, shards: dict[str, int], wanted: dict[str, int]
+) -> None:
+    hs.convert(image, tmp_path / "b.zarr", shards=shards, verify=True)
+    with hs.open_group(tmp_path / "b.zarr") as root:
+        for name in ("s0", "small"):
+            array = root[name]
+            assert array.shards is not None
+            cut = dict(zip(array.dims, array.shards, strict=True))
+            assert {dim: cut[dim] for dim in wanted} == wanted
+            assert all(shard % chunk == 0 for shard, chunk in zip(array.shards, array.chunks, strict=True))
+        assert (root["t"].chunks, root["t"].shards) == ((3,), None)  # coordinates stay whole
+
+
+def test_chunks_that_fit_into_the_requested_shards_stay(image: Path, tmp_path: Path) -> None:
+    hs.convert(image, tmp_path / "b.zarr", path="small", shards={"t": 1, "z": 4, "y": -1, "x": 128})
+    with hs.open_group(tmp_path / "b.zarr") as root:
+        assert (root["small"].chunks, root["small"].shards) == ((1, 1, 2, 64, 64), (1, 1, 4, 128, 128))
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "netcdf"])
+def test_the_same_chunks(image: Path, tmp_path: Path, format: str) -> None:
+    report = hs.convert(image, tmp_path / "b", format, chunks="same", shards="none", verify=True)
+    assert report.recut == ()
+    with hs.open_group(image) as old, hs.open_group(tmp_path / "b") as new:
+        assert {name: new[name].chunks for name in new} == {name: old[name].chunks for name in old}
+    part = hs.convert(image, tmp_path / "part", format, chunks="same", select={"x": slice(0, 10), "c": 0})
+    assert part.recut == ()
+    with hs.open_group(tmp_path / "part") as new:
+        assert new["small"].chunks == (1, 2, 64, 10)
+
+
+def test_the_same_chunks_in_shards(image: Path, tmp_path: Path) -> None:
+    hs.convert(image, tmp_path / "b.zarr", chunks="same", shards={"y": 128, "x": 128}, path="small")
+    with hs.open_group(tmp_path / "b.zarr") as root:
+        assert (root["small"].chunks, root["small"].shards) == ((1, 1, 2, 64, 64), (1, 1, 2, 128, 128))
+    with pytest.raises(Invalid, match=r"shards of x=100 hold no whole number of chunks of x=64 .* multiple"):
+        hs.convert(image, tmp_path / "c.zarr", chunks="same", shards={"x": 100}, path="small")
+    done = CliRunner().invoke(main, ["convert", str(image), str(tmp_path / "d.zarr"), "--chunks", "same"])
+    assert done.exit_code == 0 and "cut otherwise" not in done.output
+    with pytest.raises(Invalid, match="chunks='same'"):
+        hs.convert(image, tmp_path / "e.zarr", chunks="some")

@@ -28,7 +28,7 @@ from hyperslab.conversion.plan import dry_run as plan_conversion
 from hyperslab.conversion.rechunk import Encoding
 from hyperslab.conversion.recoding import DerivedArrays, Recoding, add_arrays
 from hyperslab.conversion.references import build_reference_map
-from hyperslab.conversion.report import ConversionReport, describe_recut
+from hyperslab.conversion.report import ConversionReport, Verification, describe_recut
 from hyperslab.conversion.selection import Distances, Select
 from hyperslab.conversion.source_nodes import (
     SourceDamage,
@@ -96,27 +96,26 @@ def convert(
     """Copy the dataset ``src``, or what ``join`` gave, to ``dst`` in another format, or cut and encoded anew.
 
     ``format``: of the target, else the end of its name tells. ``path``: the group that becomes the root, or an array
-    with its companions. ``chunks``, ``shards``: lengths by dimension (-1: the whole) or ``"auto"``, else as in the
-    source; ``shards`` also ``"many"``, or False. ``codec``: as in ``create_array``, else the source's where the target
-    has it. ``select``: by dimension name, whole numbers are positions, anything else labels (with their stop); one
-    label drops the dimension; ``method``, ``tolerance``: as for ``sel``. ``variables``, ``exclude``: patterns over
-    paths (``"t*"``, ``"ocean/**"``); ``where``: attributes (``{"units": "K"}``); their companions by CF come along,
-    unless ``alone``. ``verify``: read and compare both sides. ``resume``: go on where a call was interrupted.
-    ``skip_damaged``: copy what can be read. ``memory``: bytes for cells in flight, or ``"1GB"``. ``scheduler``: a
-    Client (or address) of dask.distributed. ``progress``: True for a bar, or a function of ``Progress``.
-    ``storage_options``: for sides in the network, or a pair. ``allow_external``, ``at``: as for ``open``; ``along``,
-    ``packing`` as for ``join``. ``recode``: :class:`.Pack` … ``message``: of a commit. ``layout``: options.
+    with its companions. ``chunks``, ``shards``: lengths by dimension (-1: whole) or ``"auto"``, else as in the source
+    where they suit; ``chunks`` also ``"same"``, ``shards`` ``"many"``, or False. ``codec``: as in ``create_array``,
+    else the source's where the target has it. ``select``: by dimension name, whole numbers are positions, anything else
+    labels (with their stop); one label drops the dimension; ``method``, ``tolerance``: as for ``sel``. ``variables``,
+    ``exclude``: patterns over paths (``"t*"``, ``"ocean/**"``); ``where``: attributes (``{"units": "K"}``); their
+    companions by CF come along, unless ``alone``. ``verify``: read and compare both sides. ``resume``: go on with an
+    interrupted call. ``skip_damaged``: copy what can be read. ``memory``: bytes for cells in flight, or ``"1GB"``.
+    ``scheduler``: a Client (or address) of dask.distributed. ``progress``: True for a bar, or a function of
+    ``Progress``. ``storage_options``: for sides in the network, or a pair. ``allow_external``, ``at``: as for ``open``;
+    ``along``, ``packing`` as for ``join``. ``recode``: :class:`.Pack` … ``message``: of a commit. ``layout``: options.
     ``dry_run``: write nothing, report the cost. Unsupported with all losses before anything is touched, unless
-    ``allow_loss``; AlreadyExists unless ``overwrite``. Interrupted it leaves what was (without renames: nothing).
+    ``allow_loss``; AlreadyExists unless ``overwrite``. Interrupted it leaves what was (nothing without renames).
     """
     source, target = _two_sides(place_of_group(src), dst, storage_options, along, packing, at)
     more = _only_set({"path": path, "allow_external": allow_external, "skip_damaged": skip_damaged})
-    args: dict[str, Any] = {"source": source, "target": target, "path": path, "resume": resume}
+    args: dict[str, Any] = {"source": source, "target": target, "path": path, "resume": resume, "named": format}
     args |= {"choice": Choice.of(variables, exclude, where, alone=alone), "overwrite": overwrite, "dry_run": dry_run}
     args |= {"select": Select.of(select, method, tolerance), "memory": parse_size(memory, "memory"), "verify": verify}
-    args |= {"recoders": tuple(recode), "skip_damaged": skip_damaged, "allow_loss": allow_loss, "named": format}
+    args |= {"recoders": tuple(recode), "skip_damaged": skip_damaged, "allow_loss": allow_loss, "message": message}
     args |= {"format": format or format_for_new(target.url), "layout": api.add_consolidated(target, format, layout)}
-    args["message"] = message or f"convert {_source_name(source)}"
     args["options"] = {"chunks": chunks, "shards": shards, "codec": codec, "allow_loss": allow_loss, **more}
     report = _run(_Request(**args, encoding=Encoding(chunks, shards, codec)), progress, scheduler)
     return replace(report, source=_display_place(src, source, at), target=_display_place(dst, target))
@@ -132,7 +131,7 @@ class _Request:
 
     source: Location
     target: Location
-    message: str
+    message: str | None
     encoding: Encoding
     select: Select
     choice: Choice
@@ -199,15 +198,13 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
         stack.enter_context(_log_resume_hint(request, resumable=can_resume))
         _check_overwrite(request)
         # Staging closes before the source does: the target is verified, put in its place, then all is let go.
+        message = request.message or f"convert {_source_name(request.source)}"
         staged = stack.enter_context(
-            stage_target(request.target, overwrite=request.overwrite, head=head, message=request.message)
+            stage_target(request.target, overwrite=request.overwrite, head=head, message=message)
         )
         with reporting(progress, "converting") as report, report_all_damage(source, items):
             done, copies = _write_target(job, staged, plan, request, report, client)
-        verified = None
-        if request.verify:
-            with bar(progress is True, "verifying") as report:
-                verified = verify_target(job, request.source, staged, report, keyed=plan.keyed)
+        verified = _verify(job, staged, plan, request, shows_bar=progress is True) if request.verify else None
     format.placed(request.target)
     summary = replace(_summary(job, request, done, copies), seconds=time.perf_counter() - started)
     return replace(summary, losses=plan.losses, damaged=damage.problems, foreign=foreign, verified=verified)
@@ -373,6 +370,13 @@ def _write_target(
             if staged.journal is not None:
                 staged.journal.write()
     return progress.current, copies
+
+
+def _verify(
+    job: ConversionJob, staged: StagedTarget, plan: DryRun, request: _Request, *, shows_bar: bool
+) -> Verification:
+    with bar(shows_bar, "verifying") as report:
+        return verify_target(job, request.source, staged, report, keyed=plan.keyed)
 
 
 def _two_sides(

@@ -260,14 +260,15 @@ def plan_nodes(
             if encoding.codec is None and not item.keeps_codecs:
                 plain = is_stored_so and not is_compressed(item.node.codecs)
                 cut = replace(encoding, codec="none" if plain else "default")
+            if item.node.dims == (split(item.path)[1],) and isinstance(encoding.shards, Mapping):
+                cut = replace(cut, shards=None)  # lengths by dimension are meant for cells, so coordinates stay whole
             if item.node.dims == (split(item.path)[1],) and isinstance(encoding.chunks, Mapping):
-                # chunk lengths by dimension are meant for cells, so coordinates stay whole; one that grows has chunks
-                # for what is still to come
+                # one that grows has chunks for what is still to come
                 wanted = encoding.chunks.get(item.node.dims[0], -1)
                 longer = wanted > prod(item.picked.shape) and _growing_axes(item.node, item.picked, item.path, declared)
                 cut = replace(cut, chunks={item.node.dims[0]: wanted} if longer else "auto", shards=None)
             # arrays of the same format say themselves that they have no shards, unless they are cut anew
-            if same_format and cut.chunks is None and cut.shards != MANY:
+            if same_format and cut.keeps_chunks and cut.shards != MANY:
                 cut = replace(cut, shard_bytes=0)
             elif cut.shard_bytes:
                 cut = replace(cut, growing=_growing_axes(item.node, item.picked, item.path, declared))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
@@ -31,13 +31,18 @@ _SMALL = 1 << 16
 _LARGE = 64 << 20
 _MANY = 16
 
+SAME: Literal["same"] = "same"
+"""For ``chunks``: those of the source, whether or not they suit."""
+CHUNK_WORDS = ("auto", SAME)
+"""The words for chunks, beside lengths."""
+
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
     """The chunks, shards and codec that the caller wants: lengths by dimension name or ``"auto"``.
 
-    None keeps what the source has, as far as the target has it too and it suits. ``shards=False``: none; ``"many"``:
-    where the chunks would be many small files.
+    None keeps what the source has, as far as the target has it too and it suits; ``chunks="same"`` the source's chunks
+    whether or not they suit. ``shards=False``: none; ``"many"``: where the chunks would be many small files.
     ``shard_bytes``: the most cells of a shard whose lengths neither caller nor source says, into which many small
     chunks are put; 0: none are. ``growing``: the unlimited axes of the array.
     """
@@ -49,8 +54,9 @@ class Encoding:
     growing: Collection[int] = ()
 
     def __post_init__(self) -> None:
-        if not (self.chunks is None or isinstance(self.chunks, Mapping) or self.chunks == "auto"):
-            raise Invalid(f"chunks={self.chunks!r}", remedy="write chunks='auto' or chunks={'time': 100, 'lat': 50}")
+        if not (self.chunks is None or isinstance(self.chunks, Mapping) or self.chunks in CHUNK_WORDS):
+            remedy = "write chunks='auto', chunks='same' (those of the source) or chunks={'time': 100, 'lat': 50}"
+            raise Invalid(f"chunks={self.chunks!r}", remedy=remedy)
         object.__setattr__(self, "shards", parse_shards(self.shards, lengths="by dimension"))
 
     @property
@@ -59,9 +65,14 @@ class Encoding:
         return tuple(name for lengths in (self.chunks, self.shards) if isinstance(lengths, Mapping) for name in lengths)
 
     @property
+    def keeps_chunks(self) -> bool:
+        """Return True if the array is cut as the source is, where that suits or in any case."""
+        return self.chunks is None or self.chunks == SAME
+
+    @property
     def is_requested(self) -> bool:
         """Return True if the caller wants anything else than what there is."""
-        return not (self.chunks is None and self.shards is None and self.codec is None)
+        return not (self.keeps_chunks and self.shards is None and self.codec is None)
 
 
 def refit_chunks(spec: ArraySpec, picked: ArraySelection) -> Chunks:
@@ -78,20 +89,23 @@ def choose_chunks(
     shape, itemsize = picked.shape, spec.numpy_dtype.itemsize
     auto = auto_chunks(shape, itemsize)
     current: Chunks = spec.inner_chunks or spec.chunks
-    untouched = encoding.chunks is None and encoding.shards is None and picked.is_all(spec.shape)
+    untouched = encoding.keeps_chunks and encoding.shards is None and picked.is_all(spec.shape)
     if untouched and (Feature.VARYING_CHUNKS in features or current == longest_chunk(current)):
         kept: Chunks = current
     else:
         kept = tuple(longest_chunk(current)[axis] for axis in picked.kept)
         kept = tuple(max(1, min(cut, length or cut)) for cut, length in zip(kept, shape, strict=True))
-    keeps_shards = encoding.chunks is None and encoding.shards is None and Feature.SHARDS in features
+    keeps_shards = encoding.keeps_chunks and encoding.shards is None and Feature.SHARDS in features
     shards = _source_shards(spec, picked, kept) if keeps_shards else None
-    if encoding.shards == MANY and encoding.chunks is None:
+    if encoding.shards == MANY and encoding.keeps_chunks:
         shards = _shards_of_many(spec, shape, kept, encoding)
     # Where the source's shards are not kept, the chunks in them stay, however many objects they are.
     drops_shards = encoding.shards is False or encoding.shards == MANY
     stored = None if drops_shards and spec.inner_chunks is not None else shards or kept
-    if encoding.chunks == "auto" or not _is_suitable(kept, stored, shape, spec):
+    wanted = lengths_by_axis(encoding.shards, spec, picked) if isinstance(encoding.shards, Mapping) else None
+    if wanted is not None:
+        stored = _requested_lengths(wanted, shape, longest_chunk(kept))
+    if encoding.chunks == "auto" or not (encoding.chunks == SAME or _is_suitable(kept, stored, shape, spec)):
         kept = auto
     if isinstance(encoding.chunks, Mapping):
         kept = _requested_lengths(lengths_by_axis(encoding.chunks, spec, picked), shape, longest_chunk(kept))
@@ -100,15 +114,15 @@ def choose_chunks(
             return kept, shards
         return kept, _shards_of_many(spec, shape, kept, encoding)
     inner = longest_chunk(kept)
-    if isinstance(encoding.shards, Mapping):
-        # A shard takes in whole chunks, so its lengths are rounded up to multiples of theirs.
-        sizes = lengths_by_axis(encoding.shards, spec, picked)
-        if isinstance(encoding.chunks, Mapping):
-            _require_whole_chunks(sizes, lengths_by_axis(encoding.chunks, spec, picked), inner)
-        wanted = _requested_lengths(sizes, shape, inner)
-        check_shards(wanted, inner)
-        return inner, tuple(-(-size // cut) * cut for size, cut in zip(wanted, inner, strict=True))
-    return inner, auto_shards(shape, inner, itemsize)
+    if wanted is None:
+        return inner, auto_shards(shape, inner, itemsize)
+    fixed: Mapping[str, int] = encoding.chunks if isinstance(encoding.chunks, Mapping) else {}
+    chosen = [encoding.chunks == SAME or size is not None for _, size in lengths_by_axis(fixed, spec, picked)]
+    inner = _fit_chunks(inner, wanted, chosen)
+    shards = _requested_lengths(wanted, shape, inner)
+    check_shards(shards, inner)
+    # the whole of a dimension (-1) is rounded up to whole chunks
+    return inner, tuple(-(-size // cut) * cut for size, cut in zip(shards, inner, strict=True))
 
 
 def _shards_of_many(
@@ -131,17 +145,26 @@ def _source_shards(spec: ArraySpec, picked: ArraySelection, chunks: Chunks) -> t
     return tuple(-(-min(size, max(length, 1)) // cut) * cut for size, length, cut in lengths)
 
 
-def _require_whole_chunks(shards: AxisLengths, chunks: AxisLengths, inner: tuple[int, ...]) -> None:
-    """Raise Invalid for shards that hold no whole number of chunks, where both lengths were asked for.
-
-    Neither is rounded then; where the chunks were not asked for, a shard takes in whole ones.
+def _fit_chunks(chunks: tuple[int, ...], shards: AxisLengths, chosen: Sequence[bool]) -> tuple[int, ...]:
+    """Return chunk lengths of which each shard holds a whole number: those of ``chunks`` where they do so already, else
+    the divisor of the shard's length that is nearest. ``chosen``: along which axes the caller wants these chunks;
+    Invalid where they do not fit there.
     """
-    for (dim, shard), (_, chunk), cut in zip(shards, chunks, inner, strict=True):
-        if chunk is not None and shard is not None and shard > 0 and shard % cut:
+    lengths = []
+    for cut, (dim, shard), is_chosen in zip(chunks, shards, chosen, strict=True):
+        if shard is None or shard < 1 or shard % cut == 0:
+            lengths.append(cut)
+            continue
+        if is_chosen:
             raise Invalid(
                 f"shards of {dim}={shard} hold no whole number of chunks of {dim}={cut}",
-                remedy="make every shard length a multiple of the chunk length",
+                remedy="make every shard length a multiple of the chunk length, or leave --chunks (chunks=) out",
             )
+        check_shards((shard,), (cut,))  # which bounds the search
+        shorter = next(size for size in range(min(cut, shard), 0, -1) if shard % size == 0)
+        longer = shard // next(count for count in range(max(shard // cut, 1), 0, -1) if shard % count == 0)
+        lengths.append(shorter if cut * cut <= shorter * longer else longer)
+    return tuple(lengths)
 
 
 def _is_suitable(chunks: Chunks, stored: Chunks | None, shape: tuple[int, ...], spec: ArraySpec) -> bool:

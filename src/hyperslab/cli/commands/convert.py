@@ -35,6 +35,7 @@ from hyperslab.cli.output import json_option, print_json, print_remark, shows_pr
 from hyperslab.conversion.append import append_cells, append_dataset
 from hyperslab.conversion.packing import Units
 from hyperslab.conversion.pipeline import convert
+from hyperslab.conversion.rechunk import CHUNK_WORDS
 from hyperslab.errors import FormatError, Invalid, NotFound
 from hyperslab.group.choice import Choice
 from hyperslab.model.amounts import counted
@@ -46,7 +47,9 @@ from hyperslab.model.cells import Values
 @click.argument("dst", shell_complete=complete_place)
 @target_options
 @click.option("--path", default="", metavar="PATH", help="Only this group or array, with what belongs to it by CF.")
-@click.option("--chunks", metavar="DIM=N,…", help="Chunk lengths by dimension (-1: whole), or auto.")
+@click.option(
+    "--chunks", metavar="DIM=N,…", help="Chunk lengths by dimension (-1: whole), auto, or same: the source's."
+)
 @click.option(
     "--shards",
     metavar="DIM=N,…",
@@ -115,7 +118,7 @@ def convert_command(
             where=choice.where,
             alone=choice.alone,
             recode=[Units(units)] if units else (),
-            chunks=parse_lengths(chunks, "--chunks", ("auto",)),
+            chunks=parse_lengths(chunks, "--chunks", CHUNK_WORDS),
             shards=parse_lengths(shards, "--shards", SHARD_WORDS),
             progress=shows_progress(as_json),
             at=at,

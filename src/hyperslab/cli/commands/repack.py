@@ -13,6 +13,7 @@ from hyperslab.cli.options import apply_options, complete_place, memory_option, 
 from hyperslab.cli.output import json_option, print_json, print_remark, shows_progress
 from hyperslab.conversion.packing import Pack, Recoder, Round, Unpack, plan_recoding
 from hyperslab.conversion.pipeline import convert
+from hyperslab.conversion.rechunk import CHUNK_WORDS
 from hyperslab.errors import Invalid
 
 _OPTIONS = (
@@ -20,7 +21,7 @@ _OPTIONS = (
     click.argument("dst", shell_complete=complete_place),
     click.option("-v", "--variables", multiple=True, metavar="NAME,…", help="These alone are changed; repeatable."),
     target_options,
-    click.option("--chunks", metavar="DIM=N,…", help="Chunk lengths by dimension, or auto."),
+    click.option("--chunks", metavar="DIM=N,…", help="Chunk lengths by dimension, auto, or same: the source's."),
     click.option("--codec", help="As of convert; where the type of cells changes default, else as in the source."),
     click.option("--verify", is_flag=True, help="Read the target anew and compare every cell with what was made."),
     memory_option,
@@ -93,7 +94,7 @@ def _run(
     report = convert(
         src,
         dst,
-        chunks=parse_lengths(chunks, "--chunks", ("auto",)),
+        chunks=parse_lengths(chunks, "--chunks", CHUNK_WORDS),
         progress=shows_progress(as_json),
         memory=memory,
         recode=[recoder],
