@@ -132,6 +132,30 @@ def test_depths_go_down_and_profiles_stand_upright() -> None:
     assert section.get_aspect() == "auto"
 
 
+def test_rows_without_labels_begin_at_the_top() -> None:
+    root = hs.create(MemoryStore(), format="zarr3")
+    cells = np.arange(12.0).reshape(3, 4)
+    root.create_array("lat", data=np.array([30.0, 50.0, 60.0]), dims=("lat",), units="degrees_north")
+    for name, dims in (
+        ("image", ("y", "x")),
+        ("plain", (None, None)),
+        ("rows", ("y", "lat")),
+        ("columns", ("lat", "x")),
+    ):
+        data = cells if "lat" not in dims[1:] else cells.T[:3, :3]
+        root.create_array(name, data=data, dims=dims)
+    found = {name: plot.draw(picture(root, name), "viridis").axes[0] for name in ("image", "plain", "rows", "columns")}
+    assert {name: axes.yaxis_inverted() for name, axes in found.items()} == {
+        "image": True,
+        "plain": True,
+        "rows": True,
+        "columns": False,  # latitudes stand upright
+    }
+    assert [found[name].get_aspect() for name in ("image", "plain", "columns")] == [1.0, 1.0, "auto"]
+    assert (found["image"].get_xlabel(), found["image"].get_ylabel()) == ("x (position)", "y (position)")
+    assert not plot.draw(picture(root, "image", "x=1"), "viridis").axes[0].yaxis_inverted()
+
+
 def test_an_image_with_the_depth_last_is_turned() -> None:
     root = hs.create(MemoryStore(), format="zarr3")
     root.create_array("z", data=np.array([0.0, 10.0, 100.0]), dims=("z",), units="m", attrs={"positive": "down"})

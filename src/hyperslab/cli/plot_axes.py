@@ -30,7 +30,8 @@ class Axis:
     Of a curved grid they are those of every cell of the image, in two dimensions.
 
     ``bounds`` are the stored edges of contiguous cells, one more than cells. ``vertical``: up or down in the world.
-    ``circle``: degrees of longitude, where 360 is 0; ``limit``: no edge lies beyond it or its negative.
+    ``down``: upright it grows downwards. ``has_labels``: False where cells stand at their positions. ``circle``:
+    degrees of longitude, where 360 is 0; ``limit``: no edge lies beyond it or its negative.
     """
 
     dim: str
@@ -42,6 +43,7 @@ class Axis:
     bounds: Values | None = None
     vertical: bool = False
     down: bool = False
+    has_labels: bool = True
     circle: bool = False
     limit: float = np.inf
 
@@ -118,7 +120,8 @@ def axis_of(root: Group | Array, part: LabelledPart, number: int, item: object, 
 
 
 def _by_position(dim: str, positions: Values) -> Axis:
-    return Axis(dim=dim, title=f"{dim} (position)", at=positions.astype("f8"))
+    """Return the axis of cells without labels: rows of an image or matrix, of which the first one stands at the top."""
+    return Axis(dim=dim, title=f"{dim} (position)", at=positions.astype("f8"), down=True, has_labels=False)
 
 
 def _wrap_longitudes(degrees: Values) -> Values:

@@ -233,9 +233,11 @@ def _image(figure: Any, plot: Any, picture: Picture, cmap: str, aspect: float | 
 
 
 def _aspect(rows: Axis, columns: Axis) -> float | None:
-    """Return height by width where a step means the same on both axes, as degrees or metres do on a map."""
+    """Return height by width where a step means the same on both axes, as degrees or metres do on a map, and positions
+    in an image."""
     kinds = {"degrees" if axis.units.startswith("degree") else axis.units for axis in (rows, columns)}
-    if len(kinds) > 1 or kinds == {""} or rows.vertical or columns.vertical:
+    is_image = not (rows.has_labels or columns.has_labels)
+    if len(kinds) > 1 or (kinds == {""} and not is_image) or rows.vertical or columns.vertical:
         return None
     width = min(np.ptp(columns.edges()), 360.0 if columns.circle else np.inf)
     ratio = float(np.ptp(rows.edges()) / width)
@@ -328,6 +330,7 @@ def plot_command(
     """A picture of a part of the array PATH: a line where one dimension is left, an image where two are.
 
     Choose one of each other dimension with -s. Coordinates and units stand on the axes; missing cells are left out.
+    Rows without labels begin at the top, and cells are square where neither axis has labels.
     """
     suffix = os.path.splitext(output)[1].lower()
     if suffix not in SUFFIXES:
