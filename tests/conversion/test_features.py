@@ -46,7 +46,7 @@ TABLE = {
     Feature.USER_TYPES: "      x x   x  .   x  x   .  .   .  .   .    .     .     .     x",
     Feature.CHAR: "            x x   x  x   x  x   .  .   .  .   .    .     .     .     x",
     Feature.COMPLEX: "         x x   .  .   x  x   x  x   x  x   x    x     x     x     .",
-    Feature.BOOLEAN: "         x x   .  .   x  x   x  x   x  x   x    x     x     x     .",
+    Feature.BOOLEAN: "         x x   .  .   x  x   x  x   x  x   x    x     x     x     x",
     Feature.DATETIME: "        x x   .  .   x  x   x  x   x  x   x    x     x     x     .",
     Feature.FLOAT16: "         x x   .  .   x  x   x  x   x  x   x    x     x     x     .",
     Feature.UNICODE: "         x x   .  .   x  x   x  x   x  x   x    x     x     x     .",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import islice, starmap
 from math import prod
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.group import Group
-from hyperslab.model.attrs import FILL_VALUE
+from hyperslab.model.attrs import FILL_VALUE, Attrs
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import (
     Char,
@@ -40,6 +40,9 @@ from hyperslab.model.spec import ArraySpec
 
 _TYPES = {"i1": "byte", "i2": "short", "i4": "int", "i8": "int64"}
 _TYPES |= {"u1": "ubyte", "u2": "ushort", "u4": "uint", "u8": "uint64", "f4": "float", "f8": "double"}
+_TYPES["b1"] = "bool_t"
+_BOOLS = "byte enum bool_t {FALSE = 0, TRUE = 1} ;"
+"""CDL has no booleans: each group that has some declares the enum that h5py stores them as."""
 _LETTERS = {"i1": "b", "i2": "s", "i8": "LL", "u1": "UB", "u2": "US", "u4": "U", "u8": "ULL", "f4": "f"}
 _SPECIAL = re.compile(r"[\s!\"#$%&'()*,:;<=>?\[\]\\^`{|}~]")
 _CONTROLS = {chr(code): f"\\{code:03o}" for code in (*range(32), 127)}
@@ -113,7 +116,11 @@ def attribute_type(value: object) -> str:
             if isinstance(value, np.str_) or value.dtype.kind == "T":
                 return "string "
             kind = tag_of(value.dtype)
-            return "" if kind is None else f"{type_name(kind)} "
+            return f"{type_name(kind or value.dtype)} " if kind is not None or value.dtype.kind == "b" else ""
+        case bool():
+            return f"{_TYPES['b1']} "
+        case [bool(), *others] if all(isinstance(item, bool) for item in others):
+            return f"{_TYPES['b1']} "
         case ObjectReference() | RegionReference():
             return "string "
         case [str(), *others] if all(isinstance(item, str) for item in others):
@@ -132,7 +139,7 @@ def attribute_text(value: object) -> str:
             return quoted(str(value))
         case bytes():
             return _quoted_bytes(value)
-        case bool() | None | dict():
+        case None | dict():
             return quoted(json.dumps(value, default=str))
         case int() if not -(2**31) <= value < 2**31:
             value = np.int64(value)
@@ -148,7 +155,9 @@ def _item_text(item: object) -> str:
             return quoted(item)
         case bytes():
             return _quoted_bytes(item)
-        case int() if not isinstance(item, bool):
+        case bool() | np.bool_():
+            return str(bool(item)).upper()
+        case int():
             return str(item)
         case np.void():
             return _user_text(item, item.dtype)
@@ -238,6 +247,8 @@ def _user_text(cell: Any, kind: Any) -> str:
             return _row_text(cell, cell.dtype) if cell.dtype.names else f"0X{cell.tobytes().hex().upper()}"
         case np.integer() | np.floating():
             return number_text(cell, letter=False)
+        case np.bool_():
+            return str(cell).upper()
         case bytes():
             return _quoted_bytes(cell or b"\0")
         case np.ndarray():
@@ -273,6 +284,8 @@ def dump(root: Group | Array, name: str, *, header: bool, only: frozenset[str] |
     wanted."""
     yield f"netcdf {name_text(name)} {{"
     if isinstance(root, Array):
+        if _has_bools(root.data_type, root.attrs):
+            yield from ("types:", f"  {_BOOLS}")
         if root.dims:
             yield "dimensions:"
         sizes = zip(_names_of(root.dims), root.shape, strict=True)
@@ -295,8 +308,12 @@ def _group(group: Group, indent: str, header: bool, only: frozenset[str] | None)
     for node in nodes:
         hidden = node._session.reader.omitted(node.path)
         yield from (f"{indent}// not shown: /{problem.node}: {problem.message}" for problem in hidden)
-    if group.types:
+    types: list[tuple[DataType | None, Attrs]] = [(None, group.attrs), *((kind, {}) for kind in group.types.values())]
+    has_bools = any(starmap(_has_bools, [*types, *((array.data_type, array.attrs) for _, array in arrays)]))
+    if group.types or has_bools:
         yield f"{indent}types:"
+    if has_bools:
+        yield f"{indent}  {_BOOLS}"
     for name, kind in group.types.items():
         yield from (f"{indent}  {line}" for line in _type(name, kind))
     yield from _dimensions(group, indent)
@@ -323,6 +340,17 @@ def _group(group: Group, indent: str, header: bool, only: frozenset[str] | None)
         yield f"{indent}group: {name_text(name)} {{"
         yield _group(child, indent + "  ", header, only)
         yield f"{indent}  }} // group {name_text(name)}"
+
+
+def _has_bools(kind: DataType | None, attrs: Attrs) -> bool:
+    """Return True if cells of this type, their fields or an attribute are booleans."""
+    if any(attribute_type(value) == f"{_TYPES['b1']} " for value in attrs.values()):
+        return True
+    base = kind.base if isinstance(kind, Compound) else kind
+    if not isinstance(base, np.dtype):
+        return False
+    fields = [base[name].base for name in base.names or ()]
+    return base.kind == "b" or any(_has_bools(tag_of(field) or field, {}) for field in fields)
 
 
 def _type(name: str, kind: Extension) -> Iterator[str]:

@@ -277,6 +277,11 @@ class Reader(ABC):
             yield from self.omitted(path)
             waiting += [child(path, name) for name in self.children(path)]
 
+    def repair_problem(self) -> str | None:
+        """Return why ``repair`` cannot put fill values in the place of damaged chunks, and what works instead; None
+        where it can."""
+        return None
+
     def find_damage(self, *, deep: bool, workers: int) -> Iterable[Finding]:
         """Return every problem of the dataset with what mends it, by rules of the format's own
         (:mod:`hyperslab.formats.rules`), where the format ``finds_damage``; ``deep`` decodes every chunk besides."""

@@ -283,6 +283,10 @@ def _replace_damaged_chunks(
     damaged: list[_DamagedChunk] = []
     if nodes and place.format.info.writable and place.where.path is not None:
         with closing(place.format.open(place.where, "r", settings=settings)) as reader:
+            if (reason := reader.repair_problem()) is not None:
+                is_left = [mend.kind == _CORRUPT and mend.action is None for mend in mends]
+                yield from (replace(m, remedy=reason) if left else m for m, left in zip(mends, is_left, strict=True))
+                return
             for node in nodes:
                 spec, source = reader.node(node), reader.chunks(node)
                 if spec.is_array:
@@ -334,10 +338,10 @@ def _write_fill_values(
 ) -> None:
     """Keep what is stored of damaged chunks, then have them read as the fill value."""
     places: dict[str, list[Coords]] = {}
-    for each in damaged:
-        quarantine.keep_bytes(f"{each.mend.node}/chunk.{'.'.join(map(str, each.coords)) or '0'}", each.stored)
-        places.setdefault(each.mend.node, []).append(each.coords)
     with closing(place.format.open(place.where, "r+", settings=settings)) as writer:
+        for each in damaged:  # only now: nothing is kept of a file that takes no changes
+            quarantine.keep_bytes(f"{each.mend.node}/chunk.{'.'.join(map(str, each.coords)) or '0'}", each.stored)
+            places.setdefault(each.mend.node, []).append(each.coords)
         for node, chunks in places.items():
             if isinstance(writer, Writer) and writer.rebuild(node, chunks):
                 continue

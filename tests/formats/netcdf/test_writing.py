@@ -396,7 +396,6 @@ def test_codecs_are_kept_or_chosen_anew(tmp_path: Path, asked: Any, found: Any) 
 @pytest.mark.parametrize(
     ("spec", "what"),
     [
-        (wish((2,), dtype=np.dtype(bool)), "bool"),
         (wish((2,), dtype=np.dtype("c8")), "complex64"),
         (wish((2,), dtype=np.dtype("M8[s]")), "datetime64"),
         (wish((2,), dtype=np.dtype("f2")), "float16"),
@@ -405,7 +404,6 @@ def test_codecs_are_kept_or_chosen_anew(tmp_path: Path, asked: Any, found: Any) 
         (wish((2,), dtype=ObjectRef()), "object reference"),
         (wish((2,), dtype=np.dtype([("a", "f2")])), "float16"),
         (wish((2,), dtype=np.dtype([("a", [("b", "i4")], (2,))])), "array of structures"),
-        (wish((2,), attrs={"a": True}), "True"),
         (wish((2,), attrs={"a": None}), "None"),
         (wish((2,), attrs={"a": {"b": 1}}), "dict"),
         (wish((2,), attrs={"a": [1, "b"]}), "list"),

@@ -24,6 +24,9 @@ from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.registry import build_chain
 from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, Unsupported
 from hyperslab.formats.format_errors import ReadOnlyChunks
+from hyperslab.formats.hdf5.file import keeps_order
+from hyperslab.formats.hdf5.lock import LOCK
+from hyperslab.formats.hdf5.types import is_hdf5_bool
 from hyperslab.model.dtypes import Char, Enum, NumpyDType
 from hyperslab.model.spec import ArraySpec, Codec
 from hyperslab.stores.files import pread, pread_into
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 ChunkLocation = tuple[int, int, int]
 """Where a chunk lies: offset, bytes, and the mask of filters that it was not passed through."""
 
+NO_REPAIR = "restore the file from a copy, or convert what is sound to a new one (--skip-damaged)"
+"""The remedy for a damaged chunk in a file that is changed by nobody here."""
 _FLETCHER32 = 3
 """HDF5's number of the filter that appends a checksum."""
 _CHECKSUM = 4
@@ -76,6 +81,8 @@ def _is_stored_as_cells(dataset: h5py.Dataset, spec: ArraySpec) -> bool:
     match spec.dtype:
         case np.dtype(kind="i" | "u" | "f" | "c"):
             return bool(kind.equal(h5t.py_create(spec.dtype)))
+        case np.dtype(kind="b"):
+            return is_hdf5_bool(kind)
         case Enum(base=base):
             return isinstance(kind, h5t.TypeEnumID) and bool(kind.get_super().equal(h5t.py_create(base)))
         case Char():
@@ -103,8 +110,7 @@ def check_chunk_sizes(dataset: h5py.Dataset, url: str) -> None:
         if found < least:
             key = f"{dataset.name} chunk at cell {tuple(chunk.chunk_offset)}"
             message = "the index of the chunks is damaged: a chunk is shorter than its filters make any"
-            remedy = "restore the file from a copy, or convert what is sound to a new one (--skip-damaged)"
-            raise CorruptChunk(message, url=url, key=key, expected=least, found=found, remedy=remedy)
+            raise CorruptChunk(message, url=url, key=key, expected=least, found=found, remedy=NO_REPAIR)
 
     try:
         dataset.id.chunk_iter(check)
@@ -189,7 +195,14 @@ class Hdf5Chunks(DecodingSource, ReadOnlyChunks):
             raise self._locate_error(error, coords, offset) from error.__cause__
 
     def _locate_error(self, error: HyperslabError, coords: Coords, offset: int) -> HyperslabError:
+        if isinstance(error, CorruptChunk) and not self._can_be_repaired():
+            error.remedy = NO_REPAIR
         return error.locate(url=self._url, key=f"{self._dataset.name} chunk {coords} at byte {offset}")
+
+    def _can_be_repaired(self) -> bool:
+        """Return True if ``repair`` can put fill values in the place of a chunk."""
+        with LOCK:
+            return keeps_order(self._dataset.file)
 
     def locations(self) -> ChunkLocations:
         """Return where all chunks lie, those that a filter was left out of as odd ones. Conflict for a file that was

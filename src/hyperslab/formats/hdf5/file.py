@@ -158,6 +158,19 @@ def _get_member(group: h5py.Group, name: str) -> Any:
         raise
 
 
+def keeps_order(file: h5py.File) -> bool:
+    """Return True if all groups of an h5py file remember the order in which their members were made. netCDF-C changes
+    no other file, and h5py makes none unless ``track_order`` says so."""
+    from h5py import Group, h5p
+
+    def has_no_order(_: str, node: Any) -> bool | None:
+        is_group = isinstance(node, Group)
+        is_tracked = not is_group or node.id.get_create_plist().get_link_creation_order() & h5p.CRT_ORDER_TRACKED
+        return None if is_tracked else True
+
+    return has_no_order("", file["/"]) is None and file.visititems(has_no_order) is None
+
+
 def find_unopened(file: h5py.File) -> str | None:
     """Return what a sound h5py file has, in words, that netCDF-C 4.10 opens no file with; None where it has no such."""
     from h5py import Dataset, Group, SoftLink

@@ -26,6 +26,25 @@ BYTES_TYPE_NAMES = frozenset({BYTES_TYPE_NAME, "bytes"})
 """The names that it has been given so far."""
 
 
+BOOL = Enum(np.dtype(np.int8), (("FALSE", 0), ("TRUE", 1)), "bool_t")
+"""What h5py stores the booleans of NumPy as, with the name that the type has where one is needed."""
+
+
+def is_bool(kind: Extension | NumpyDType) -> bool:
+    """Return True for the enum of booleans, whatever its name."""
+    return isinstance(kind, Enum) and (kind.base, kind.members) == (BOOL.base, BOOL.members)
+
+
+def is_hdf5_bool(handle: object) -> bool:
+    """Return True if an HDF5 type is the enum of booleans."""
+    from h5py import h5t
+
+    if not isinstance(handle, h5t.TypeEnumID) or handle.get_nmembers() != len(BOOL.members):
+        return False
+    members = tuple((handle.get_member_name(i).decode(), handle.get_member_value(i)) for i in range(len(BOOL.members)))
+    return bool(handle.get_super().equal(h5t.STD_I8LE)) and members == BOOL.members
+
+
 class NamedTypes:
     """The committed types of an h5py file, by their paths, as types of the model.
 
@@ -132,6 +151,8 @@ class NamedTypes:
                 return plain
             case h5t.TypeStringID():
                 return None if handle.is_variable_str() else np.dtype(f"S{handle.get_size()}")
+            case h5t.TypeEnumID() if is_hdf5_bool(handle):
+                return np.dtype(bool)
         place = self._place(group, handle)
         kind = self._kind(group, "" if place is None else place[1], handle)
         match kind:

@@ -49,7 +49,8 @@ _NO_TYPE = "netCDF has no such type"
 _NOTES = {
     Feature.DIMENSIONS: "declared in groups; a second length of one name is stored as `name@length`",
     Feature.VLEN: "bytes: arrays of `ubyte` of any length",
-    **dict.fromkeys((Feature.COMPLEX, Feature.BOOLEAN, Feature.DATETIME, Feature.FLOAT16, Feature.UNICODE), _NO_TYPE),
+    **dict.fromkeys((Feature.COMPLEX, Feature.DATETIME, Feature.FLOAT16, Feature.UNICODE), _NO_TYPE),
+    Feature.BOOLEAN: "the enum `FALSE`, `TRUE` of `byte`, as h5py has it; in the model `NETCDF4` alone",
     Feature.FIXED_BYTES: _NO_TYPE + " but arrays of chars, whose shape is another",
     Feature.VARYING_CHUNKS: "HDF5 has one length per dimension",
     Feature.SHARDS: "HDF5 has none",

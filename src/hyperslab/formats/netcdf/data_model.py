@@ -66,6 +66,7 @@ FEATURES = frozenset(
         Feature.STRUCTURED,
         Feature.SUBARRAYS,
         Feature.USER_TYPES,
+        Feature.BOOLEAN,
         Feature.CHAR,
         Feature.BIG_ENDIAN,
         Feature.SCALARS,
@@ -184,6 +185,7 @@ def type_problem(dtype: DataType, model: str) -> str | None:
             return None
         case np.dtype() if dtype.names is None and dtype.subdtype is None:
             is_known = _type_code(dtype) in number_types(model) or dtype == np.dtype("S1")
+            is_known |= dtype.kind == "b" and model == "NETCDF4"  # as the enum that h5py has
             return None if is_known else _no_cells(model, dtype)
         case _ if model != "NETCDF4":
             return _no_cells(model, dtype)
@@ -212,7 +214,7 @@ def is_h5py_only(dtype: DataType) -> bool:
 def _has_hidden_field(base: NumpyDType) -> bool:
     fields: Mapping[str, Any] = base.fields or {}
     inner = [fields[name][0].base for name in base.names or ()]
-    return any(isinstance(tag_of(kind), Enum | Opaque) or _has_hidden_field(kind) for kind in inner)
+    return any(kind.kind == "b" or isinstance(tag_of(kind), Enum | Opaque) or _has_hidden_field(kind) for kind in inner)
 
 
 def _field_problem(dtype: NumpyDType) -> str | None:
@@ -220,7 +222,7 @@ def _field_problem(dtype: NumpyDType) -> str | None:
     arrays."""
     base = dtype.base
     if base.fields is None or base.names is None:
-        is_known = base.kind == "S" or _type_code(base) in _ATOMIC or isinstance(tag_of(base), Opaque)
+        is_known = base.kind in "Sb" or _type_code(base) in _ATOMIC or isinstance(tag_of(base), Opaque)
         return None if is_known else f"format netcdf has no compound with a field of {base}"
     if dtype.subdtype is not None:
         return "netCDF4 writes no compound with a field that is an array of structures"
@@ -238,9 +240,11 @@ def attribute_problem(value: object, model: str) -> str | None:
             return "a lone NUL, which is how netCDF has an empty text" if value == "\0" else None
         case np.ndarray() | np.generic():
             return _typed_problem(np.asarray(value), model)
-    if isinstance(value, bool) or value is None:
-        return f"{value!r}, which netCDF has no type for; use the int8 0 or 1, or text"
+    if value is None or (isinstance(value, bool) and model != "NETCDF4"):
+        return f"{value!r}, which {model} has no type for; use the int8 0 or 1, or text"
     match value:
+        case bool():
+            return None
         case int():
             return _integer_problem(value, model)
         case float():
@@ -263,7 +267,7 @@ def _typed_problem(value: Values, model: str) -> str | None:
         return None if model == "NETCDF4" else f"opaque, and {model} has no user types"
     return (
         None
-        if _type_code(value.dtype) in number_types(model)
+        if _type_code(value.dtype) in number_types(model) or (value.dtype.kind == "b" and model == "NETCDF4")
         else f"of type {value.dtype}, which {model} has no attribute for"
     )
 
@@ -278,6 +282,8 @@ def _list_problem(values: list[Any], model: str) -> str | None:
         return "an empty list, which has no type; use an empty NumPy array"
     if all(isinstance(item, str) for item in values):
         return attribute_problem(np.str_(), model)
+    if all(isinstance(item, bool | np.bool_) for item in values):
+        return attribute_problem(True, model)
     numbers = (int, float, np.integer, np.floating)
     if not all(isinstance(item, numbers) and not isinstance(item, bool) for item in values):
         return "a list of other things than numbers or text; write it as JSON text"
@@ -289,7 +295,12 @@ def _list_problem(values: list[Any], model: str) -> str | None:
 def is_h5py_only_value(value: Any) -> bool:
     """Return True if an attribute's value is of a type that netCDF4 cannot write: structured or of a user."""
     typed = isinstance(value, np.ndarray | np.generic)
-    return typed and (value.dtype.kind == "V" or tag_of(value.dtype) is not None)
+    return is_bool_value(value) or (typed and (value.dtype.kind == "V" or tag_of(value.dtype) is not None))
+
+
+def is_bool_value(value: object) -> bool:
+    """Return True for a boolean, or an array of them, as :func:`to_netcdf_value` makes them."""
+    return isinstance(value, bool) or (isinstance(value, np.ndarray) and value.dtype.kind == "b")
 
 
 def texts_that_end_with_nul(attrs: Mapping[str, Any]) -> dict[str, bytes]:
@@ -298,10 +309,16 @@ def texts_that_end_with_nul(attrs: Mapping[str, Any]) -> dict[str, bytes]:
     return {name: data for name, data in texts.items() if data.endswith(b"\0")}
 
 
-def to_netcdf_value(value: Any, model: str) -> str | np.str_ | Values | np.generic:
-    """Return the value as netCDF will give it back: text, ``np.str_``, a typed scalar or a 1-D array. Checked
-    before."""
+def to_netcdf_value(value: Any, model: str) -> str | np.str_ | bool | Values | np.generic:
+    """Return the value as netCDF will give it back: text, ``np.str_``, a boolean, a typed scalar or a 1-D array.
+    Checked before."""
     match value:
+        case bool() | np.bool_():
+            return bool(value)
+        case np.ndarray(dtype=np.dtype(kind="b")):
+            return value if value.ndim else bool(value)
+        case list() | tuple() if all(isinstance(item, bool | np.bool_) for item in value):
+            return np.array(value, bool)
         case np.ndarray() if value.size != 1:
             return value
         case np.ndarray() if isinstance(tag_of(value.dtype), Enum | Opaque | VlenArray | VlenBytes):
@@ -402,7 +419,7 @@ def _fill_problem(value: object, dtype: DataType) -> str | None:
             return f"{fill.reshape(-1)[0]}, which {base} does not hold"
         except TypeError:
             return f"no {base}, and netCDF wants a _FillValue of the type of the cells"
-        # other formats take a boolean, as 0 or 1, but netCDF has none
+        # other formats take a boolean, as 0 or 1
         return f"no {base}, and netCDF wants a _FillValue of the type of the cells" if fill.dtype.kind == "b" else None
     if isinstance(dtype, VlenString | Char) or dtype == np.dtype("S1"):
         return None if isinstance(value, str) else "no text, and netCDF wants a _FillValue of the type of the cells"
@@ -416,7 +433,7 @@ def to_netcdf_spec(spec: ArraySpec, name: str, model: str) -> ArraySpec:
     regular = spec.evolve(
         dtype=to_netcdf_type(spec.dtype, name, model), dims=to_netcdf_dims(spec), attrs=to_netcdf_attrs(spec, model)
     )
-    if regular.numpy_dtype.kind not in "iufS" or (is_never_filled(regular) and not is_netcdf3(model)):
+    if regular.numpy_dtype.kind not in "biufS" or (is_never_filled(regular) and not is_netcdf3(model)):
         return regular
     layout = {key: value for key, value in regular.layout.items() if key != NO_FILL}
     return regular.evolve(fill_value=regular.fill_cell()[()], layout=layout)

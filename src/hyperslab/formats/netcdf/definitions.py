@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from hyperslab.chunks.auto import longest_chunk
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.hdf5.types import Place
+from hyperslab.formats.hdf5.types import BOOL, Place
 from hyperslab.formats.netcdf import data_model
 from hyperslab.formats.netcdf.data_model import Storage
 from hyperslab.formats.netcdf.open_file import NON_COORDINATE
@@ -85,6 +86,8 @@ def define_type(work: WorkingCopy, group: str, name: str, kind: Extension) -> No
         case VlenBytes():
             find_group(work.netcdf(), group).createVLType(np.dtype("u1"), name)
         case Compound(base=base) if data_model.is_h5py_only(kind):
+            if _holds_bools(base):  # netCDF-C opens no file with an enum in rows that has no name
+                define_bools(work)
             _define_hidden_compound(work.hdf5(), group, name, base)
         case Compound(base=base):
             _define_compound(find_group(work.netcdf(), group), name, base)
@@ -95,6 +98,27 @@ def define_type(work: WorkingCopy, group: str, name: str, kind: Extension) -> No
             opaque = h5t.create(h5t.OPAQUE, size)
             opaque.set_tag(b"")
             opaque.commit(file[f"/{group}"].id, name.encode())
+
+
+def define_bools(work: WorkingCopy) -> Place:
+    """Return where the type of booleans is declared: in the root, where it is made if it is not there yet.
+
+    h5py would store booleans by the same enum without a name. netCDF-C takes such cells since 4.9.3 and shows a file
+    with them empty before.
+    """
+    root = work.netcdf()
+    for name, kind in root.enumtypes.items():
+        if kind.dtype == BOOL.base and tuple(kind.enum_dict.items()) == BOOL.members:
+            return "", str(name)
+    taken = {*root.variables, *root.groups, *root.enumtypes, *root.cmptypes, *root.vltypes}
+    names = itertools.chain([BOOL.name], (f"{BOOL.name}_{number}" for number in itertools.count(2)))
+    name = next(name for name in names if name not in taken)
+    root.createEnumType(BOOL.base, name, dict(BOOL.members))
+    return "", name
+
+
+def _holds_bools(dtype: NumpyDType) -> bool:
+    return dtype.base.kind == "b" or any(_holds_bools(dtype.base[name]) for name in dtype.base.names or ())
 
 
 def _define_compound(group: Any, name: str, base: NumpyDType) -> None:
@@ -161,6 +185,8 @@ def define_variable(
         fill = spec.fill_cell()[()]
     elif storage is not None and data_model.is_never_filled(spec):
         fill = False  # which netCDF4 takes for NC_NOFILL
+    if base.kind == "b":
+        kind, fill = define_bools(work), np.int8(spec.fill_cell()[()])
     scales = tuple(find_group(dataset, owner).dimensions[dim] for owner, dim in dims)
     cell_type: Any = str if isinstance(spec.dtype, VlenString) else base
     if kind is not None and cell_type is not str:
@@ -352,7 +378,7 @@ def _set_through_hdf5(work: WorkingCopy, path: str, name: str, value: object, ki
     attrs = _hdf5_node(file, path).attrs
     cells = np.asarray(value)
     if kind is not None:
-        cells, committed = cells.reshape(-1), file[f"/{kind[0]}"][kind[1]]
+        cells, committed = np.atleast_1d(cells) if cells.dtype.kind != "b" else cells, file[f"/{kind[0]}"][kind[1]]
         if cells.dtype.hasobject:
             attrs.create(name, cells.astype(object), shape=cells.shape, dtype=committed)
         else:

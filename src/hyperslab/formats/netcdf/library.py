@@ -277,6 +277,9 @@ def write_cells(variable: Any, extent: Part, cells: Block, spec: ArraySpec) -> N
             # assignment refuses values without a name, such as the fill value of unwritten cells
             start = [part.start for part in extent]
             variable._put(np.ascontiguousarray(cells, base), start, list(cells.shape), [1] * cells.ndim)
+        case np.dtype(kind="b"):
+            start = [part.start for part in extent]
+            variable._put(np.ascontiguousarray(cells, np.int8), start, list(cells.shape), [1] * cells.ndim)
         case kind if is_h5py_only(kind):
             _write_hidden(variable, extent, cells)
         case _:

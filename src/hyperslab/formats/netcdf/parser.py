@@ -21,12 +21,15 @@ from hyperslab.formats.hdf5.types import (
     BYTES_TYPE_NAMES,
     describe_hdf5_type,
     holds_references,
+    is_bool,
+    is_hdf5_bool,
     is_misread,
     is_representable,
 )
 from hyperslab.formats.netcdf import data_model
 from hyperslab.formats.netcdf.data_model import INTERNAL_ATTRIBUTES
 from hyperslab.formats.netcdf.open_file import NON_COORDINATE, OpenNetcdfFile
+from hyperslab.model.cells import Values
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import (
     Char,
@@ -90,6 +93,8 @@ def _hidden_type(opened: OpenNetcdfFile, group: str, stored: h5py.Dataset) -> Da
 
     handle = stored.id.get_type()
     match handle:
+        case h5t.TypeEnumID() if is_hdf5_bool(handle):
+            return np.dtype(bool)
         case h5t.TypeOpaqueID():
             return opened.types.find(group, handle) or Opaque(handle.get_size())
         case h5t.TypeCompoundID():
@@ -99,7 +104,7 @@ def _hidden_type(opened: OpenNetcdfFile, group: str, stored: h5py.Dataset) -> Da
         case h5t.TypeIntegerID() | h5t.TypeFloatID():
             plain: NumpyDType = np.dtype(handle.dtype.str)  # h5py's own says "<" where NumPy says "="
             return plain if plain.char not in "gG" else None  # long doubles are of one machine
-        case h5t.TypeEnumID():  # h5py's truth values above all
+        case h5t.TypeEnumID():
             return opened.types.find(group, handle) or handle.get_super().dtype.newbyteorder("=")
         case h5t.TypeStringID():
             return VlenString() if handle.is_variable_str() or handle.get_size() > 1 else Char()
@@ -126,6 +131,7 @@ def _types(opened: OpenNetcdfFile, path: str) -> dict[str, Extension]:
     known = {**group.cmptypes, **group.enumtypes, **group.vltypes}
     stored = opened.types.of(path)
     types = stored | {name: _user_type(kind) for name, kind in known.items() if name not in stored}
+    types = {name: kind for name, kind in types.items() if not is_bool(kind)}  # whose cells are booleans here
     if opened.scales is not None:  # netCDF4 has reasons not to open the file, one of which is such a type
         return types
     return {name: kind for name, kind in types.items() if data_model.type_problem(kind, "NETCDF4") is None}
@@ -157,6 +163,7 @@ def parse_array(opened: OpenNetcdfFile, path: str) -> ArraySpec:
         dtype = cell_type(variable)
         if stored is not None and isinstance(dtype, Enum | Compound | VlenArray):
             dtype = opened.types.find(group, stored.id.get_type()) or dtype
+        dtype = np.dtype(bool) if is_bool(dtype) else dtype
         extent = _extent(opened, variable, stored)
         chunking = None if data_model.is_netcdf3(opened.model) else variable.chunking()
     dims, shape = tuple(name for name, _ in extent), tuple(size for _, size in extent)
@@ -251,7 +258,7 @@ def _codecs(variable: Any, stored: h5py.Dataset | None) -> tuple[Codec, ...]:
 def _fill_value(variable: Any, stored: h5py.Dataset | None, dtype: DataType) -> Any:
     """Return what unwritten cells read as; None: zero, or undefined."""
     base = numpy_dtype(dtype)
-    if base.names is not None or base.kind not in "iufS":
+    if base.names is not None or base.kind not in "biufS":
         return None
     if stored is not None:
         plist = stored.id.get_create_plist()
@@ -298,7 +305,11 @@ def parse_attributes(node: Any, stored: h5py.Dataset | None, kinds: Kinds | None
         found = {name: _from_hdf5(stored, name, kinds) for name in stored.attrs if name not in INTERNAL_ATTRIBUTES}
     else:
         hidden = INTERNAL_ATTRIBUTES if stored is not None else frozenset()
-        found = {name: _attribute(node, stored, name, kinds) for name in node.ncattrs() if name not in hidden}
+        names = [name for name in node.ncattrs() if name not in hidden]
+        if stored is not None:  # netCDF4 leaves out values of types that no variable has
+            left_out = (name for name in stored.attrs if name not in names and name not in hidden)
+            names += [name for name in left_out if is_hdf5_bool(_type_of(stored, name))]
+        found = {name: _attribute(node, stored, name, kinds) for name in names}
     return {name: value for name, value in found.items() if value is not _ABSENT}
 
 
@@ -316,12 +327,14 @@ def _attribute(node: Any, stored: h5py.Dataset | None, name: str, kinds: Kinds |
     if kinds is not None and stored is not None and name in stored.attrs:
         kind = kinds(_type_of(stored, name))
         if kind is not None:
-            return _user_value(stored.attrs[name], kind)
+            return _bools(stored, name) if is_bool(kind) else _user_value(stored.attrs[name], kind)
     try:
         value = node.getncattr(name)
     except KeyError:
         return None if stored is None else _from_hdf5(stored, name, kinds)
     match value:
+        case np.ndarray() | np.generic() if value.dtype == np.int8 and stored is not None:
+            return _bools(stored, name) if is_hdf5_bool(_type_of(stored, name)) else value
         case list():
             return np.array(value, np.dtypes.StringDType())
         case str():
@@ -363,6 +376,12 @@ def _type_of(stored: h5py.Dataset, name: str) -> h5py.h5t.TypeID:
     return stored.attrs.get_id(name).get_type()
 
 
+def _bools(stored: h5py.Dataset, name: str) -> bool | Values:
+    """Return the booleans of an attribute."""
+    value = stored.attrs[name]
+    return value if isinstance(value, np.ndarray) else bool(value)
+
+
 def _user_value(value: Any, kind: Extension) -> object:
     """Return values of a user type, tagged with it."""
     base = numpy_dtype(kind)
@@ -390,6 +409,8 @@ def _from_hdf5(stored: h5py.Dataset, name: str, kinds: Kinds | None) -> Any:
     from h5py import Empty
 
     handle = _type_of(stored, name)
+    if is_hdf5_bool(handle):
+        return _bools(stored, name)
     if kinds is not None and (kind := kinds(handle)) is not None:
         return _user_value(stored.attrs[name], kind)
     if not is_representable(handle):

@@ -14,7 +14,14 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import CorruptChunk, ExternalLinkRefused, Problem, Replaced, Unsupported
 from hyperslab.formats.base import Reader
 from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array, require_no_link
-from hyperslab.formats.hdf5.cells import LOCAL_SOURCES, SourceTypes, check_chunk_sizes, open_chunk_source
+from hyperslab.formats.hdf5.cells import (
+    LOCAL_SOURCES,
+    NO_REPAIR,
+    SourceTypes,
+    check_chunk_sizes,
+    open_chunk_source,
+)
+from hyperslab.formats.hdf5.file import keeps_order
 from hyperslab.formats.hdf5.filters import list_plugin_filters, require_filters
 from hyperslab.formats.netcdf import library, parser
 from hyperslab.formats.netcdf.classic import cell_spans
@@ -222,6 +229,13 @@ class NetcdfReader(Reader):
         words = "the netCDF library takes {}"
         misread = [(path, spec.layout[parser.MISREAD]) for path, spec in specs if parser.MISREAD in spec.layout]
         return problems + [Problem(path, "cells", words.format(what)) for path, what in misread]
+
+    def repair_problem(self) -> str | None:
+        """Return why the library cannot change the file, and what works instead; None where it can."""
+        opened = self._opened()
+        with library.read_locked(self._url, ""):
+            is_changeable = opened.limit is None and (opened.hdf5 is None or keeps_order(opened.hdf5))
+        return None if is_changeable else f"the netCDF library cannot change this HDF5 file; {NO_REPAIR}"
 
     def stamp(self, path: str) -> tuple[int, int, int]:
         """Return what identifies the version of the file that is open here."""

@@ -77,6 +77,9 @@ class RemoteChunks(Hdf5Chunks):
         self._file: SparseCopy = file
         self.traits = replace(self.traits, concurrency=file.concurrency, fetches=True)
 
+    def _can_be_repaired(self) -> bool:
+        return False
+
     def _read_table(self) -> dict[Coords, ChunkLocation]:
         self._file.fetch_map(self._dataset.name)
         return super()._read_table()

@@ -313,7 +313,9 @@ class NetcdfWriter(Writer):
         # Values of user types are tagged with a type of the file; ``types`` says where that lies.
         types: dict[str, Place] = {}
         for name, value in list(attrs.items()):
-            if data_model.is_h5py_only_value(value):
+            if data_model.is_bool_value(value):
+                types[name] = definitions.define_bools(self._work)
+            elif data_model.is_h5py_only_value(value):
                 kind = self._contents.types.kind_of(group, value.dtype)
                 types[name] = self._place_of_type(group, kind)
                 tagged_value = np.asarray(value, tagged(value.dtype, kind))

@@ -50,7 +50,15 @@ from hyperslab.formats.zarr3.codecs import (
     write_codecs,
     write_grid,
 )
-from hyperslab.formats.zarr3.dtypes import has_byte_order, is_raw, read_dtype, read_fill, write_dtype, write_fill
+from hyperslab.formats.zarr3.dtypes import (
+    STRUCTURED,
+    has_byte_order,
+    is_raw,
+    read_dtype,
+    read_fill,
+    write_dtype,
+    write_fill,
+)
 from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.bounded_memo import BoundedMemo
 from hyperslab.model.cells import float_to_json
@@ -277,8 +285,9 @@ def _renamed(codecs: tuple[Codec, ...], old: str, new: Codec) -> tuple[Codec, ..
     return tuple(found)
 
 
-def render(spec: GroupSpec | ArraySpec) -> Docs:
-    """Return the document of a node; Unsupported names what Zarr v3 cannot hold."""
+def render(spec: GroupSpec | ArraySpec, structure: str = STRUCTURED) -> Docs:
+    """Return the document of a node; Unsupported names what Zarr v3 cannot hold. ``structure``: how rows are spelled
+    that have no spelling yet."""
     old: JsonMapping = spec.layout.get("zarr3", {})
     if spec.is_group:
         attributes = write_attributes(spec.attrs, ExtendedMetadata(spec.dims, None, spec.types))
@@ -294,7 +303,7 @@ def render(spec: GroupSpec | ArraySpec) -> Docs:
     dtype = type_to_name(spec.dtype) if was is None or was.dtype != spec.dtype else None
     marks = ExtendedMetadata(dtype=dtype, indexes=write_indexes(spec.indexes, spec.dims))
     attributes = write_attributes(spec.attrs, marks, spelled, hidden)
-    return {NAME: _render_array(spec, old, was) | {"attributes": attributes}}
+    return {NAME: _render_array(spec, old, was, structure) | {"attributes": attributes}}
 
 
 _parse_old = BoundedMemo(lambda old: _read_array(old, {}, Problems(""), {}))
@@ -305,7 +314,7 @@ def type_to_name(dtype: DataType) -> Any:
     return dtype if isinstance(dtype, VlenArray) or is_raw(dtype) else type_to_describe(dtype)
 
 
-def _render_array(spec: ArraySpec, old: JsonMapping, was: ArraySpec | None) -> JsonObject:
+def _render_array(spec: ArraySpec, old: JsonMapping, was: ArraySpec | None, structure: str) -> JsonObject:
     """Return the document without attributes: the old one's words where they still mean the same, and its other
     keys."""
     doc = {"zarr_format": 3, "node_type": "array", "shape": list(spec.shape)} | dict(old)
@@ -317,7 +326,7 @@ def _render_array(spec: ArraySpec, old: JsonMapping, was: ArraySpec | None) -> J
         stored = VlenBytes() if isinstance(dtype, VlenArray) else plain_type(dtype)
     same_type = was is not None and plain_type(was.dtype) == stored
     if not same_type:
-        doc["data_type"] = write_dtype(dtype)
+        doc["data_type"] = write_dtype(dtype, structure)
     problems = Problems("")
     # the old grid may give these chunks for the new shape too
     if was is None or read_grid(old.get("chunk_grid"), spec.shape, problems) != spec.chunks or problems.is_fatal:
@@ -330,7 +339,7 @@ def _render_array(spec: ArraySpec, old: JsonMapping, was: ArraySpec | None) -> J
             was.fill_value, spec.fill_value.tobytes() if isinstance(spec.dtype, VlenArray) else spec.fill_value
         )
     ):
-        doc["fill_value"] = write_fill(spec.fill_value, dtype)
+        doc["fill_value"] = write_fill(spec.fill_value, dtype, doc["data_type"])
     codecs = _renamed(spec.codecs, "vlen-array", Codec("vlen-bytes"))
     if was is None or was.codecs != codecs:
         doc["codecs"] = write_codecs(codecs)
@@ -353,9 +362,9 @@ _make_key_of = BoundedMemo(lambda encoding, ndim: chunk_keys(*read_keys(encoding
 # -- new arrays: byte order, checksums, shards, fill value ------------------------------------------------------------
 
 
-def new_array(wish: ArraySpec) -> ArraySpec:
-    """Return the spec to put. ``wish.layout``: ``shards`` (lengths or None), ``checksum`` (True: crc32c behind the
-    codecs).
+def new_array(wish: ArraySpec, structure: str = STRUCTURED) -> ArraySpec:
+    """Return the spec to put, rows spelled as a ``structure``. ``wish.layout``: ``shards`` (lengths or None),
+    ``checksum`` (True: crc32c behind the codecs).
 
     Chunks in shards are checksummed one by one, as is the index. A type that Zarr v3 lacks is Unsupported.
     """
@@ -379,7 +388,7 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     fill = to_fill_cell(_zero(dtype) if wish.fill_value is None else wish.fill_value, dtype)
     spec = wish.evolve(dtype=dtype, chunks=chunks, codecs=codecs, fill_value=fill, layout={}, problem=None)
     try:
-        result = parse(render(spec))
+        result = parse(render(spec, structure))
     except FormatError as error:
         raise Invalid(error.message, remedy="choose other codecs for these cells") from None
     if not result.is_array:
@@ -461,9 +470,15 @@ class Zarr3(MetadataDialect):
     extras = ()
     consolidated_name = NAME
     read = staticmethod(read)
-    render = staticmethod(render)
     key_of = staticmethod(key_of)
-    new_array = staticmethod(new_array)
+
+    def render(self, spec: GroupSpec | ArraySpec) -> Docs:
+        """Return the document of a node; Unsupported names what Zarr v3 cannot hold."""
+        return render(spec)
+
+    def new_array(self, wish: ArraySpec) -> ArraySpec:
+        """Return the spec to put, as the function of this name does."""
+        return new_array(wish)
 
     def is_array(self, docs: Docs) -> bool:
         """Return True where its ``node_type`` is ``array``."""

@@ -67,6 +67,8 @@ _UNITS = ("generic", "Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", 
 _RAW = re.compile(r"r([1-9]\d{0,9})")
 _SIZED = {"null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1), "fixed_length_utf32": ("U", 4)}
 _TIMES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
+STRUCT, STRUCTURED = "struct", "structured"
+"""Two spellings of rows. zarr-python 3.1 knows the second, older one alone; 3.4, which writes the first, reads both."""
 # a bound on recursion: structures may lie in one another as deep as JSON goes
 _DEPTH = 16
 
@@ -113,7 +115,7 @@ def _read_parametrized(name: str, config: JsonObject, depth: int) -> NumpyDType:
         if step not in _UNITS or type(factor) is not int or not 0 < factor < 2**31:
             raise TypeError(f"data_type {name!r} has unit {step!r} and scale_factor {factor!r}")
         return np.dtype(_TIMES[name] if step == "generic" else f"{_TIMES[name]}[{factor}{step}]")
-    if name in ("struct", "structured"):
+    if name in (STRUCT, STRUCTURED):
         return _read_structure(config.get("fields"), depth)
     raise TypeError(f"data_type {name!r} is not known")
 
@@ -137,15 +139,15 @@ def _read_structure(value: object, depth: int) -> NumpyDType:
     return np.dtype(fields)
 
 
-def write_dtype(dtype: DataType) -> object:
-    """Return the ``data_type`` of a type; Unsupported when Zarr v3 has none."""
+def write_dtype(dtype: DataType, structure: str = STRUCTURED) -> object:
+    """Return the ``data_type`` of a type, of rows in one of the two spellings; Unsupported when Zarr v3 has none."""
     match dtype:
         case VlenString():
             return "string"
         case VlenBytes() | VlenArray():
             return "variable_length_bytes"
         case _:
-            value = _name_of(numpy_dtype(dtype))
+            value = _name_of(numpy_dtype(dtype), structure)
     if value is None:
         raise Unsupported(
             f"format zarr3 has no cells of type {describe(dtype)}", remedy="use another format, or convert the cells"
@@ -153,14 +155,15 @@ def write_dtype(dtype: DataType) -> object:
     return value
 
 
-def _name_of(dtype: NumpyDType) -> object:
+def _name_of(dtype: NumpyDType, structure: str) -> object:
     if is_small(dtype) or dtype.name in CORE:
         return dtype.name
     if dtype.names is not None and dtype.fields is not None:
-        fields = [{"name": name, "data_type": _name_of(dtype.fields[name][0])} for name in dtype.names]
-        if any(field["data_type"] is None for field in fields):
+        pairs = [(name, _name_of(dtype.fields[name][0], structure)) for name in dtype.names]
+        if any(inner is None for _, inner in pairs):
             return None
-        return {"name": "struct", "configuration": {"fields": fields}}
+        fields = [[*pair] if structure == STRUCTURED else {"name": pair[0], "data_type": pair[1]} for pair in pairs]
+        return {"name": structure, "configuration": {"fields": fields}}
     if dtype.subdtype is not None or not dtype.itemsize:
         return None
     if dtype.kind in "mM":
@@ -267,8 +270,12 @@ def _read_small(value: object, dtype: NumpyDType) -> object:
     return cell
 
 
-def write_fill(value: Any, dtype: DataType) -> object:
-    """Return the JSON of a fill value."""
+def write_fill(value: Any, dtype: DataType, data_type: object) -> object:
+    """Return the JSON of a fill value of cells whose ``data_type`` is spelled so."""
+    match data_type:
+        case {"name": name} if name == STRUCTURED:
+            cell = np.asarray(value, numpy_dtype(dtype))
+            return bytes_to_base64(cell.astype(cell.dtype.newbyteorder("<")).tobytes())
     match dtype:
         case VlenString():
             return str(value)
