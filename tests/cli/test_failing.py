@@ -143,6 +143,7 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
         ),
         ("tree a b", "got unexpected extra argument (b); write hyperslab tree [OPTIONS] URL, or see its --help"),
         ("convert --memry 3 a b", "no option '--memry'; did you mean '--memory'?"),
+        ("convert a b --to zarr3", "no option '--to'; did you mean '--format'?"),
         ("convert --chunks", "option '--chunks' requires an argument; see --help of the command"),
     ],
 )

@@ -71,3 +71,17 @@ def test_any_two_floats_make_a_range(a: float, b: float) -> None:
 @given(st.text(st.characters(exclude_characters="'"), min_size=1))
 def test_quoted_text_is_that_word(word: str) -> None:
     assert parse_value(f"'{word}'") == (True, word)
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("0:5", r"'0:5' names no dimension; write the dimension, too: time=0\.\.5 "),
+        ("3..", r"'3\.\.' names no dimension; write the dimension, too: time=3\.\. "),
+        ("c=0,1", r"'c=0,1' lists positions; a selection is one range: c=0\.\.2 "),
+    ],
+)
+def test_what_other_tools_take_is_told_how_it_is_written(typed: str, told: str) -> None:
+    with pytest.raises(Invalid, match=told):
+        parse_selections([typed])
+    assert parse_selections(['c="0,1"']).sel == {"c": "0,1"}

@@ -94,6 +94,9 @@ def suggest_path(root: Group, path: str) -> str:
 
 
 _WHOLE = re.compile(r"[+-]?\d+")
+# What other tools take, and is told how it is written here: bounds without a dimension, lists of positions.
+_RANGE = re.compile(r"[+-]?\d*(?:\.\.|:)[+-]?\d*")
+_LIST = re.compile(r"[+-]?\d+(?:\s*,\s*[+-]?\d+)+")
 _SYNTAX = "write dim=value or dim=start..stop[..step], for instance time=2013-01..2013-03 or level=3"
 
 
@@ -119,10 +122,18 @@ def parse_selections(texts: Iterable[str]) -> TypedSelection:
     for text in texts:
         dim, mark, value = text.partition("=")
         dim, value = dim.strip(), value.strip()
+        if not mark and _RANGE.fullmatch(text.strip()):
+            start, stop = re.split(r"\.\.|:", text.strip(), maxsplit=1)
+            remedy = f"write the dimension, too: time={start}..{stop} (dim_0={start}..{stop} where it has no name)"
+            raise Invalid(f"{text!r} names no dimension", remedy=remedy)
         if not mark or not dim or not value:
             raise Invalid(f"{text!r} is not a selection", remedy=_SYNTAX)
         if dim in selection.dims:
             raise Invalid(f"dimension {dim!r} is selected twice", remedy="name each dimension once")
+        if _LIST.fullmatch(value):
+            first, last = value.split(",")[0].strip(), int(value.split(",")[-1]) + 1
+            remedy = f"a selection is one range: {dim}={first}..{last} (the stop is excluded); quotes make a word of it"
+            raise Invalid(f"{text!r} lists positions", remedy=remedy)
         by_label, chosen = parse_value(value)
         (selection.sel if by_label else selection.isel)[dim] = chosen
     return selection

@@ -235,8 +235,16 @@ def _run(run: Callable[[], object], manner: Verbosity) -> int:
     return result if isinstance(result, int) else 0
 
 
+# Options of other programs that no spelling leads to ours from.
+_MEANT = {"--to": "--format"}
+
+
 def _of_click(error: click.ClickException) -> str:
     """Return what is printed of a usage error: what may have been meant, else how the command is written."""
+    if isinstance(error, click.NoSuchOption):
+        meant = _MEANT.get(error.option_name)
+        if meant is not None and error.ctx is not None and any(meant in one.opts for one in error.ctx.command.params):
+            return f"no option {error.option_name!r}; did you mean {meant!r}?"
     if isinstance(error, click.NoSuchOption) and error.possibilities:
         near = get_close_matches(error.option_name, error.possibilities, 1, _LEAST_ALIKE)
         if near:

@@ -81,6 +81,8 @@ def get_format(name: str) -> Format:
             message = f"format {entry.name} of another package ({entry.value}) cannot be loaded: {error!r}"
             raise Unsupported(message, remedy="mend, update or uninstall that package") from error
         return foreign
+    if str(name).lower() in ("hdf5", "h5"):
+        raise Unsupported(f"no format {name!r}", remedy="netcdf writes HDF5 files, and reads all of them")
     raise Unsupported(f"no format {name!r}", remedy=meant(str(name).lower(), names()))
 
 

@@ -143,7 +143,13 @@ _NPY = ".npy"
 @click.command("append", epilog="Example: hyperslab append station.zarr today.nc --dim time")
 @click.argument("target", shell_complete=complete_place)
 @click.argument("source", shell_complete=complete_place)
-@click.option("--dim", metavar="NAME", help="The dimension that gets longer; else the unlimited one, or the first.")
+@click.option(
+    "--dim",
+    "--along",
+    "dim",
+    metavar="NAME",
+    help="The dimension that gets longer; else the unlimited one, or the first.",
+)
 @click.option("--path", default="", metavar="PATH", help="Only this array of TARGET, with its coordinate.")
 @click.option(
     "--repeated",
