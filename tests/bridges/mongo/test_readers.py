@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from servers.mongo import SECRET, Mongo, running_mongod
 
 LAYOUTS = ("compatible", "extended")
-READS = {"find", "aggregate", "getMore", "saslStart", "saslContinue"}
+READS = {"ping", "find", "aggregate", "getMore", "saslStart", "saslContinue"}
 
 
 class Commands(monitoring.CommandListener):
