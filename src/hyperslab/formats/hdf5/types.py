@@ -185,6 +185,17 @@ def holds_references(kind: h5py.h5t.TypeID) -> bool:
     return False
 
 
+def holds_text(kind: h5py.h5t.TypeID) -> bool:
+    """Return True for rows with text of any length in a field."""
+    from h5py import h5t
+
+    match kind:
+        case h5t.TypeCompoundID():
+            members = [kind.get_member_type(index) for index in range(kind.get_nmembers())]
+            return any(isinstance(each, h5t.TypeStringID) and each.is_variable_str() for each in members)
+    return False
+
+
 def is_misread(kind: h5py.h5t.TypeID, *, inside: bool = False) -> bool:
     """Return True if netCDF-C 4.10 takes cells of an HDF5 type for smaller ones, and reads or writes beyond its memory:
     numbers of 16 or 128 bits; in rows (``inside``) text of several bytes, and references."""

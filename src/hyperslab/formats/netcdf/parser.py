@@ -21,6 +21,7 @@ from hyperslab.formats.hdf5.types import (
     BYTES_TYPE_NAMES,
     describe_hdf5_type,
     holds_references,
+    holds_text,
     is_bool,
     is_hdf5_bool,
     is_misread,
@@ -491,4 +492,7 @@ def _omission(opened: OpenNetcdfFile, node: str, group: str, what: str, kind: h5
     if holds_references(kind):
         words = f"of HDF5 references, which netCDF does not know, is left out ({text})"
         return Problem(node, Feature.REFERENCES, f"{what} {words}")
-    return Problem(node, Feature.USER_TYPES, f"{what} of a type that is not read here is left out ({text})")
+    message = f"{what} of a type that is not read here is left out ({text})"
+    if holds_text(kind):
+        message += "; rows are read whose text has a fixed length: h5py writes it anew with fields such as 'S20'"
+    return Problem(node, Feature.USER_TYPES, message)
