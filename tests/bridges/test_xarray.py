@@ -215,6 +215,16 @@ def test_what_does_not_fit_is_not_appended(tmp_path: Path, weather: xr.Dataset, 
     assert_identical(opened(url), weather)
 
 
+def test_times_rise_from_a_single_one(tmp_path: Path, weather: xr.Dataset) -> None:
+    url = tmp_path / "a.zarr"
+    weather.isel(time=[2]).hyperslab.save(url)
+    with pytest.raises(Invalid, match="'time' would no longer be sorted: 2013-01-01 behind 2013-01-03"):
+        weather.isel(time=[0]).hyperslab.save(url, append_dim="time")
+    weather.isel(time=[3]).hyperslab.save(url, append_dim="time")
+    weather.isel(time=[0]).hyperslab.save(url, append_dim="time", repeated="allow")
+    assert_identical(opened(url), weather.isel(time=[2, 3, 0]))
+
+
 @pytest.mark.parametrize("lazy", [False, True])
 def test_rows_whose_labels_are_there(tmp_path: Path, weather: xr.Dataset, lazy: bool) -> None:
     url = tmp_path / "a.zarr"

@@ -345,6 +345,18 @@ def test_ranges_of_positions_are_clipped_as_slices_are(air: Path, chosen: str) -
     assert run("get", air, "t2m", "-s", chosen).exit_code == 0
 
 
+@pytest.mark.parametrize("chosen", ["2013-01-03", "2013-01-02..2013-01-03", "2013-01-03..", "2013-01-03T00:00"])
+@pytest.mark.parametrize("near", [[], ["--nearest"]])
+def test_times_that_are_not_sorted_say_so(tmp_path: Path, chosen: str, near: list[str]) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("t", data=np.arange(3.0), dims=("time",))
+        root.create_array("time", data=np.array([132, 12, 36]), dims=("time",), units="hours since 2013-01-01")
+    wrong = run("get", tmp_path / "a.zarr", "t", "-s", f"time={chosen}", *near)
+    assert wrong.exit_code == 2 and "time is not sorted" in wrong.stderr and "closest cell" not in wrong.stderr
+    right = run("get", tmp_path / "a.zarr", "t", "-s", "time=2013-01-02", *near)
+    assert right.stdout.split() == ["time", "t", "2013-01-02T12:00:00", "2.0"]
+
+
 def test_nearest_says_what_it_took_and_errors_name_the_option(air: Path) -> None:
     wrong = run("get", air, "t2m", "-s", "lat=44.0", "-s", "time=0")
     assert wrong.exit_code == 2 and "--nearest takes the closest cell" in wrong.stderr

@@ -124,19 +124,92 @@ def test_labels_go_on_in_order(tmp_path: Path) -> None:
     said = r"'time' has the label 2020-01-01T01:00:00 already, and 1 more .*node=/time\]; leave these rows out"
     with pytest.raises(Invalid, match=said):
         append_dataset(target, again)
-    with pytest.raises(Invalid, match="2020-01-01T00:00:00 to 2020-01-01T00:00:00 behind 2020-01-01T02:00:00"):
+    with pytest.raises(Invalid, match="2020-01-01T00:00:00 behind 2020-01-01T02:00:00"):
         append_cells(target, np.zeros(1, "i4"), "time")
     later, earlier = made(tmp_path / "late.zarr", slice(3, 5)), made(tmp_path / "first.zarr", slice(0, 3))
     with pytest.raises(Invalid, match=r"T02:00:00 behind .*: are target and source the wrong way round"):
         append_dataset(later, earlier)
     falling = made(tmp_path / "c.zarr", slice(4, 2, -1))
-    with pytest.raises(Invalid, match="T05:00:00 to 2020-01-01T05:00:00 behind 2020-01-01T03:00:00"):
+    with pytest.raises(Invalid, match="T05:00:00 behind 2020-01-01T03:00:00"):
         append_dataset(falling, made(tmp_path / "e.zarr", slice(5, 6)))
     append_dataset(falling, made(tmp_path / "d.zarr", slice(2, None, -1)))
     with hs.open_group(falling) as root:
         assert root["time"][...].tolist() == [4, 3, 2, 1, 0]
     with hs.open_group(target) as root:
         assert root["time"].shape == (3,)
+
+
+def test_times_rise_from_a_single_one(tmp_path: Path) -> None:
+    late, first, next_one = (made(tmp_path / f"{row}.zarr", slice(row, row + 1)) for row in (5, 0, 1))
+    unordered = made(tmp_path / "unordered.zarr", slice(1, 3))
+    with pytest.raises(Invalid, match=r"T00:00:00 behind 2020-01-01T05:00:00 .*wrong way round.*--repeated allow"):
+        append_dataset(late, first)
+    with pytest.raises(Invalid, match="T01:00:00 to 2020-01-01T02:00:00 behind"):
+        append_dataset(late, unordered)
+    with pytest.raises(Invalid, match="T00:00:00 behind"):
+        append_cells(late, np.zeros(1, "i4"), "time")
+    append_dataset(first, next_one)
+    append_dataset(first, late)
+    append_dataset(late, next_one, repeated="allow")
+    for path, want in ((first, [0, 1, 5]), (late, [5, 1])):
+        with hs.open_group(path) as root:
+            assert root["time"][...].tolist() == want
+
+
+def on_grid(path: Path, time: int, *, times: str = "hours since 2020-01-01", **labels: Any) -> Path:
+    """Make a dataset of one time on a grid with these labels; ``attrs`` of a dimension beside its labels."""
+    with hs.create(path) as root:
+        root.create_array("air", data=np.full((1, 3), float(time)), dims=("time", "x"))
+        root.create_array("wind", data=np.full((1, 3), 1.0), dims=("time", "x"))
+        root.create_array("time", data=np.array([time]), dims=("time",), attrs={"units": times})
+        for name, (cells, attrs) in labels.items():
+            root.create_array(name, data=np.asarray(cells), dims=(name,), attrs=attrs)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("stored", "rows", "words"),
+    [
+        (([10.0, 5.0, 0.0], {}), ([10.0, 5.0, 0.0], {}), None),
+        ((np.array([0.1, 0.2, np.nan], "f4"), {}), (np.array([0.1, 0.2, np.nan], "f4").astype("f8"), {}), None),
+        (([1, 2, 3], {}), ([1.0, 2.0, 3.0], {}), None),
+        (([100, 50, 0], {"scale_factor": 0.5}), ([50.0, 25.0, 0.0], {}), None),
+        (([0, 24, 48], {"units": "hours since 2020-01-01"}), ([0, 1, 2], {"units": "days since 2020-01-01"}), None),
+        ((np.array(["a", "b", "c"], "T"), {}), (np.array([b"a", b"b", b"c"]), {}), None),
+        (([10.0, 5.0, 0.0], {}), ([0.0, 5.0, 10.0], {}), r"labels of 'x' .*other way.*convert -s x=::-1"),
+        (([-180.0, -60.0, 60.0], {}), ([0.0, 120.0, 240.0], {}), r"labels of 'x' are not .*select or reindex"),
+        (([0, 1, 2], {"units": "hours since 2020-01-01"}), ([0, 1, 2], {"units": "days since 2020-01-01"}), "of 'x'"),
+        ((np.array(["a", "b", "c"], "T"), {}), (np.array([b"a", b"b", b"d"]), {}), "labels of 'x'"),
+        ((np.array(["a", "b", "c"], "T"), {}), ([1, 2, 3], {}), "labels of 'x'"),
+    ],
+)
+def test_rows_of_another_grid_are_refused(tmp_path: Path, stored: Any, rows: Any, words: str | None) -> None:
+    """As ``save(append_dim=)`` and the join do; labels are compared by their meaning, whatever their types."""
+    target, more = on_grid(tmp_path / "a.zarr", 1, x=stored), on_grid(tmp_path / "b.zarr", 2, x=rows)
+    if words is None:
+        assert append_dataset(target, more, dim="time").rows == 1
+        return
+    for how in ({}, {"path": "air"}, {"repeated": "allow"}):
+        with pytest.raises(Invalid, match=words):
+            append_dataset(target, more, dim="time", **how)
+    with hs.open_group(target) as root:
+        assert (root["air"].shape, root["time"].shape) == ((1, 3), (1,))
+
+
+def test_labels_that_one_side_alone_has_are_not_compared(tmp_path: Path) -> None:
+    target, more = on_grid(tmp_path / "a.zarr", 1), on_grid(tmp_path / "b.zarr", 2, x=([1, 2, 3], {}))
+    assert append_dataset(target, more, dim="time").left_out == ("x",)
+    assert append_dataset(target, on_grid(tmp_path / "c.zarr", 3), dim="time").left_out == ()
+
+
+def test_the_command_says_what_the_source_alone_has(tmp_path: Path) -> None:
+    target, more = made(tmp_path / "a.zarr", slice(0, 2)), several(tmp_path / "b.zarr", slice(2, 4))
+    done = CliRunner().invoke(main, ["append", str(target), str(more)])
+    assert done.exit_code == 0, done.output
+    assert f"left out, since {target} has no such arrays: /g/wind, /still" in done.stderr
+    again = [str(target), str(more), "--repeated", "overwrite"]
+    assert json.loads(CliRunner().invoke(main, ["append", *again, "--json"]).stdout)["left_out"] == ["g/wind", "still"]
+    assert "left out" not in CliRunner().invoke(main, ["append", *again, "--path", "air"]).stderr  # nor wanted
 
 
 def test_rows_whose_labels_are_there(tmp_path: Path) -> None:
@@ -215,7 +288,7 @@ def test_the_command(tmp_path: Path) -> None:
     target, more = made(tmp_path / "a.blp", slice(0, 2)), made(tmp_path / "b.nc", slice(2, 4))
     done = CliRunner().invoke(main, ["append", str(target), str(more)])
     assert done.exit_code == 0, done.output
-    assert "2 rows along time to /air, /time" in done.output
+    assert f"{more} -> {target}: 2 rows along time to /air, /time" in done.output
     np.save(tmp_path / "more.npy", AIR[4:])
     done = CliRunner().invoke(main, ["append", str(target), str(tmp_path / "more.npy"), "--dim", "time", "--json"])
     assert done.exit_code == 0, done.output

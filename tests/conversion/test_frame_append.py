@@ -210,6 +210,11 @@ def test_labels_that_are_there_and_such_that_are_not_sorted() -> None:
         grown(frame[:3], frame[2:])
     with pytest.raises(Invalid, match="no longer be sorted"):
         grown(frame[2:], frame[:1])
+    with pytest.raises(Invalid, match="no longer be sorted: 2024-01-01 behind 2024-01-03"):
+        grown(frame[2:3], frame[:1])
+    assert grown(frame[:1], frame[1:2])["a"].tolist() == [0, 1]
+    levels = pd.DataFrame({"a": [1.0]}, index=pd.Index([1000.0], name="level"))
+    assert grown(levels, levels.set_axis(levels.index - 150)).index.tolist() == [1000.0, 850.0]
     assert grown(frame[:3], frame[2:], repeated="allow")["a"].tolist() == [0, 1, 2, 2, 3]
     with pytest.raises(Invalid, match="repeated='overwrite'"):
         grown(frame[:2], frame[2:], repeated="overwrite")

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+from hyperslab.errors import LabelError
 from hyperslab.model.dims import Coordinate, Index, TimeScale, cf_time
 from hyperslab.selection.labels import resolve_sel
 from hyperslab.selection.positional import outer
@@ -172,6 +173,9 @@ def test_unsorted_times() -> None:
     for item in ("2013-02", "2013-01-05", "2013-05", ["2013-01-01", "2013-02-03"]):
         check(index, times.values, item)
     assert check(index, times.values, "2013-01")
+    for item, options in ((slice("2013-01-05", "2013-01-06"), {}), ("2013-01-05", {"method": "nearest"})):
+        with pytest.raises(LabelError, match="x is not sorted"):
+            ours(index, len(times), item, options)
 
 
 @pytest.mark.sampled(9)

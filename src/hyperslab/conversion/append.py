@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,8 +14,9 @@ import numpy as np
 from hyperslab import api
 from hyperslab.array import Array, times
 from hyperslab.array.attributes import with_missing
-from hyperslab.array.repeated_labels import Repeated, find_repeated, repeated_runs
+from hyperslab.array.row_labels import Repeated, check_order, check_other_labels, find_repeated, repeated_runs
 from hyperslab.array.session import OpenDataset
+from hyperslab.conversion.labelled_part import read_axis
 from hyperslab.conversion.opening import tree_session
 from hyperslab.conversion.source_nodes import walk_nodes
 from hyperslab.errors import HyperslabError, Invalid
@@ -38,12 +39,14 @@ Cells = Array | Values
 
 @dataclass(frozen=True)
 class AppendReport:
-    """A finished append: ``rows`` along ``dimension`` to ``arrays``; ``shorter``: coordinates that got none."""
+    """A finished append: ``rows`` along ``dimension`` to ``arrays``; ``shorter``: coordinates that got none;
+    ``left_out``: arrays that the source alone has."""
 
     dimension: str | None
     rows: int
     arrays: tuple[str, ...]
     shorter: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,8 +107,8 @@ def append_dataset(
 
     Times that are counted from another epoch are counted as those that are there. ``repeated``: what becomes of rows
     whose labels are there; with ``overwrite`` these stand before the others, and are written first. Invalid, before
-    anything is written, for missing arrays, other lengths, attributes of another meaning, labels that are there and
-    labels that would no longer be in order.
+    anything is written, for missing arrays, other lengths, attributes of another meaning, other labels along the
+    dimensions that do not grow, labels that are there and labels that would no longer be in order.
     """
     with (
         tree_session(source, storage_options=source_options) as (addition, added),
@@ -113,6 +116,7 @@ def append_dataset(
     ):
         arrays, added_arrays = _arrays(session), _arrays(addition)
         path = _below(place, path)
+        is_chosen = bool(path or added)
         if added and not path:
             path = next((name for name in (added, split(added)[1]) if name in arrays), "")
         if addition.url == session.url and added in ("", path):
@@ -127,18 +131,26 @@ def append_dataset(
             places = [place for place, each in arrays.items() if name in each.dims]
         if not places:
             raise Invalid(f"no array has a dimension {name!r}", url=session.url, remedy="name another by --dim")
+        found = {p: _counterpart(addition, added_arrays, p, added, alone=p == main) for p in places}
         pairs = []
-        for place in places:
-            found = _counterpart(addition, added_arrays, place, added, alone=place == main)
-            _check_attributes(session, arrays[place], found, but=("units", "calendar"))
-            rows = _count_times(found, _time_units(added_arrays, found), _time_units(arrays, arrays[place]))
+        for place, other in found.items():
+            _check_attributes(session, arrays[place], other, but=("units", "calendar"))
+            rows = _count_times(other, _time_units(added_arrays, other), _time_units(arrays, arrays[place]))
             pairs.append(_Growth(arrays[place], rows, axis if name is None else arrays[place].dims.index(name)))
+        _check_other_dims(session, list(zip(pairs, found.values(), strict=True)))
         runs, pairs = _place_rows(session, pairs, repeated)
         _check_all(session, pairs, is_ordered=repeated != "allow")
         for pair in pairs:
             _write_over(pair, runs)
         _append_all(session, pairs)
-        return AppendReport(name, pairs[0].count + pairs[0].first, tuple(places))
+        left = () if is_chosen else _left_out(arrays, added_arrays, found.values())
+        return AppendReport(name, pairs[0].count + pairs[0].first, tuple(places), left_out=left)
+
+
+def _left_out(arrays: Mapping[str, Array], added: Mapping[str, Array], used: Iterable[Array]) -> tuple[str, ...]:
+    """Return the arrays of the source that are not ``used``, and of whose path or name the target has none."""
+    known = {*arrays, *(split(path)[1] for path in arrays), *(array.path for array in used)}
+    return tuple(path for path in added if path not in known and split(path)[1] not in known)
 
 
 def _place_rows(
@@ -333,25 +345,33 @@ def _check_attributes(session: OpenDataset, array: Array, rows: Array, but: Sequ
 
 
 def _check_order(session: OpenDataset, pair: _Growth) -> None:
-    """Raise Invalid where labels that rise or fall would not go on so: rows that come twice are found by no label."""
-    if pair.array.dtype.kind not in "iufmM" or pair.rows.dtype.kind not in "iufmM":
-        return
-    stored, come = pair.array[...], np.asarray(pair.rows)[pair.first :]
-    if len(stored) < 2 or not len(come):
-        return
-    seam = np.concatenate([stored[-1:], come])
-    for sorted_as in (np.less_equal, np.greater_equal):
-        if sorted_as(stored[:-1], stored[1:]).all() and not sorted_as(seam[:-1], seam[1:]).all():
-            first, last, end = (_label_text(pair.array, label) for label in (come[0], come[-1], stored[-1]))
-            message = f"the labels would no longer be in order: {first} to {last} behind {end}"
-            remedy = (
-                "sort the rows; for a late piece remove the rows after it, append it, and append these again; "
-                "repeated='allow' (--repeated allow) puts it behind"
-            )
-            joined = np.concatenate([come, stored])
-            if sorted_as(joined[:-1], joined[1:]).all():  # they would go on in order the other way round
-                remedy = f"all of them come before: are target and source the wrong way round? Else {remedy}"
-            raise Invalid(message, url=session.url, node=pair.array.path, remedy=remedy)
+    """Raise Invalid where numbers or times of a coordinate would not go on in order."""
+    array = pair.array
+    if array.dtype.kind in "iufmM" and pair.rows.dtype.kind in "iufmM":
+        are_times = array.dtype.kind == "M" or times.clock(array.attrs) is not None
+        rows = np.asarray(pair.rows)[pair.first :]
+        with session.add_place_to_errors(array.path):
+            check_order(array.name, array[...], rows, are_times=are_times, show=partial(_label_text, array))
+
+
+def _check_other_dims(session: OpenDataset, pairs: Sequence[tuple[_Growth, Array]]) -> None:
+    """Raise Invalid where rows have other labels than those that are stored along a dimension that does not grow."""
+    checked: set[tuple[str, ...]] = set()
+    for pair, rows in pairs:
+        array = pair.array
+        for axis, dim in enumerate(array.dims):
+            if axis == pair.axis or rows.shape[axis : axis + 1] != array.shape[axis : axis + 1]:
+                continue  # other lengths are another error
+            # Arrays of one group share the coordinate of a dimension: it is read once.
+            is_shared = dim is not None and dim not in array.spec.indexes.keys() | rows.spec.indexes.keys()
+            places = [split(each.path)[0] if is_shared else each.path for each in (array, rows)]
+            if (key := (*places, str(dim), str(rows.dims[axis]))) in checked:
+                continue
+            checked.add(key)
+            stored, labels = (read_axis(each, axis, slice(None)) for each in (array, rows))
+            if stored is not None and labels is not None:
+                with session.add_place_to_errors(array.path):
+                    check_other_labels(stored.name, stored.labels, labels.labels)
 
 
 def _label_text(array: Array, label: object) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from hyperslab.api import open_group
 from hyperslab.array import Array
 from hyperslab.array.narrowing import require_fit
-from hyperslab.array.repeated_labels import find_repeated
+from hyperslab.array.row_labels import check_order, find_repeated
 from hyperslab.bridges.extras import library
 from hyperslab.conversion.frames import FrameDecoder, FrameEncoder, Part, free_number, name_to_json, require_frame
 from hyperslab.errors import HyperslabError, Invalid, NotFound, Unsupported
@@ -229,8 +229,6 @@ class _Appender:
 
     def _check_labels(self, labels: pd.Index, repeated: Literal["error", "allow"]) -> None:
         """Raise Invalid for labels that are there, and for such that would not be sorted any more."""
-        from hyperslab.bridges.xarray.append import check_order
-
         stored, name = self._stored.index(), ", ".join("index" if each is None else str(each) for each in labels.names)
         find_repeated(
             name,
@@ -241,7 +239,13 @@ class _Appender:
             others="say repeated='allow', which keeps both",
         )
         if repeated == "error":
-            check_order(name, stored, labels)
+            if isinstance(labels.dtype, self._pandas.CategoricalDtype):
+                codes = (
+                    np.asarray(index.codes, object) for index in (stored, labels)
+                )  # names in an order of their own
+                check_order(name, *codes, are_times=False, show=lambda code: str(labels.categories[code]))
+            else:
+                check_order(name, self._values(stored), self._values(labels), are_times=labels.dtype.kind == "M")
 
     def _values(self, labels: pd.Index) -> Values:
         """Return labels as an array of NumPy; times of a zone as those of UTC."""

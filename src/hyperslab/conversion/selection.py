@@ -49,7 +49,7 @@ from hyperslab.model.guessing import nearest
 from hyperslab.model.paths import child, outward, split
 from hyperslab.selection.circle import add_turns
 from hyperslab.selection.label_query import span_text
-from hyperslab.selection.labels import check_method, has_cells, resolve_sel
+from hyperslab.selection.labels import check_method, has_cells, refuse_empty_period, resolve_sel
 from hyperslab.selection.positional import outer
 from hyperslab.selection.region import Axis, PositionList, Range, Region
 
@@ -540,9 +540,13 @@ class _Lookup:
     def _positions(self, item: Any) -> Any:
         near = self.is_near(item) and not (self.select.typed and has_cells(item, self.dim, self.index))
         method: Literal["nearest"] | None = "nearest" if near else None
-        tolerance = self._tolerance() if near else None
+        limits = (limit for limit in self.select.tolerance if _is_duration(limit) == self.has_times)
+        tolerance = next(limits, None) if near else None  # the one that fits the labels
         why = self.array._why_unlabelled
-        return resolve_sel({self.dim: item}, (self.dim,), lambda _: self.index, method, tolerance, why)[0]
+        found = resolve_sel({self.dim: item}, (self.dim,), lambda _: self.index, method, tolerance, why)[0]
+        if self.select.typed:
+            refuse_empty_period(found, item, self.dim)
+        return found
 
     def is_near(self, item: object) -> bool:
         """Return True for a label that may mean its neighbour."""
@@ -554,10 +558,6 @@ class _Lookup:
         index = self.index
         is_stamps = isinstance(index, Coordinate) and index.values.dtype.kind == "M"
         return is_stamps or isinstance(index, CFTime | TimeScale)
-
-    def _tolerance(self) -> object:
-        """Return the tolerance that fits the labels; None without any."""
-        return next((limit for limit in self.select.tolerance if _is_duration(limit) == self.has_times), None)
 
 
 def _is_duration(limit: Distance) -> bool:

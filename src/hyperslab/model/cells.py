@@ -144,6 +144,22 @@ def same_cells(a: Values, b: Values) -> bool:
     return all(left[at : at + step].tobytes() == right[at : at + step].tobytes() for at in starts)
 
 
+def equal_labels(a: Values, b: Values) -> bool:
+    """Return True if two lists of labels are the same, whatever types hold them; a missing label equals a missing one,
+    and bytes the text that they are in UTF-8."""
+    if a.shape != b.shape:
+        return False
+    a, b = _without_bytes(a), _without_bytes(b)
+    can_miss = all(each.dtype.kind in "biufcmM" for each in (a, b))
+    return bool(np.array_equal(a, b, equal_nan=can_miss))
+
+
+def _without_bytes(labels: Values) -> Values:
+    if labels.dtype.kind != "S":
+        return labels
+    return np.array([label.decode("utf-8", "replace") for label in labels.flat], "T").reshape(labels.shape)
+
+
 def _same_object(a: object, b: object) -> bool:
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return same_cells(a, b)

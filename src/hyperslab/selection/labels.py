@@ -92,7 +92,15 @@ def has_cells(label: object, dim: str, index: Index | None) -> bool:
         found = lookup.chosen(label)
     except LabelError:
         return False
-    return not isinstance(found, slice) or found.start < found.stop
+    return found.start < found.stop if isinstance(found, slice) else bool(np.size(found))
+
+
+def refuse_empty_period(found: object, label: object, dim: str) -> None:
+    """Raise LabelError where ``found`` has no position of a period such as ``"2013-01"`` on labels that are not
+    sorted."""
+    if isinstance(label, str) and isinstance(found, np.ndarray) and not found.size:
+        message = f"{dim} is not sorted, and no cell lies in {label}"
+        raise LabelError(message, remedy="give a label that a cell has, or a position")
 
 
 def check_method(method: str | None, tolerance: object) -> None:

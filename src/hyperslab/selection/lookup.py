@@ -104,7 +104,8 @@ class NumberLabels(Lookup):
     def nearest(self, label: object, tolerance: object) -> int:
         axis = self.axis
         if not axis.trend:
-            raise LabelError(f"{self.dim} is not sorted", remedy='method="nearest" takes a sorted coordinate')
+            remedy = "the nearest cell is found in sorted labels alone: give a label that a cell has, or a position"
+            raise LabelError(f"{self.dim} is not sorted", remedy=remedy)
         number = seek(label, axis.calendar, self.dim).first
         if not axis.size:
             raise LabelError(f"{self.dim} has no cells", remedy="append some first")
@@ -142,7 +143,11 @@ class NumberLabels(Lookup):
         if axis.trend:
             far = query.stop is not None and end == (axis.trend > 0)
             return self._border(query, far=far, end=end)
-        places = axis.same(self._required(label, query))
+        place = self._find(query)
+        if place is None:
+            remedy = "a range goes from one label that a cell has to another there; give such, or positions"
+            raise LabelError(f"{self.dim} is not sorted, and no cell is at {label}", remedy=remedy)
+        places = axis.same(place)
         if not isinstance(_together(places), int | slice):
             raise _scattered(self.dim, label)
         return int(places[-1]) + 1 if end else int(places[0])
@@ -190,7 +195,9 @@ class NumberLabels(Lookup):
             return LabelError(f"{shown} is not there: the dimension has no cells", remedy="append some first")
         remedy = 'sel(..., method="nearest") takes the closest cell'
         if not axis.trend:
-            return LabelError(f"{shown} is not there; the closest is {axis.show(axis.nearest(number))}", remedy=remedy)
+            closest = axis.show(axis.nearest(number))
+            message = f"{shown} is not there; the closest is {closest}"
+            return LabelError(message, remedy=f"{self.dim} is not sorted: give a label that a cell has, or a position")
         place = axis.rank(number)
         begins = axis.trend > 0 and place < axis.size and query.stop is not None and axis.at(place) < query.stop
         if begins and query.resolution < axis.resolution():  # a period, such as a year, without its beginning

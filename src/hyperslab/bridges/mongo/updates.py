@@ -15,7 +15,7 @@ import numpy as np
 from pymongo.errors import PyMongoError
 
 from hyperslab.array.lazy_cells import is_dask_array
-from hyperslab.array.repeated_labels import Repeated, find_repeated
+from hyperslab.array.row_labels import Repeated, find_repeated
 from hyperslab.bridges import sparse
 from hyperslab.bridges.cancellable_tasks import CancellableTasks
 from hyperslab.bridges.mongo.origin import ObjectOrigin

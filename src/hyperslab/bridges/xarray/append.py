@@ -6,12 +6,13 @@ from collections.abc import Container, Iterable
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 from xarray.namedarray.pycompat import is_chunked_array
 
 from hyperslab.array import Array, growth
-from hyperslab.array.repeated_labels import Repeated, find_repeated, repeated_runs
+from hyperslab.array.row_labels import Repeated, check_order, check_other_labels, find_repeated, repeated_runs
 from hyperslab.bridges.xarray.cells import DelayedWrite, cells_of, write_delayed
 from hyperslab.bridges.xarray.fitting import check_dims, check_meaning
 from hyperslab.bridges.xarray.writing import (
@@ -54,7 +55,8 @@ def append(
             stored, labels = existing.indexes[dim], dataset.indexes[dim]
             places = find_repeated(dim, stored.values, labels.values, repeated)
             if repeated != "allow":
-                check_order(dim, stored, labels[places < 0])
+                are_times = isinstance(stored, pd.DatetimeIndex | xr.CFTimeIndex)
+                check_order(dim, np.asarray(stored), np.asarray(labels[places < 0]), are_times=are_times)
             if (places >= 0).any() and repeated == "overwrite":
                 if not how.compute:
                     remedy = "leave compute=False out"
@@ -159,25 +161,8 @@ def _place(group: Group, name: Any) -> tuple[str, str]:
 def _check_other_labels(existing: xr.Dataset, dataset: xr.Dataset, dim: str) -> None:
     """Raise Invalid for labels of other dimensions that are not the stored ones."""
     for name, index in dataset.indexes.items():
-        if name == dim or name not in existing.indexes:
-            continue
-        if not index.equals(existing.indexes[name]):
-            remedy = "select or reindex what is to be appended, so that the labels are the stored ones"
-            raise Invalid(f"the labels of {name!r} are not those that are stored", remedy=remedy)
-
-
-def check_order(dim: str, stored: pd.Index, labels: pd.Index) -> None:
-    """Raise Invalid where labels that rise or fall would not go on so."""
-    if len(stored) < 2:
-        return
-    after = stored[-1:].append(labels)
-    for direction in ("is_monotonic_increasing", "is_monotonic_decreasing"):
-        if getattr(stored, direction) and not getattr(after, direction):
-            remedy = (
-                "sort the rows; for a late piece remove the rows after it, append it, and append these again; "
-                "repeated='allow' puts it behind"
-            )
-            raise Invalid(f"{dim!r} would no longer be sorted: {after[1]} behind {after[0]}", remedy=remedy)
+        if name != dim and name in existing.indexes:
+            check_other_labels(str(name), np.asarray(existing.indexes[name]), np.asarray(index))
 
 
 def lock_appends(group: Group) -> AbstractContextManager[None]:

@@ -12,7 +12,7 @@ import xarray as xr
 from xarray.namedarray.pycompat import is_chunked_array
 
 from hyperslab import api
-from hyperslab.array.repeated_labels import Repeated
+from hyperslab.array.row_labels import Repeated
 from hyperslab.bridges.overlaps import is_made_of
 from hyperslab.bridges.pint import is_quantity, split
 from hyperslab.bridges.xarray.append import append

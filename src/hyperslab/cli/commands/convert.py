@@ -9,7 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
-from hyperslab.array.repeated_labels import CHOICES, Repeated
+from hyperslab.array.row_labels import CHOICES, Repeated
 from hyperslab.chunks.auto import SHARD_WORDS
 from hyperslab.cli.arguments import (
     SelectionOptions,
@@ -40,6 +40,7 @@ from hyperslab.errors import FormatError, Invalid, NotFound
 from hyperslab.group.choice import Choice
 from hyperslab.model.amounts import counted
 from hyperslab.model.cells import Values
+from hyperslab.stores.credentials import redact
 
 
 @click.command("convert", epilog="Example: hyperslab convert air.nc air.zarr --chunks time=100,lat=50 --verify")
@@ -185,9 +186,13 @@ def append_command(
         print_json("append", target=target, **asdict(done))
         return
     names = ", ".join(f"/{name}" for name in done.arrays)
-    print_remark(f"{counted(done.rows, 'row')} along {done.dimension or 'the first axis'} to {names}")
+    along = done.dimension or "the first axis"
+    print_remark(f"{redact(source)} -> {redact(target)}: {counted(done.rows, 'row')} along {along} to {names}")
     for name in done.shorter:
         print_remark(f"the coordinate /{name} got none: append it to the dataset by --path {name}")
+    if done.left_out:
+        left = ", ".join(f"/{name}" for name in done.left_out)
+        print_remark(f"left out, since {redact(target)} has no such arrays: {left}")
 
 
 def _load(path: str) -> Values:

@@ -22,7 +22,7 @@ from hyperslab.formats.codec_kinds import inner_codecs, is_compressed
 from hyperslab.formats.join.chunks import Place
 from hyperslab.model.amounts import counted
 from hyperslab.model.calendars import iso_text
-from hyperslab.model.cells import Values
+from hyperslab.model.cells import Values, equal_labels
 from hyperslab.model.dims import split_units
 from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.paths import child, split
@@ -345,7 +345,9 @@ def _labels_of(template: Template, piece: PieceMetadata, path: str, dtype: Numpy
 
 
 def _differing_dims(template: Template, labels: Mapping[str, Sequence[Values]]) -> tuple[str, ...]:
-    found = tuple(dim for dim, values in labels.items() if any(not _equal(values[0], other) for other in values[1:]))
+    found = tuple(
+        dim for dim, values in labels.items() if any(not equal_labels(values[0], other) for other in values[1:])
+    )
     if found:
         return found
     unlimited = [dim.name for group in template.groups.values() for dim in group.dims if dim.unlimited]
@@ -354,13 +356,9 @@ def _differing_dims(template: Template, labels: Mapping[str, Sequence[Values]]) 
     raise Invalid("along which dimension the pieces are joined is not known", remedy="say along=, such as along='time'")
 
 
-def _equal(one: Values, other: Values) -> bool:
-    return one.shape == other.shape and bool(np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"))
-
-
 def _check_equal(dim: str, values: Sequence[Values], pieces: Sequence[PieceMetadata]) -> None:
     for piece, other in zip(pieces, values, strict=True):
-        if not _equal(values[0], other):
+        if not equal_labels(values[0], other):
             message = f"the labels of {dim} are others than in {pieces[0].url}: the pieces are of several grids"
             raise Invalid(message, url=piece.url, node=dim, remedy=f"join along {dim!r}, or bring them to one grid")
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.array.repeated_labels import find_repeated, repeated_runs
+from hyperslab.array.row_labels import check_order, find_repeated, repeated_runs
 from hyperslab.errors import Invalid
 
 
@@ -41,3 +43,37 @@ def test_labels_that_are_of_other_kinds_are_not_there() -> None:
     nan = np.array([1.0, np.nan])
     assert find_repeated("x", nan, np.array([np.nan]), "error").tolist() == [-1]
     assert find_repeated("x", nan[:0], nan, "error").tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize(
+    ("stored", "labels", "are_times", "is_refused"),
+    [
+        ([1, 2], [3, 4], False, False),
+        ([1, 2], [4, 3], False, True),
+        ([2, 1], [0], True, False),
+        ([2, 1], [3], True, True),
+        ([1, 3, 2], [0], True, False),  # in no order
+        ([1, 1], [2], True, False),
+        ([1, 1], [0], True, True),
+        ([5], [6], True, False),
+        ([5], [4], True, True),
+        ([5], [6, 7], True, False),
+        ([5], [7, 6], True, True),
+        ([5], [4, 3], True, True),
+        ([1000.0], [850.0], False, False),  # levels and latitudes may fall
+        ([1000.0], [850.0, 700.0], False, False),
+        ([1000.0], [700.0, 850.0], False, True),
+        ([17], [4, 9, 2], False, False),  # numbers of stations
+        (["Oban"], ["Lerwick", "Ulm"], False, False),
+        ([np.nan], [1.0], True, False),
+        ([], [2, 1], True, False),
+        ([5], [], True, False),
+    ],
+)
+def test_labels_go_on_in_order(stored: list[Any], labels: list[Any], are_times: bool, is_refused: bool) -> None:
+    new = np.array(labels, np.array(stored).dtype)
+    if is_refused:
+        with pytest.raises(Invalid, match=r"'x' would no longer be sorted.*repeated='allow'"):
+            check_order("x", np.array(stored), new, are_times=are_times)
+    else:
+        check_order("x", np.array(stored), new, are_times=are_times)
