@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
@@ -403,3 +404,15 @@ def test_numbers_that_would_change_their_sign_are_refused(tmp_path: Path, words:
         misread.hyperslab.save(tmp_path / "a.zarr")
     xr.Dataset({"c": ("t", numbers, {}, {"_Unsigned": "true"})}).hyperslab.save(tmp_path / "b.zarr")
     assert opened(tmp_path / "b.zarr")["c"].values.tolist() == [-2, 3]
+
+
+def test_the_marker_of_an_enum_is_a_scalar(tmp_path: Path) -> None:
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        file.createDimension("x", 3)
+        kind = file.createEnumType(np.uint8, "state_t", {"off": 0, "on": 1, "none": 255})
+        file.createVariable("state", kind, ("x",), fill_value=255)[:] = [0, 1, 255]
+    dataset = opened(tmp_path / "a.nc").load()
+    assert type(dataset["state"].encoding["_FillValue"]) is np.uint8
+    dataset.hyperslab.save(tmp_path / "b.nc")
+    assert_identical(dataset, opened(tmp_path / "b.nc").load())
+    assert hs.open(tmp_path / "b.nc")["state"].attrs["_FillValue"] == 255

@@ -443,3 +443,13 @@ def test_coordinates_of_the_dimensions_come_first(tmp_path: Path) -> None:
     del root["x"]
     result = run(tmp_path / "a.zarr", "t", "-o", tmp_path / "a.png", "--json")
     assert json.loads(result.stdout)["dims"] == {"y": 8, "x": 12}
+
+
+@pytest.mark.filterwarnings("error")
+def test_missing_cells_far_beyond_the_colours(tmp_path: Path) -> None:
+    cells = np.linspace(-3, 3, 200, dtype="f4").reshape(20, 10)
+    cells[3:5] = 9.96921e36
+    with hs.create(tmp_path / "a.nc") as root:
+        root.create_array("v", data=cells, dims=("y", "x"), attrs={"_FillValue": np.float32(9.96921e36)})
+    result = CliRunner().invoke(main, ["plot", str(tmp_path / "a.nc"), "v", "-o", str(tmp_path / "a.png")])
+    assert result.exit_code == 0, result.stderr

@@ -372,3 +372,12 @@ def test_rows_of_another_writer_stay_when_an_append_fails(tmp_path: Path, monkey
     with hs.open_group(target) as root:
         assert root[appended[0]].shape[0] == 5
         np.testing.assert_array_equal(root[appended[0]][4], root[appended[0]][0])
+
+
+def test_numbers_in_errors_are_plain(tmp_path: Path) -> None:
+    for name, scale in (("a", 0.01), ("b", 0.02)):
+        with hs.create(tmp_path / name) as root:
+            attrs = {"scale_factor": np.float64(scale)}
+            root.create_array("v", data=np.arange(3, dtype="i2"), dims=("t",), attrs=attrs)
+    done = CliRunner().invoke(main, ["append", str(tmp_path / "a"), str(tmp_path / "b")])
+    assert "scale_factor is 0.01 here and 0.02 there" in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import netCDF4
 import numpy as np
 import pytest
 
@@ -131,3 +132,15 @@ def test_the_same_chunks_in_shards(image: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0 and "cut otherwise" not in done.output
     with pytest.raises(Invalid, match="chunks='same'"):
         hs.convert(image, tmp_path / "e.zarr", chunks="some")
+
+
+def test_a_checksum_of_netcdf_that_is_not_kept_is_told(tmp_path: Path) -> None:
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        file.createDimension("x", 3)
+        file.createVariable("summed", "f4", ("x",), fletcher32=True)[:] = [1, 2, 3]
+        file.createVariable("plain", "f4", ("x",))[:] = [1, 2, 3]
+    for format, becomes in (("zarr3", "the checksum crc32c"), ("zarr2", "no checksum")):
+        report = hs.convert(tmp_path / "a.nc", tmp_path / format, format=format)
+        assert report.recut == (f"/summed has {becomes} (source: fletcher32)",)
+    assert hs.convert(tmp_path / "a.nc", tmp_path / "b.nc").recut == ()
+    assert hs.convert(tmp_path / "a.nc", tmp_path / "c", codec="zstd").recut == ()

@@ -695,3 +695,21 @@ def test_damaged_cells_are_still_seen(tmp_path: Path) -> None:
     os.utime(tmp_path / "0.nc", ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(CorruptChunk):
         hs.open(tmp_path / "all.json")["t"][3]
+
+
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_files_elsewhere_are_told_when_references_are_written(
+    tmp_path: Path, form: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    files = months(tmp_path / "files", zlib=True)
+    for relative in (True, False):
+        hs.virtual(files, tmp_path / f"{relative}.{form}", along="time", relative=relative)
+    assert "outside the folder" not in caplog.text
+    target = tmp_path / "elsewhere" / f"a.{form}"
+    hs.virtual(files, target, along="time")
+    assert "3 files lie outside the folder of" in caplog.text and "--allow-external" in caplog.text
+    with pytest.raises(StorageError, match="lies outside"):
+        hs.open(target)["t"][...]
+    assert hs.open(target, allow_external=str(tmp_path / "files"))["t"].shape == (91, LAT, LON)

@@ -340,7 +340,8 @@ def _check_attributes(session: OpenDataset, array: Array, rows: Array, but: Sequ
     for name in (name for name in _MEANING_ATTRIBUTES if name not in but):
         mine, their = here.get(name), there.get(name)
         if mine is not None and their is not None and not equal(mine, their):
-            message = f"{name} is {mine!r} here and {their!r} there"
+            plain = [each.tolist() if isinstance(each, np.generic | np.ndarray) else each for each in (mine, their)]
+            message = f"{name} is {plain[0]!r} here and {plain[1]!r} there"
             raise Invalid(message, url=session.url, node=array.path, remedy="convert the values first")
 
 

@@ -7,6 +7,7 @@ readers pass over; :mod:`hyperslab.stores.references` holds the files to it.
 from __future__ import annotations
 
 import base64
+import logging
 import os
 import re
 from collections import Counter
@@ -23,13 +24,16 @@ import numpy as np
 
 from hyperslab.chunks.locations import ChunkLocations
 from hyperslab.errors import Invalid, Unsupported
+from hyperslab.model.amounts import counted
 from hyperslab.stores.building import already_exists
 from hyperslab.stores.location import Location
 from hyperslab.stores.parquet import ParquetColumn, write_table
-from hyperslab.stores.reference_table import LIMIT, METADATA, VERSIONS, file_version
+from hyperslab.stores.reference_table import ALLOW, LIMIT, METADATA, VERSIONS, file_version
 from hyperslab.stores.repositories import RepositoryPlace, library, translate_errors
 from hyperslab.stores.repository_buckets import container_store, major_minor
 from hyperslab.stores.stored_file import StoredFile
+
+_log = logging.getLogger("hyperslab")
 
 RECORD_ROWS = 10_000
 """Chunks of a table: as many as kerchunk has. More make a lone chunk dearer to find, fewer make more files."""
@@ -71,6 +75,18 @@ class _Targets:
             if self.versions.setdefault(name, file_version(file)) != file_version(file):
                 raise Invalid("the file changed while it was read", url=file.url, remedy="try again")
         return names
+
+    def warn_of_others(self) -> None:
+        """Log how many files lie outside the folder of the target, which readers are to be allowed."""
+        folder = self._folder.replace(os.sep, "/")
+        others = [
+            name for name in self.versions if "://" in name or (os.path.isabs(name) and not name.startswith(folder))
+        ]
+        if others:
+            lie = "lie" if len(others) > 1 else "lies"
+            _log.warning(
+                "%s %s outside the folder of %s; readers %s", counted(len(others), "file"), lie, self.target, ALLOW
+            )
 
     def _name(self, file: StoredFile) -> str:
         name = file.url
@@ -123,6 +139,7 @@ def write_json(path: str, target: str, references: References, *, relative: bool
         raise Invalid(f"the document would have {len(data)} bytes, more than are read at once", remedy=remedy)
     with open(path, "wb") as file:
         file.write(data)
+    targets.warn_of_others()
     return len(targets.versions)
 
 
@@ -152,6 +169,7 @@ def write_parquet(path: str, target: str, references: References, *, relative: b
     noted = {"metadata": documents, "record_size": RECORD_ROWS, "zarr_consolidated_format": 1}
     with open(os.path.join(path, METADATA), "wb") as file:
         file.write(msgspec.json.encode(noted | {VERSIONS: {"files": targets.versions}}))
+    targets.warn_of_others()
     return len(targets.versions)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from hyperslab.codecs import checksums
 from hyperslab.conversion.copy import ArrayCopy
 from hyperslab.conversion.cost import ConversionCost
 from hyperslab.conversion.losses import Loss
 from hyperslab.conversion.rechunk import AxisLengths, Encoding, lengths_by_axis
 from hyperslab.errors import Problem
+from hyperslab.formats.codec_kinds import inner_codecs
 from hyperslab.group.cf_variables import name_companions
 from hyperslab.model.amounts import counted, size_text
 from hyperslab.model.spec import Chunks
@@ -38,7 +40,8 @@ class ConversionReport:
     value, a shard (superchunk) as one; ``shards`` says how many of them are such. ``seconds``: the whole.
     ``resumed_nbytes``: how many of ``nbytes`` an
     interrupted conversion had copied. ``damaged``: what of the source could not be read and was left out. ``recut``:
-    each array that is not cut into the chunks that were asked for, or the source's where none were, and how it is.
+    each array that is not cut into the chunks that were asked for, or the source's where none were, and how it is; and
+    those with another checksum than fletcher32 of the source.
     ``companions``: the variables that came along with those that were chosen. ``recoded``: what became of cells.
     ``foreign``: files and folders in the source that no format knows, which are not copied. ``cost``: of a dry run.
     """
@@ -97,8 +100,9 @@ class ConversionReport:
 def describe_recut(copies: Sequence[ArrayCopy], encoding: Encoding) -> Iterator[str]:
     """Yield how each array, except coordinates, is cut that has other chunks than were asked for.
 
-    Where none were asked for: than the source has.
+    Where none were asked for: than the source has. And which checksum of netCDF became another, or none.
     """
+    yield from _describe_checksums(copies, encoding)
     if encoding.chunks == "auto":
         return
     for copy in copies:
@@ -114,6 +118,20 @@ def describe_recut(copies: Sequence[ArrayCopy], encoding: Encoding) -> Iterator[
             reason = _changed_source_chunks(copy, cut)
         if reason:
             yield f"/{copy.path} has chunks of {' x '.join(map(str, chunks))} ({reason})"
+
+
+def _describe_checksums(copies: Sequence[ArrayCopy], encoding: Encoding) -> Iterator[str]:
+    """Yield which arrays lose the checksum that someone chose for them (netCDF has none by itself), unless the codec is
+    chosen anew."""
+    if encoding.codec is not None:
+        return
+    for copy in copies:
+        before, after = (
+            [codec.name for codec in inner_codecs(spec.codecs) if codec.name in checksums.WORDS]
+            for spec in (copy.source_spec, copy.target_spec)
+        )
+        if "fletcher32" in before and "fletcher32" not in after:
+            yield f"/{copy.path} has {f'the checksum {after[0]}' if after else 'no checksum'} (source: fletcher32)"
 
 
 def _unmet_request(requested: AxisLengths, shape: tuple[int, ...], cut: list[int | tuple[int, ...]]) -> str:

@@ -31,6 +31,7 @@ from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats.base import PROVENANCE, Format
 from hyperslab.formats.codec_kinds import inner_codecs
 from hyperslab.group import Group
+from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.dims import Index, Labels, ScaleIndex, TimeScale
 from hyperslab.model.dtypes import Char
 from hyperslab.model.paths import split
@@ -180,7 +181,9 @@ def _plain(attrs: Mapping[str, Any], format: Format) -> dict[str, Any]:
 
 def stored_attrs(array: Array) -> dict[str, Any]:
     """Return the attributes with what means missing."""
-    return _plain(with_missing(array._session, array.spec), array._session.format)
+    attrs = _plain(with_missing(array._session, array.spec), array._session.format)
+    fill = attrs.get(FILL_VALUE)
+    return attrs | {FILL_VALUE: fill[()]} if isinstance(fill, np.ndarray) and not fill.ndim else attrs
 
 
 def _encoding(array: Array, dims: tuple[str, ...]) -> dict[str, Any]:

@@ -512,7 +512,11 @@ def mask_missing(array: Array, values: Values, *, decoded: bool) -> Any:
                 missing |= np.asarray(values == fill)
     if values.dtype.kind not in "biu" and values.dtype != np.dtype("f8"):
         values = values.astype("f4" if values.dtype.itemsize <= 4 else "f8")
-    return np.ma.masked_invalid(np.ma.MaskedArray(values.astype("u1") if values.dtype.kind == "b" else values, missing))
+    cells = np.ma.masked_invalid(
+        np.ma.MaskedArray(values.astype("u1") if values.dtype.kind == "b" else values, missing)
+    )
+    cells.data[np.ma.getmaskarray(cells)] = 0  # matplotlib scales what the mask hides, too: 9.97e36 overflows
+    return cells
 
 
 def _label_text(found: labelled_part.LabelledAxis) -> str:
