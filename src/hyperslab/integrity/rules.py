@@ -22,7 +22,7 @@ from hyperslab.formats.zarr.dialect import Docs, MetadataDialect
 from hyperslab.formats.zarr.shards import open_chunks
 from hyperslab.integrity.chunk_rules import CHUNK_RULES
 from hyperslab.integrity.views import DatasetView, GroupView, NodeView, RepairState, Role
-from hyperslab.model.dims import Coordinate
+from hyperslab.model.dims import Coordinate, show_sizes, sizes_by_dimension
 from hyperslab.model.paths import child, split
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location
@@ -262,15 +262,12 @@ def find_dimension_sizes(group: GroupView) -> Iterator[Finding]:
     """Yield dimensions whose arrays disagree about their size, unless the format itself tells of them."""
     if group.dataset is not None and (group.dataset.format_warns or group.dataset.traits.repeats_dimensions):
         return
-    names: dict[str, dict[int, list[str]]] = {}  # of the arrays, by dimension and size
-    for member in group.members:
-        for dim, size in zip(member.spec.dims, member.spec.shape, strict=True):
-            if dim is not None and member.spec.dims.count(dim) == 1:
-                names.setdefault(dim, {}).setdefault(size, []).append(member.name)
+    specs = [(each.name, each.spec) for each in group.members]
+    once = [(name, [dim if spec.dims.count(dim) == 1 else None for dim in spec.dims], spec) for name, spec in specs]
+    names = sizes_by_dimension((name, dims, spec.shape) for name, dims, spec in once)
     for dim, by_size in names.items():
         if len(by_size) > 1:
-            sizes = (f"{size} in {', '.join(some)}" for size, some in sorted(by_size.items()))
-            message = f"the dimension {dim!r} has several sizes: {'; '.join(sizes)}"
+            message = f"the dimension {dim!r} has several sizes: {show_sizes(by_size)}"
             cut_short = _find_cut_short(group, dim)
             if cut_short:
                 message += f"; chunks are stored behind the end of {', '.join(split(path)[1] for path in cut_short)}"

@@ -40,6 +40,24 @@ def values_of_axes(values: Mapping[str, T], dims: Sequence[str | None]) -> list[
     return [values.get(place, None if dim is None else values.get(dim)) for place, dim in places]
 
 
+def sizes_by_dimension(
+    arrays: Iterable[tuple[str, Sequence[str | None], Sequence[int]]],
+) -> dict[str, dict[int, list[str]]]:
+    """Return the arrays (name, dimensions, shape) by dimension and its size, sizes in order: a dimension has several
+    among the levels of an image pyramid. An array that has a dimension twice is not among those of that dimension."""
+    sizes: dict[str, dict[int, list[str]]] = {}
+    for name, dims, shape in arrays:
+        for dim, size in zip(dims, shape, strict=True):
+            if dim is not None and dims.count(dim) == 1:
+                sizes.setdefault(dim, {}).setdefault(size, []).append(name)
+    return {dim: dict(sorted(by_size.items())) for dim, by_size in sizes.items()}
+
+
+def show_sizes(by_size: Mapping[int, Sequence[str]]) -> str:
+    """Return the sizes of a dimension with the arrays that have them, in words."""
+    return "; ".join(f"{size} in {', '.join(names)}" for size, names in by_size.items())
+
+
 @dataclass(frozen=True, slots=True)
 class ScaleIndex:
     """Labels computed as ``start + i * step`` for ``size`` positions; nothing is stored.

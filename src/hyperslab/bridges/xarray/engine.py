@@ -13,7 +13,7 @@ from xarray.backends import BackendEntrypoint, NetCDF4BackendEntrypoint
 from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.bridges.xarray import accessors
-from hyperslab.bridges.xarray.reading import open_group, open_groups, open_labelled
+from hyperslab.bridges.xarray.reading import open_group, open_groups, open_labelled, refuse_unaligned
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats import SCHEMES, detect
 from hyperslab.group import Group
@@ -110,7 +110,9 @@ class HyperslabBackendEntrypoint(BackendEntrypoint):
         """Open a group and all groups below it as a DataTree."""
         decoders, rest = _split(options)
         root = _group(filename_or_obj, group, rest)
-        tree = xr.DataTree.from_dict(open_groups(root, **decoders))
+        datasets = open_groups(root, **decoders)
+        refuse_unaligned(datasets, root)
+        tree = xr.DataTree.from_dict(datasets)
         tree.set_close(root.close)
         return tree
 

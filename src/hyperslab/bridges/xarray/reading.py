@@ -27,14 +27,14 @@ from hyperslab.array.series import SECONDS
 from hyperslab.bridges.extras import library
 from hyperslab.bridges.xarray.scales import RegularIndex, coordinates_with
 from hyperslab.bridges.xarray.storable import as_xarray, check_chunks, xarray_dtype
-from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.base import PROVENANCE, Format
 from hyperslab.formats.codec_kinds import inner_codecs
 from hyperslab.group import Group
 from hyperslab.model.attrs import FILL_VALUE
-from hyperslab.model.dims import Index, Labels, ScaleIndex, TimeScale
+from hyperslab.model.dims import Index, Labels, ScaleIndex, TimeScale, show_sizes, sizes_by_dimension
 from hyperslab.model.dtypes import Char
-from hyperslab.model.paths import split
+from hyperslab.model.paths import join, split
 
 # -- cells of an array that xarray reads when it needs them ------------------------------------------------------------
 
@@ -81,13 +81,18 @@ def _as_array(cells: Any, dtype: np.dtype) -> np.ndarray:
 _log = logging.getLogger("hyperslab")
 
 
+PhonyNames = dict[tuple[int, int], str]
+"""The names that nameless dimensions have by their size and number, in one group or in all groups of a tree."""
+
+
 class GroupStore(AbstractDataStore):
     """A store that xarray loads a dataset from: one group, or one array that is a dataset of its own."""
 
-    def __init__(self, node: Group | Array, drop: Iterable[str] = ()) -> None:
+    def __init__(self, node: Group | Array, drop: Iterable[str] = (), phony_names: PhonyNames | None = None) -> None:
         self._node = node
         self._group = node if isinstance(node, Group) else None
         self._drop = frozenset(drop)
+        self._phony_names: PhonyNames = {} if phony_names is None else phony_names
 
     @cached_property
     def arrays(self) -> Mapping[str, Array]:
@@ -97,6 +102,8 @@ class GroupStore(AbstractDataStore):
         else:
             found = {}
             for name in self._group:
+                if name in self._drop:
+                    continue
                 try:
                     found[name] = self._group[name]
                 except HyperslabError as error:
@@ -105,7 +112,7 @@ class GroupStore(AbstractDataStore):
 
     def get_variables(self) -> Mapping[str, xr.Variable]:
         """Return every array as a variable of stored (encoded) values."""
-        names = _DimensionNames(self.arrays)
+        names = _DimensionNames(self.arrays, self._phony_names)
         variables = {}
         for name, array in self.arrays.items():
             dims = names.of(array)
@@ -119,7 +126,7 @@ class GroupStore(AbstractDataStore):
 
     def get_dimensions(self) -> Mapping[str, int]:
         """Return the sizes of dimensions by name."""
-        names = _DimensionNames(self.arrays)
+        names = _DimensionNames(self.arrays, self._phony_names)
         return {
             dim: size for array in self.arrays.values() for dim, size in zip(names.of(array), array.shape, strict=True)
         }
@@ -144,8 +151,8 @@ class _DimensionNames:
     In HDMF a name says what kind of axis this is, and axes of several lengths share it: one length keeps it.
     """
 
-    def __init__(self, arrays: Mapping[str, Array]) -> None:
-        self._phony_names: dict[tuple[int, int], str] = {}
+    def __init__(self, arrays: Mapping[str, Array], phony_names: PhonyNames) -> None:
+        self._phony_names = phony_names
         self._length_by_name: dict[str, int] = {}
         for _, array in sorted(arrays.items(), key=lambda pair: pair[1].dims != (pair[0],)):
             for dim, size in zip(array.dims, array.shape, strict=True):
@@ -262,19 +269,54 @@ def coordinates_of(dim: str, index: Index, name: str | None = None) -> xr.Coordi
 
 
 def open_group(
-    node: Group | Array, *, drop_variables: str | Iterable[str] | None = None, **decoders: Any
+    node: Group | Array,
+    *,
+    drop_variables: str | Iterable[str] | None = None,
+    phony_names: PhonyNames | None = None,
+    **decoders: Any,
 ) -> xr.Dataset:
     """Return the group as a Dataset, decoded as ``decoders`` (those of ``xarray.open_dataset``) say; nothing is read.
+    Unsupported where its arrays have several sizes of one dimension. ``phony_names``: those of other groups of a tree.
 
     Unless ``concat_characters`` says otherwise, chars are joined to texts, and bytes of length 1 (Zarr) are not.
     """
     drop = [drop_variables] if isinstance(drop_variables, str) else list(drop_variables or ())
-    store = GroupStore(node, drop)
+    store = GroupStore(node, drop, phony_names)
+    remedy = "open one of the arrays alone (group='PATH', or Array.to_xarray), or leave others out by drop_variables"
+    refuse_several_sizes(store.arrays, node.url, node.path, remedy)
     chars = {name: isinstance(array.data_type, Char) for name, array in store.arrays.items()}
     dataset = StoreBackendEntrypoint().open_dataset(store, **{"concat_characters": chars, **decoders})
     for computed in (computed_coordinates(store.arrays.values(), dataset), seconds_of_samples(store.arrays, dataset)):
         dataset = dataset if computed is None else dataset.assign_coords(computed)
     return dataset
+
+
+def refuse_several_sizes(arrays: Mapping[str, Array], url: str, node: str, remedy: str) -> None:
+    """Raise Unsupported where arrays, such as the levels of an image pyramid, have several sizes of one dimension, of
+    which a Dataset has one."""
+    for dim, by_size in _sizes_of(arrays).items():
+        if len(by_size) > 1:
+            message = f"a Dataset has one size of each dimension, and {dim!r} has several: {show_sizes(by_size)}"
+            raise Unsupported(message, url=url, node=node, remedy=remedy)
+
+
+def _sizes_of(arrays: Mapping[str, Array]) -> dict[str, dict[int, list[str]]]:
+    """Return the arrays by dimension and its size, but for those whose dimensions get other names in a Dataset."""
+    kept = ((name, each) for name, each in arrays.items() if not each._session.format.traits.repeats_dimensions)
+    return sizes_by_dimension((name, each.dims, each.shape) for name, each in kept)
+
+
+def _names_of_other_sizes(array: Array, arrays: Mapping[str, Array]) -> set[str]:
+    """Return the names of arrays whose dimensions have other sizes than those of ``array``, or than one another: no
+    Dataset has them beside it."""
+    own = dict(zip(array.dims, array.shape, strict=True))
+    return {
+        name
+        for dim, by_size in _sizes_of(arrays).items()
+        for size, names in by_size.items()
+        for name in names
+        if (own[dim] != size if dim in own else len(by_size) > 1)
+    }
 
 
 def indexed(dataset: xr.Dataset) -> xr.Dataset:
@@ -291,20 +333,44 @@ def indexed(dataset: xr.Dataset) -> xr.Dataset:
 def open_groups(root: Group, **decoders: Any) -> dict[str, xr.Dataset]:
     """Return the group and all groups below it, by path as ``DataTree.from_dict`` takes them."""
     found = {}
+    phony_names: PhonyNames = {}  # a tree has one size of a dimension in a group and those below
     waiting = [("/", root)]
     while waiting:
         path, group = waiting.pop()
-        found[path] = open_group(group, **decoders)
+        found[path] = open_group(group, phony_names=phony_names, **decoders)
         below = [(f"{path.rstrip('/')}/{name}", inner) for name, inner in group.groups()]
         waiting += reversed(below)
     return found
 
 
+def refuse_unaligned(datasets: Mapping[str, xr.Dataset], root: Group) -> None:
+    """Raise Unsupported where a group has another size of a dimension than one around it, which no DataTree has.
+    ``datasets``: by path, each behind those around it."""
+    sizes: dict[str, dict[str, tuple[int, str]]] = {}  # of a group and those around it, and where each is from
+    for path, dataset in datasets.items():
+        around = {} if path == "/" else sizes[path.rpartition("/")[0] or "/"]
+        for dim, size in dataset.sizes.items():
+            known, where = around.get(str(dim), (size, path))
+            if known != size:
+                message = "a DataTree has one size of a dimension in a group and those below"
+                message += f", and {dim!r} has {known} in {where} and {size} in {path}"
+                remedy = "open the groups one by one (xr.open_groups, or open_dataset with group='PATH')"
+                raise Unsupported(message, url=root.url, node=join(root.path, path.strip("/")), remedy=remedy)
+        sizes[path] = {str(dim): (size, path) for dim, size in dataset.sizes.items()} | around
+
+
 def open_array(array: Array, **decoders: Any) -> xr.DataArray:
     """Return one array with the coordinates that stand in its group; those of a collection have their own."""
     above, name = split(array.path)
-    alone = not array.path or array._session.format.traits.has_collections
-    return open_lazy(array if alone else Group(array._session, above), **decoders)[name or "data"]
+    if not array.path or array._session.format.traits.has_collections:
+        return open_lazy(array, **decoders)[name or "data"]
+    group = Group(array._session, above)
+    dropped = decoders.pop("drop_variables", None) or ()
+    others = [dropped] if isinstance(dropped, str) else [*dropped]
+    arrays = GroupStore(group, others).arrays
+    others += [each for each in group if each != name and each not in arrays]  # a damaged one is told of once
+    others += [each for each in _names_of_other_sizes(array, arrays) if each != name]
+    return open_lazy(group, drop_variables=others, **decoders)[name]
 
 
 def open_labelled(array: Array, drop_variables: str | Iterable[str] | None = None, **decoders: Any) -> xr.Dataset:
@@ -315,7 +381,10 @@ def open_labelled(array: Array, drop_variables: str | Iterable[str] | None = Non
         return open_group(array, drop_variables=drop_variables, **decoders)
     group = Group(array._session, above)
     # what has other dimensions is no coordinate of it, and need not fit to it
-    others += [each for each, beside in group.arrays() if not {*beside.dims} <= {*array.dims}]
+    arrays = GroupStore(group, others).arrays
+    others += [each for each in group if each not in arrays]  # a damaged one is told of once
+    others += [each for each, beside in arrays.items() if not {*beside.dims} <= {*array.dims}]
+    others += [each for each in _names_of_other_sizes(array, arrays) if each != name]
     dataset = open_group(group, drop_variables=others, **decoders)
     if name in dataset.coords:
         return open_group(array, drop_variables=drop_variables, **decoders)

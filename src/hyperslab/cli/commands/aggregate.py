@@ -280,7 +280,10 @@ def _open_dataset(group: Group, arrays: Mapping[str, Array]) -> Any:
     """Return arrays of a group as a Dataset; Unsupported for one that xarray cannot decode."""
     from hyperslab.bridges.xarray import open_lazy
     from hyperslab.bridges.xarray.aggregation import name_dimensions
+    from hyperslab.bridges.xarray.reading import refuse_several_sizes
 
+    remedy = "choose arrays of one size: -v NAME takes one, -x NAME leaves one out"
+    refuse_several_sizes(arrays, group.url, group.path, remedy)
     options: dict[str, Any] = {"decode_timedelta": False, "cache": False}
     try:
         dataset = open_lazy(group, **options, drop_variables=[name for name, _ in group.arrays() if name not in arrays])
