@@ -26,7 +26,7 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, Replaced
 from hyperslab.model.amounts import shape_text
 from hyperslab.model.cells import Values
-from hyperslab.model.dims import Index
+from hyperslab.model.dims import Index, axis_names, find_axis
 from hyperslab.model.dtypes import DataType, NumpyDType
 from hyperslab.model.guessing import meant
 from hyperslab.model.refs import ObjectReference, RegionReference
@@ -228,8 +228,8 @@ class Array(Closable, StoredArray):
         return self._read(choose)
 
     def isel(self, indexers: Mapping[str, object] | None = None, **positions: Any) -> Any:
-        """Return the cells by position along named dimensions; integer arrays run along their own dimension, as in
-        xarray.
+        """Return the cells by position along dimensions; integer arrays run along their own dimension, as in xarray. A
+        dimension without a name goes by its place: ``dim_0``, ``dim_1``.
 
         Invalid when there is no such dimension, SelectionError beyond its end.
         """
@@ -239,7 +239,10 @@ class Array(Closable, StoredArray):
             dims = name_dims(self._session, self._path, spec, wanted)
             for name in wanted:
                 self._axis(name, dims)
-            key = tuple(slice(None) if dim is None else wanted.get(dim, slice(None)) for dim in dims)
+            axes = zip(axis_names(dims), dims, strict=True)
+            key = tuple(
+                wanted.get(place, slice(None) if dim is None else wanted.get(dim, slice(None))) for place, dim in axes
+            )
             return outer(key, spec.shape)
 
         return self._read(choose)
@@ -426,7 +429,8 @@ class Array(Closable, StoredArray):
         self.refresh()
 
     def append(self, data: Any, dim: str | int = 0) -> None:
-        """Add ``data`` at the end of a dimension (a name or an axis), safe against other appenders.
+        """Add ``data`` at the end of a dimension (a name, or its place such as ``dim_0``, or an axis), safe against
+        other appenders.
 
         Labels are another array, and cells like others: whether some are there already is asked where rows come with
         theirs, by :func:`hyperslab.save` with ``append_dim`` and by ``hyperslab append``.
@@ -462,9 +466,10 @@ class Array(Closable, StoredArray):
             self.refresh()
 
     def _axis(self, dim: str, dims: tuple[str | None, ...]) -> int:
-        if dim not in dims:
-            raise Invalid(f"no dimension {dim!r}", url=self.url, node=self._path, remedy=meant(dim, dims))
-        return dims.index(dim)
+        axis = find_axis(dims, dim)
+        if axis is None:
+            raise Invalid(f"no dimension {dim!r}", url=self.url, node=self._path, remedy=meant(dim, axis_names(dims)))
+        return axis
 
     def refresh(self) -> None:
         """Read shape, attributes and labels again: another writer may have changed them."""

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import Array
+from hyperslab.formats.dimension_suffix import add_suffix
 from hyperslab.group import Group
 from hyperslab.model.attrs import FILL_VALUE, Attrs
 from hyperslab.model.cells import Values
+from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import (
     Char,
     Compound,
@@ -380,31 +382,45 @@ def _field(base: NumpyDType, name: str) -> str:
 
 
 def _dimensions(group: Group, indent: str) -> Iterator[str]:
-    """Yield the dimensions that a group declares, and those of its arrays that no group above declares."""
+    """Yield the dimensions that a group declares, and those of its arrays that no group above declares of this size;
+    other sizes of one name by the name that they have in netCDF (:func:`.add_suffix`)."""
     spec = group._session.reader.node(group.path)
     declared = {dim.name for dim in spec.dims} if spec.is_group else set()
-    above = (dim for path in islice(outward(group.path), 1, None) for dim in Group(group._session, path).dims)
-    inherited = set(above) - declared
-    dims = [dim for dim in group.dims.values() if dim.name not in inherited]
+    above: dict[str, Dimension] = {}
+    for path in islice(outward(group.path), 1, None):
+        above = {**Group(group._session, path).dims, **above}
+    dims = [dim for dim in group.dims.values() if dim.name in declared or _differs(dim.size, above.get(dim.name))]
+    others: dict[str, int] = {}
+    for _, array in group.arrays():
+        for name, size in zip(array.dims, array.shape, strict=True):
+            if name is not None and all(_differs(size, known.get(name)) for known in (group.dims, above)):
+                others[add_suffix(name, size)] = size
+    dims += [Dimension(name, size) for name, size in others.items() if name not in group.dims]
     if not dims:
         return
     yield f"{indent}dimensions:"
     for dim in dims:
-        size = f"UNLIMITED ; // ({dim.size} currently)" if dim.unlimited else f"{dim.size} ;"
-        yield f"{indent}{_TAB}{name_text(dim.name)} = {size}"
+        length = f"UNLIMITED ; // ({dim.size} currently)" if dim.unlimited else f"{dim.size} ;"
+        yield f"{indent}{_TAB}{name_text(dim.name)} = {length}"
+
+
+def _differs(size: int, known: Dimension | None) -> bool:
+    return known is None or known.size != size
 
 
 def _dimension_text(group: Group | None, name: str, size: int) -> str:
     """Return the name of an array's dimension, behind the path of its group where a nearer one of this name is
-    another."""
+    another; of one that no group has by this name, that of its size."""
     if group is None:
         return name_text(name)
     around = [(path, Group(group._session, path).dims.get(name)) for path in outward(group.path)]
     named = [(path, dim) for path, dim in around if dim is not None]
     if not named or named[0][1].size == size:
         return name_text(name)
-    places = (path for path, dim in named if dim.size == size)
-    return "/".join(map(name_text, [*f"/{next(places, group.path)}".rstrip("/").split("/"), name]))
+    place = next((path for path, dim in named if dim.size == size), None)
+    if place is None:
+        return name_text(add_suffix(name, size))
+    return "/".join(map(name_text, [*f"/{place}".rstrip("/").split("/"), name]))
 
 
 def _names_of(dims: Iterable[str | None]) -> list[str]:

@@ -24,6 +24,8 @@ from hyperslab.group.frame_columns import refuse_frame
 from hyperslab.group.links import follow_within
 from hyperslab.model.attrs import FILL_VALUE, equal
 from hyperslab.model.cells import Values
+from hyperslab.model.dims import axis_names, find_axis
+from hyperslab.model.guessing import meant
 from hyperslab.model.paths import child, normalize, split
 from hyperslab.model.spec import ArraySpec
 from hyperslab.model.time_units import TimeUnits
@@ -83,7 +85,7 @@ def append_cells(
     with tree_session(target, "r+", storage_options=storage_options) as (session, place):
         arrays = _arrays(session)
         chosen = _choose_array(session, arrays, _below(place, path))
-        name, axis = _choose_axis(session, chosen, dim)
+        name, axis = _choose_axis(session, arrays, chosen, dim)
         growth = _Growth(chosen, cells, axis)
         _check_all(session, [growth])
         _append_all(session, [growth])
@@ -123,20 +125,22 @@ def append_dataset(
             raise Invalid("a dataset cannot be appended to itself", url=addition.url, remedy="copy it first")
         chosen = _choose_array(session, arrays, path) if added or path or len(_main_arrays(arrays)) == 1 else None
         main = None if chosen is None else chosen.path
-        name, axis = _choose_axis(session, chosen or _single_array(session, arrays), dim)
+        name, axis = _choose_axis(session, arrays, chosen or _single_array(session, arrays), dim)
         if main is not None:
             places = [main, *(p for p, each in arrays.items() if name and _is_coordinate(p, each.spec, name))]
             places = list(dict.fromkeys(places))
         else:
-            places = [place for place, each in arrays.items() if name in each.dims]
+            places = [place for place, each in arrays.items() if name and find_axis(each.dims, name) is not None]
         if not places:
-            raise Invalid(f"no array has a dimension {name!r}", url=session.url, remedy="name another by --dim")
+            known = sorted({dim for each in arrays.values() for dim in axis_names(each.dims)})
+            raise Invalid(f"no array has a dimension {name!r}", url=session.url, remedy=meant(str(name), known))
         found = {p: _counterpart(addition, added_arrays, p, added, alone=p == main) for p in places}
         pairs = []
         for place, other in found.items():
             _check_attributes(session, arrays[place], other, but=("units", "calendar"))
             rows = _count_times(other, _time_units(added_arrays, other), _time_units(arrays, arrays[place]))
-            pairs.append(_Growth(arrays[place], rows, axis if name is None else arrays[place].dims.index(name)))
+            own_axis = None if name is None else find_axis(arrays[place].dims, name)
+            pairs.append(_Growth(arrays[place], rows, axis if own_axis is None else own_axis))
         _check_other_dims(session, list(zip(pairs, found.values(), strict=True)))
         runs, pairs = _place_rows(session, pairs, repeated)
         _check_all(session, pairs, is_ordered=repeated != "allow")
@@ -217,14 +221,18 @@ def _single_array(session: OpenDataset, arrays: Mapping[str, Array]) -> Array | 
     return None if main is None else arrays[main]
 
 
-def _choose_axis(session: OpenDataset, array: Array | None, dim: str | None) -> tuple[str | None, int]:
-    """Return the dimension that gets longer, and its axis in the array."""
+def _choose_axis(
+    session: OpenDataset, arrays: Mapping[str, Array], array: Array | None, dim: str | None
+) -> tuple[str | None, int]:
+    """Return the dimension that gets longer, and its axis in the array; of several ``arrays`` without one."""
     root = session.reader.node("")
     unlimited = [each.name for each in root.dims if each.unlimited] if root.is_group else []
     if array is None:
         name = dim or (unlimited[0] if len(unlimited) == 1 else None)
         if name is None:
-            raise Invalid("which dimension gets longer is not known", url=session.url, remedy="name it by --dim")
+            known = dict.fromkeys(dim for each in arrays.values() for dim in axis_names(each.dims))
+            remedy = f"name it by --dim: there are {', '.join(known) or 'none'}"
+            raise Invalid("which dimension gets longer is not known", url=session.url, remedy=remedy)
         return name, 0
     if dim is None:
         growing = [name for name in array.dims if name in unlimited]
@@ -233,10 +241,11 @@ def _choose_axis(session: OpenDataset, array: Array | None, dim: str | None) -> 
             remedy = "name an array that has some by --path"
             raise Invalid("an array without dimensions cannot grow", url=session.url, node=array.path, remedy=remedy)
         return array.dims[axis], axis
-    if dim not in array.dims:
-        names = ", ".join(filter(None, array.dims)) or "no names"
+    found = find_axis(array.dims, dim)
+    if found is None:
+        names = ", ".join(axis_names(array.dims)) or "none"
         raise Invalid(f"no dimension {dim!r}", url=session.url, node=array.path, remedy=f"there are {names}")
-    return dim, array.dims.index(dim)
+    return dim, found
 
 
 def _is_coordinate(path: str, spec: ArraySpec, dim: str) -> bool:

@@ -93,11 +93,14 @@ def _read_nodes(session: OpenDataset) -> dict[str, Node]:
 def _refuse_unsupported(session: OpenDataset, plan: EditPlan) -> None:
     """Raise Unsupported for names that the format keeps as they are."""
     name, traits = session.format.name, session.format.traits
-    if (plan.moves or plan.dims) and traits.has_collections:
+    if (plan.moves or plan.dims or plan.is_naming) and traits.has_collections:
         remedy = "convert it, and edit that; attributes of arrays can be changed"
         raise Unsupported(f"format {name} renames nothing: a schema says what its arrays are", remedy=remedy)
-    if plan.dims and Feature.DIMENSIONS not in session.format.features:
+    if (plan.dims or plan.is_naming) and Feature.DIMENSIONS not in session.format.features:
         raise Unsupported(f"format {name} has no names of dimensions", remedy="convert it to a format that has, first")
+    if plan.is_naming and traits.dimension_scope is not None:
+        remedy = "convert it to zarr3, and edit that"
+        raise Unsupported(f"format {name} declares dimensions, and makes none for arrays that are there", remedy=remedy)
     if plan.moves and Feature.REFERENCES in session.format.features:
         remedy = "change it with hdmf or pynwb, or convert it to zarr3 and edit that"
         raise Unsupported(f"format {name} has references that name its arrays by their paths", remedy=remedy)
@@ -232,7 +235,7 @@ def _rename_dimensions(session: OpenDataset, plan: EditPlan) -> None:
     if any((group, new) in taken for group, _, new in steps):
         aside = [(group, old, f"{new}{_ASIDE}{number}") for number, (group, old, new) in enumerate(steps)]
         steps = aside + [(group, between, new) for (_, _, between), (group, _, new) in zip(aside, steps, strict=True)]
-    if all(writer.rename_dimension(group, old, new) for group, old, new in steps):
+    if steps and all(writer.rename_dimension(group, old, new) for group, old, new in steps):
         return
     for group in {rename.group for rename in plan.dims}:
         spec = writer.node(group)

@@ -19,6 +19,7 @@ from hyperslab.group.cf_variables import names_in_attribute
 from hyperslab.group.choice import is_match
 from hyperslab.model.attrs import FILL_VALUE, Attrs, equal
 from hyperslab.model.cells import Values
+from hyperslab.model.dims import axis_names, find_axis
 from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.guessing import meant
 from hyperslab.model.paths import check_name, child, is_within, outward, split
@@ -54,12 +55,14 @@ class DimensionRename:
 class EditPlan:
     """Steps, in this order: ``dims`` get new names, nodes by their old paths new ``attrs``, arrays new paths.
 
-    ``lines``: each change in words. ``axes``: the new dimensions of each array that runs along a renamed one.
+    ``lines``: each change in words. ``axes``: the new dimensions of each array that runs along a renamed one, or whose
+    dimension gets the first name that it has (``is_naming``).
     """
 
     lines: list[str] = field(default_factory=list)
     dims: list[DimensionRename] = field(default_factory=list)
     axes: dict[str, tuple[str | None, ...]] = field(default_factory=dict)
+    is_naming: bool = False
     attrs: dict[str, Attrs] = field(default_factory=dict)
     moves: dict[str, str] = field(default_factory=dict)
 
@@ -204,6 +207,7 @@ def _attrs_of(plan: EditPlan, specs: Mapping[str, Spec], path: str) -> Attrs:
 
 def _plan_dimensions(plan: EditPlan, specs: Mapping[str, Spec], renames: Mapping[str, str]) -> None:
     new_names: dict[tuple[str, str], str] = {}  # by the group that a dimension belongs to, and its old name
+    first_names: dict[str, dict[int, str]] = {}  # by array and axis
     for place, new in renames.items():
         scope, old = split(place.rstrip("/"))
         if not new or "/" in new:
@@ -212,8 +216,15 @@ def _plan_dimensions(plan: EditPlan, specs: Mapping[str, Spec], renames: Mapping
         owners |= {path for path, spec in specs.items() if spec.is_group and any(d.name == old for d in spec.dims)}
         if "/" in place:
             owners = {owner for owner in owners if owner == scope.strip("/")}
-        if not owners:
-            known = {dim for _, spec in _arrays(specs) for dim in spec.dims if dim is not None}
+        unnamed = [] if owners else _find_unnamed(specs, old, scope.strip("/") if "/" in place else None)
+        for path, axis in unnamed:
+            first_names.setdefault(path, {})[axis] = new
+        if unnamed:
+            plan.is_naming = True
+            count = f"{len(unnamed)} array{'s' if len(unnamed) > 1 else ''}"
+            plan.lines.append(f"dimension {place}, which has no name in {count}, is called {new} now")
+        elif not owners:
+            known = {dim for _, spec in _arrays(specs) for dim in axis_names(spec.dims)}
             raise NotFound(f"no dimension {place!r}", remedy=meant(old, sorted(known)))
         new_names |= {(owner, old): new for owner in owners}
     for (owner, old), new in new_names.items():
@@ -221,15 +232,27 @@ def _plan_dimensions(plan: EditPlan, specs: Mapping[str, Spec], renames: Mapping
             plan.dims.append(DimensionRename(owner, old, new))
             plan.lines.append(f"dimension {child(owner, old)} is called {new} now")
     for path, spec in _arrays(specs):
-        dims = tuple(dim if dim is None else new_names.get((_owner(specs, path, dim), dim), dim) for dim in spec.dims)
+        first = first_names.get(path, {})
+        dims = tuple(
+            first.get(axis) if dim is None else new_names.get((_owner(specs, path, dim), dim), dim)
+            for axis, dim in enumerate(spec.dims)
+        )
         if dims != spec.dims:
             plan.axes[path] = dims
-        _refuse_merged(path, spec.dims, dims)
+        _refuse_merged(path, [dim or axis_names(spec.dims)[axis] for axis, dim in enumerate(spec.dims)], dims)
     for group, above in specs.items():
         if above.is_group:
             declared = [dim.name for dim in above.dims]
             _refuse_merged(group, declared, [new_names.get((group, name), name) for name in declared])
     _refuse_taken_dimensions(plan, specs, new_names)
+
+
+def _find_unnamed(specs: Mapping[str, Spec], word: str, group: str | None) -> list[tuple[str, int]]:
+    """Return the arrays, and their axes, of which ``word`` is the place of a dimension without a name, such as
+    ``dim_0``; ``group``: of those in it alone."""
+    arrays = [(path, spec) for path, spec in _arrays(specs) if group in (None, split(path)[0])]
+    axes = [(path, spec, find_axis(spec.dims, word)) for path, spec in arrays]
+    return [(path, axis) for path, spec, axis in axes if axis is not None and spec.dims[axis] is None]
 
 
 def _refuse_merged(path: str, old: Iterable[str | None], new: Iterable[str | None]) -> None:

@@ -31,6 +31,7 @@ from hyperslab.conversion.bounding_box import (
 )
 from hyperslab.errors import HyperslabError, Invalid, LabelError, SelectionError, Unsupported, WrongType
 from hyperslab.group.cf_variables import AxisSearch, NamedAxis, companions_of, names_in_attribute
+from hyperslab.group.choice import require_one_size
 from hyperslab.group.coordinates import find_coordinate
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.cells import Values
@@ -163,7 +164,8 @@ class DimensionCells:
 class Selector:
     """A selection over arrays of one dataset: each word is looked up as a dimension of an array, then by CF.
 
-    Positions of a dimension without a name of its own go by its place, too (:func:`.axis_names`).
+    Positions of a dimension without a name of its own go by its place, too (:func:`.axis_names`); SelectionError for
+    those of one that has several sizes.
 
     What one array tells of a dimension holds for others along it that cannot tell it: of ``station_name=KTOP`` all that
     runs along the stations. Invalid for a word that no array knows. ``notes``: what is to be said of it;
@@ -180,6 +182,10 @@ class Selector:
         self._own: dict[str, dict[str, DimensionCells]] = {}
         self._shifts: dict[str, Values] = {}
         self._kinds: set[bool] = set()
+        for word, item in select.isel.items():
+            is_whole = isinstance(item, slice) and item == slice(None)
+            if not is_whole and not (select.typed and _are_dates(item)):
+                self.notes += filter(None, [require_one_size(self.arrays, word)])
         unmet = set(select.dims)
         for array in self.arrays:
             unmet -= self._look_up(array)
@@ -465,8 +471,7 @@ def _is_typed_label(array: Array, dim: str, word: str, item: Any) -> bool:
     axes = zip(axis_names(array.dims), array.dims, array.shape, strict=True)
     sizes = [size for place, name, size in axes if dim in (place, name)]
     bounds = [item.start, item.stop] if isinstance(item, slice) else [item]
-    numbers = [bound for bound in bounds if bound is not None]
-    if numbers and all(number >= max(sizes) and _DATE.fullmatch(str(number)) for number in numbers):
+    if _are_dates(item) and all(bound is None or bound >= max(sizes) for bound in bounds):
         return True
     forwards = not isinstance(item, slice) or item.step is None or item.step > 0
     for size, first in product(sizes, bounds[:1] if forwards else []):
@@ -476,6 +481,12 @@ def _is_typed_label(array: Array, dim: str, word: str, item: Any) -> bool:
                 remedy=f"whole numbers are positions; write @{first} for the label {first}",
             )
     return False
+
+
+def _are_dates(item: Any) -> bool:
+    """Return True for typed whole numbers that look like dates."""
+    bounds = [item.start, item.stop] if isinstance(item, slice) else [item]
+    return {bound is None or bool(_DATE.fullmatch(str(bound))) for bound in bounds} == {True} and bounds != [None, None]
 
 
 def _coordinate_of(array: Array, dim: str) -> Array | None:

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from hyperslab.array import Array
-from hyperslab.errors import Invalid, NodeNotFound
+from hyperslab.errors import Invalid, NodeNotFound, SelectionError
 from hyperslab.formats.conditions import AnyOf, Like, Not, Prefix, ValueKind, json_value, parse_texts
 from hyperslab.group.group import Group
 from hyperslab.model.attrs import Attrs
+from hyperslab.model.dims import axis_names, show_sizes, sizes_by_dimension
 from hyperslab.model.guessing import meant, values_of_text
 from hyperslab.model.paths import relative
 
@@ -207,3 +208,30 @@ def _suggest(pattern: str, known: Collection[str]) -> str:
 
 def _names(known: Mapping[str, Attrs]) -> set[str]:
     return {name for attrs in known.values() for name in attrs}
+
+
+def require_one_size(arrays: Sequence[Array], word: str) -> str:
+    """Raise SelectionError where a dimension has several sizes in arrays, as in the levels of an image pyramid:
+    positions mean other parts of what each of them shows. Return a note of one without a name, that goes by its place
+    (:func:`.axis_names`); empty where there is nothing to note."""
+    named = sizes_by_dimension((array.path, array.dims, array.shape) for array in arrays).get(word, {})
+    if len(named) > 1:
+        message = f"positions of {word!r}, which has several sizes: {show_sizes(named)}"
+        raise SelectionError(
+            message, remedy=f"choose arrays of one size ({_leave_one_size(named)}), or select by labels"
+        )
+    placed = sizes_by_dimension((array.path, axis_names(array.dims), array.shape) for array in arrays).get(word, {})
+    is_noted = len(placed) > 1 and not named
+    return f"the same positions of {word} in arrays of several sizes: {show_sizes(placed)}" if is_noted else ""
+
+
+def _leave_one_size(sizes: Mapping[int, Sequence[str]]) -> str:
+    """Return the options that leave arrays of one size: without the groups of all others, or else the largest array."""
+    largest_first = [path for _, paths in sorted(sizes.items(), reverse=True) for path in paths]
+    first = min(largest_first, key=lambda path: path.count("/"))
+    groups: dict[bool, set[str]] = {True: set(), False: set()}  # right below the root, of arrays of that size or not
+    for paths in sizes.values():
+        groups[first in paths] |= {path.partition("/")[0] if "/" in path else "" for path in paths}
+    if "" in groups[False] or groups[True] & groups[False]:
+        return f"-v {first} or --path {first}"
+    return " ".join(f"-x '{group}/**'" for group in sorted(groups[False]))

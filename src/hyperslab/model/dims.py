@@ -15,6 +15,8 @@ from hyperslab.model.calendars import calendar_name, parse_moment, unit_length
 from hyperslab.model.cells import Values
 
 T = TypeVar("T")
+# Arrays of one size that a message names.
+_SHOWN = 6
 _UNITS = re.compile(r"\s*(\S.*?)\s+since\s+(\S.*?)\s*", re.IGNORECASE)
 
 
@@ -34,6 +36,13 @@ def axis_names(dims: Iterable[str | None]) -> list[str]:
     return [dim if dim and known.count(dim) == 1 else f"dim_{axis}" for axis, dim in enumerate(known)]
 
 
+def find_axis(dims: Iterable[str | None], word: str) -> int | None:
+    """Return the axis of the dimension of this name, else of the one that goes by it as its place, such as ``dim_0``
+    (:func:`axis_names`); None where there is none."""
+    known = list(dims)
+    return next((names.index(word) for names in (known, axis_names(known)) if word in names), None)
+
+
 def values_of_axes(values: Mapping[str, T], dims: Sequence[str | None]) -> list[T | None]:
     """Return the value of each dimension: by its place (:func:`axis_names`), else by its name; None without one."""
     places = zip(axis_names(dims), dims, strict=True)
@@ -44,18 +53,22 @@ def sizes_by_dimension(
     arrays: Iterable[tuple[str, Sequence[str | None], Sequence[int]]],
 ) -> dict[str, dict[int, list[str]]]:
     """Return the arrays (name, dimensions, shape) by dimension and its size, sizes in order: a dimension has several
-    among the levels of an image pyramid. An array that has a dimension twice is not among those of that dimension."""
+    among the levels of an image pyramid."""
     sizes: dict[str, dict[int, list[str]]] = {}
     for name, dims, shape in arrays:
-        for dim, size in zip(dims, shape, strict=True):
-            if dim is not None and dims.count(dim) == 1:
+        for dim, size in dict.fromkeys(zip(dims, shape, strict=True)):
+            if dim is not None:
                 sizes.setdefault(dim, {}).setdefault(size, []).append(name)
     return {dim: dict(sorted(by_size.items())) for dim, by_size in sizes.items()}
 
 
 def show_sizes(by_size: Mapping[int, Sequence[str]]) -> str:
-    """Return the sizes of a dimension with the arrays that have them, in words."""
-    return "; ".join(f"{size} in {', '.join(names)}" for size, names in by_size.items())
+    """Return the sizes of a dimension with the first arrays that have them, in words."""
+    texts = []
+    for size, names in by_size.items():
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        texts.append(f"{size} in {', '.join(names[:_SHOWN])}{more}")
+    return "; ".join(texts)
 
 
 @dataclass(frozen=True, slots=True)

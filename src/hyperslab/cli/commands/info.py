@@ -33,6 +33,7 @@ from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.html import array_text
 from hyperslab.group.walk import arrays_of
 from hyperslab.model.amounts import size_text
+from hyperslab.model.dims import sizes_by_dimension
 from hyperslab.model.dtypes import describe
 from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child, split
@@ -50,6 +51,8 @@ _UNSAID = {"blosc": {"shuffle"}, "zstd": {"checksum"}, "shuffle": {"elementsize"
 _SHOWN = 5
 # Dimensions that one line names; those of the groups of a session of NWB are dozens, and stand beside its arrays.
 _DIMENSIONS = 12
+# Sizes of one dimension that it names; an image pyramid has about so many levels.
+_SIZES = 6
 
 
 def codec_word(codecs: Iterable[Codec]) -> str:
@@ -187,13 +190,7 @@ def gather(
         dims = {dim: {"size": size, "unlimited": False} for dim, size in sizes if dim}
     else:
         links = list(flattened(_links(root)))
-        known = root.dims
-        dims = {name: {"size": dim.size, "unlimited": dim.unlimited} for name, dim in known.items()}
-        # those of arrays in groups below stand under the path of their group, unless they are the root's
-        for path, array in found:
-            for dim, size in zip(array.dims, array.shape, strict=True):
-                if dim and split(path)[0] and (dim not in known or known[dim].size != size):
-                    dims[child(split(path)[0], dim)] = {"size": size, "unlimited": False}
+        dims = _dimension_facts(root, found)
     return {
         "url": f"{root._session.url}/{root.path}" if root.path else root._session.url,
         "format": root._session.format.name,
@@ -208,14 +205,43 @@ def gather(
     }
 
 
+def _dimension_facts(root: Group, arrays: Sequence[tuple[str, Array]]) -> dict[str, dict[str, Any]]:
+    """Return the dimensions by name, with all sizes that one has among arrays of one group; those of arrays in groups
+    below stand under the path of their group, unless they are the root's."""
+    groups: dict[str, list[tuple[str, Array]]] = {"": []}
+    for path, array in arrays:
+        groups.setdefault(split(path)[0], []).append((path, array))
+    facts: dict[str, dict[str, Any]] = {}
+    known = root.dims
+    sizes_of_root: dict[str, list[int]] = {name: [dim.size] for name, dim in known.items()}
+    for group, members in groups.items():
+        found = sizes_by_dimension((path, array.dims, array.shape) for path, array in members)
+        sizes = {dim: list(by_size) for dim, by_size in found.items()}
+        if not group:
+            sizes = sizes_of_root = sizes_of_root | sizes
+        for dim, several in sizes.items():
+            if group and several == sizes_of_root.get(dim):
+                continue
+            is_unlimited = not group and dim in known and known[dim].unlimited
+            size = known[dim].size if not group and dim in known and known[dim].size in several else several[-1]
+            facts[child(group, dim)] = {"size": size, "unlimited": is_unlimited}
+            if len(several) > 1:
+                facts[child(group, dim)]["sizes"] = several
+    return facts
+
+
+def _dimension_text(name: str, facts: Mapping[str, Any]) -> str:
+    """Return the size of a dimension, or the sizes that it has in several arrays."""
+    sizes = facts.get("sizes", [facts["size"]])
+    text = " or ".join(map(str, sizes)) if len(sizes) <= _SIZES else f"{sizes[0]} to {sizes[-1]} ({len(sizes)} sizes)"
+    return f"{name}: {text}{' (unlimited)' if facts['unlimited'] else ''}"
+
+
 def as_text(facts: dict[str, Any], codecs: list[str]) -> str:
     """Return the same for people, with a word for the codecs of each array."""
     sizes = f"{size_text(facts['nbytes'])} of cells, {size_text(facts['nbytes_stored'])} stored"
     head = f"{facts['url']}: {facts['format']}, {sizes}"
-    dims = [
-        f"{name}: {dim['size']}{' (unlimited)' if dim['unlimited'] else ''}"
-        for name, dim in facts["dimensions"].items()
-    ]
+    dims = [_dimension_text(name, dim) for name, dim in facts["dimensions"].items()]
     rows: list[tuple[str, ...]] = [("array", "type", "dimensions", "chunks", "codec", "cells", "stored")]
     storage = []
     for array, codec in zip(facts["arrays"], codecs, strict=True):
