@@ -6,13 +6,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 
 import hyperslab as hs
 from command_line import document, run
-from hyperslab.errors import AlreadyExists, Invalid, SelectionError, Unsupported
+from hyperslab.errors import AlreadyExists, Invalid, SelectionError
 from pyramids import IMAGE, LEVELS, level, write_pyramid
 
 SIZES = "'y', which has several sizes: 4 in labels/nuclei/s2, s2; 8 in labels/nuclei/s1, s1; 16 in labels/nuclei/s0, s0"
@@ -148,7 +147,14 @@ def test_first_names_in_one_group(tmp_path: Path) -> None:
     assert root["labels/nuclei/s1"].dims == (None, "label", None, None, None) and root["s1"].dims == (None,) * 5
     with pytest.raises(AlreadyExists, match="'same'"):
         hs.edit(place, rename_dimensions={"dim_0": "same", "dim_2": "same"})
-    with h5py.File(tmp_path / "b.h5", "w") as file:
-        file["a"] = np.arange(3)
-    with pytest.raises(Unsupported, match="convert it to zarr3"):
-        hs.edit(tmp_path / "b.h5", rename_dimensions={"dim_0": "x"})
+
+
+@pytest.mark.parametrize("suffix", ["zarr", "blp", "blaze", "b2nd"])
+def test_first_names_in_formats_of_one_array(tmp_path: Path, suffix: str) -> None:
+    place = tmp_path / f"a.{suffix}"
+    with hs.create(place) as root:
+        root.create_array("a", data=IMAGE[0, 0])
+    hs.edit(place, rename_dimensions={"dim_1": "y"})
+    array = hs.open_array(place, path="a")
+    assert array.dims == (None, "y", None) and np.array_equal(array[...], IMAGE[0, 0])
+    assert not hs.check(place, deep=True)

@@ -98,9 +98,6 @@ def _refuse_unsupported(session: OpenDataset, plan: EditPlan) -> None:
         raise Unsupported(f"format {name} renames nothing: a schema says what its arrays are", remedy=remedy)
     if (plan.dims or plan.is_naming) and Feature.DIMENSIONS not in session.format.features:
         raise Unsupported(f"format {name} has no names of dimensions", remedy="convert it to a format that has, first")
-    if plan.is_naming and traits.dimension_scope is not None:
-        remedy = "convert it to zarr3, and edit that"
-        raise Unsupported(f"format {name} declares dimensions, and makes none for arrays that are there", remedy=remedy)
     if plan.moves and Feature.REFERENCES in session.format.features:
         remedy = "change it with hdmf or pynwb, or convert it to zarr3 and edit that"
         raise Unsupported(f"format {name} has references that name its arrays by their paths", remedy=remedy)
