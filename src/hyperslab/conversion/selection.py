@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -31,7 +30,7 @@ from hyperslab.conversion.bounding_box import (
 )
 from hyperslab.errors import HyperslabError, Invalid, LabelError, SelectionError, Unsupported, WrongType
 from hyperslab.group.cf_variables import AxisSearch, NamedAxis, companions_of, names_in_attribute
-from hyperslab.group.choice import require_one_size
+from hyperslab.group.choice import are_dates, require_one_size
 from hyperslab.group.coordinates import find_coordinate
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.cells import Values
@@ -182,10 +181,7 @@ class Selector:
         self._own: dict[str, dict[str, DimensionCells]] = {}
         self._shifts: dict[str, Values] = {}
         self._kinds: set[bool] = set()
-        for word, item in select.isel.items():
-            is_whole = isinstance(item, slice) and item == slice(None)
-            if not is_whole and not (select.typed and _are_dates(item)):
-                self.notes += filter(None, [require_one_size(self.arrays, word)])
+        self.notes += require_one_size(self.arrays, select.isel, typed=select.typed)
         unmet = set(select.dims)
         for array in self.arrays:
             unmet -= self._look_up(array)
@@ -462,7 +458,6 @@ def _about_curved(coordinate: Array) -> str:
 
 # Arrays and dimensions that an error lists.
 _LISTED = 20
-_DATE = re.compile(r"[12]\d{3}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 
 
 def _is_typed_label(array: Array, dim: str, word: str, item: Any) -> bool:
@@ -471,7 +466,7 @@ def _is_typed_label(array: Array, dim: str, word: str, item: Any) -> bool:
     axes = zip(axis_names(array.dims), array.dims, array.shape, strict=True)
     sizes = [size for place, name, size in axes if dim in (place, name)]
     bounds = [item.start, item.stop] if isinstance(item, slice) else [item]
-    if _are_dates(item) and all(bound is None or bound >= max(sizes) for bound in bounds):
+    if are_dates(item) and all(bound is None or bound >= max(sizes) for bound in bounds):
         return True
     forwards = not isinstance(item, slice) or item.step is None or item.step > 0
     for size, first in product(sizes, bounds[:1] if forwards else []):
@@ -481,12 +476,6 @@ def _is_typed_label(array: Array, dim: str, word: str, item: Any) -> bool:
                 remedy=f"whole numbers are positions; write @{first} for the label {first}",
             )
     return False
-
-
-def _are_dates(item: Any) -> bool:
-    """Return True for typed whole numbers that look like dates."""
-    bounds = [item.start, item.stop] if isinstance(item, slice) else [item]
-    return {bound is None or bool(_DATE.fullmatch(str(bound))) for bound in bounds} == {True} and bounds != [None, None]
 
 
 def _coordinate_of(array: Array, dim: str) -> Array | None:

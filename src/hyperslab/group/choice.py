@@ -6,6 +6,7 @@ A pattern without a slash stands for a name in whatever group, one with a slash 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -210,19 +211,32 @@ def _names(known: Mapping[str, Attrs]) -> set[str]:
     return {name for attrs in known.values() for name in attrs}
 
 
-def require_one_size(arrays: Sequence[Array], word: str) -> str:
-    """Raise SelectionError where a dimension has several sizes in arrays, as in the levels of an image pyramid:
-    positions mean other parts of what each of them shows. Return a note of one without a name, that goes by its place
-    (:func:`.axis_names`); empty where there is nothing to note."""
-    named = sizes_by_dimension((array.path, array.dims, array.shape) for array in arrays).get(word, {})
-    if len(named) > 1:
-        message = f"positions of {word!r}, which has several sizes: {show_sizes(named)}"
-        raise SelectionError(
-            message, remedy=f"choose arrays of one size ({_leave_one_size(named)}), or select by labels"
-        )
-    placed = sizes_by_dimension((array.path, axis_names(array.dims), array.shape) for array in arrays).get(word, {})
-    is_noted = len(placed) > 1 and not named
-    return f"the same positions of {word} in arrays of several sizes: {show_sizes(placed)}" if is_noted else ""
+# A day as people type it: a label, where it is no position.
+_DATE = re.compile(r"[12]\d{3}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
+
+
+def are_dates(item: Any) -> bool:
+    """Return True for typed whole numbers that look like dates."""
+    bounds = [item.start, item.stop] if isinstance(item, slice) else [item]
+    return {bound is None or bool(_DATE.fullmatch(str(bound))) for bound in bounds} == {True} and bounds != [None, None]
+
+
+def require_one_size(arrays: Sequence[Array], positions: Mapping[str, Any], *, typed: bool) -> list[str]:
+    """Raise SelectionError for positions along a dimension that has several sizes in arrays, as in the levels of an
+    image pyramid: they mean other parts of what each of them shows. Return a note of each without a name, that goes by
+    its place (:func:`.axis_names`). ``typed``: whole numbers that look like dates are none."""
+    notes = []
+    for word, item in positions.items():
+        if (isinstance(item, slice) and item == slice(None)) or (typed and are_dates(item)):
+            continue
+        named = sizes_by_dimension((array.path, array.dims, array.shape) for array in arrays).get(word, {})
+        if len(named) > 1:
+            remedy = f"choose arrays of one size ({_leave_one_size(named)}), or select by labels"
+            raise SelectionError(f"positions of {word!r}, which has several sizes: {show_sizes(named)}", remedy=remedy)
+        placed = sizes_by_dimension((each.path, axis_names(each.dims), each.shape) for each in arrays).get(word, {})
+        if len(placed) > 1 and not named:
+            notes.append(f"the same positions of {word} in arrays of several sizes: {show_sizes(placed)}")
+    return notes
 
 
 def _leave_one_size(sizes: Mapping[int, Sequence[str]]) -> str:
