@@ -237,38 +237,45 @@ def floats() -> xr.Dataset:
     )
 
 
-def marks(url: object, engine: Any) -> dict[str, Any]:
+def marks(url: object, engine: Any, **options: object) -> dict[str, Any]:
     """Return what marks missing cells by variable, as text: NaN equals NaN."""
-    with xr.open_dataset(str(url), engine=engine) as found:
+    with xr.open_dataset(str(url), engine=engine, **options) as found:
         return {str(name): repr(each.encoding.get("_FillValue")) for name, each in found.variables.items()}
 
 
 @pytest.mark.parametrize("lazily", [False, True])
 @pytest.mark.parametrize("form", ["zarr2", "zarr3", "netcdf", "nczarr"])
 def test_floats_get_the_marks_of_xarray_s_own_writers(tmp_path: Path, form: str, lazily: bool) -> None:
-    dataset = floats().chunk({"t": 2}) if lazily else floats()
-    if lazily or not form.startswith("zarr"):  # of dask nobody knows what they are; xarray's netCDF marks none
-        dataset = dataset.drop_vars("objects")
+    dataset = floats().drop_vars("objects")  # which xarray marks in no file
+    dataset = dataset.chunk({"t": 2}) if lazily else dataset
     if form.startswith("zarr"):
-        dataset.to_zarr(tmp_path / "theirs", zarr_format=int(form[-1]))
+        dataset.to_zarr(tmp_path / "theirs", zarr_format=int(form[-1]), consolidated=form == "zarr2")
     else:
         dataset.to_netcdf(tmp_path / "theirs", engine="netcdf4")
     engine = "zarr" if form.startswith("zarr") else "netcdf4"
-    wanted = marks(tmp_path / "theirs", engine)
+    options = {"consolidated": form == "zarr2"} if form.startswith("zarr") else {}
+    wanted = marks(tmp_path / "theirs", engine, **options)
     assert wanted["a"] == "np.float32(nan)" and wanted["plain"] == wanted["n"] == "None"
     ours = tmp_path / {"zarr2": "a.zarr", "zarr3": "a.zarr", "netcdf": "a.nc", "nczarr": "a.nczarr"}[form]
     dataset.hyperslab.save(ours, format=form, unlimited_dims=() if form.startswith("zarr") else "t")
     assert marks(ours, "hyperslab") == wanted
     if form != "nczarr":
-        assert marks(ours, engine) == wanted
-        with xr.open_dataset(ours, engine=engine) as mine, xr.open_dataset(tmp_path / "theirs", engine=engine) as their:
-            assert_identical(mine.load(), their.load())
+        assert marks(ours, engine, **options) == wanted
+        both = [xr.load_dataset(place, engine=engine, **options) for place in (ours, tmp_path / "theirs")]
+        assert_identical(*both)
     behind = dataset.assign_coords(t=("t", [40.0, 50.0, 60.0], {"bounds": "t_bounds"}))
     behind.hyperslab.save(ours, append_dim="t")
     behind.hyperslab.save(ours, region="auto")
-    both = opened(ours).load()
-    assert both["a"].isnull().values.tolist() == [False, True, False] * 2
+    longer = opened(ours).load()
+    assert longer["a"].isnull().values.tolist() == [False, True, False] * 2
     assert marks(ours, "hyperslab") == wanted
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_objects_that_are_floats_get_the_mark(tmp_path: Path, place: str) -> None:
+    floats()[["objects"]].hyperslab.save(tmp_path / place)
+    assert marks(tmp_path / place, "hyperslab")["objects"] == "np.float64(nan)"
+    assert opened(tmp_path / place)["objects"].isnull().values.tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize("place", ["a.b2nd", "a.nwb.zarr"])
