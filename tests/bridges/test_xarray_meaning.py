@@ -240,7 +240,7 @@ def floats() -> xr.Dataset:
 def marks(url: object, engine: Any, **options: object) -> dict[str, Any]:
     """Return what marks missing cells by variable, as text: NaN equals NaN."""
     with xr.open_dataset(str(url), engine=engine, **options) as found:
-        return {str(name): repr(each.encoding.get("_FillValue")) for name, each in found.variables.items()}
+        return {str(name): str(each.encoding.get("_FillValue")) for name, each in found.variables.items()}
 
 
 @pytest.mark.parametrize("lazily", [False, True])
@@ -255,7 +255,7 @@ def test_floats_get_the_marks_of_xarray_s_own_writers(tmp_path: Path, form: str,
     engine = "zarr" if form.startswith("zarr") else "netcdf4"
     options = {"consolidated": form == "zarr2"} if form.startswith("zarr") else {}
     wanted = marks(tmp_path / "theirs", engine, **options)
-    assert wanted["a"] == "np.float32(nan)" and wanted["plain"] == wanted["n"] == "None"
+    assert wanted["a"] == "nan" and wanted["plain"] == wanted["n"] == "None"
     ours = tmp_path / {"zarr2": "a.zarr", "zarr3": "a.zarr", "netcdf": "a.nc", "nczarr": "a.nczarr"}[form]
     dataset.hyperslab.save(ours, format=form, unlimited_dims=() if form.startswith("zarr") else "t")
     assert marks(ours, "hyperslab") == wanted
@@ -274,7 +274,7 @@ def test_floats_get_the_marks_of_xarray_s_own_writers(tmp_path: Path, form: str,
 @pytest.mark.parametrize("place", PLACES)
 def test_objects_that_are_floats_get_the_mark(tmp_path: Path, place: str) -> None:
     floats()[["objects"]].hyperslab.save(tmp_path / place)
-    assert marks(tmp_path / place, "hyperslab")["objects"] == "np.float64(nan)"
+    assert marks(tmp_path / place, "hyperslab")["objects"] == "nan"
     assert opened(tmp_path / place)["objects"].isnull().values.tolist() == [False, True, False]
 
 
