@@ -396,10 +396,10 @@ def test_what_is_no_number_is_told_by_its_name(tmp_path: Path) -> None:
 
 def test_words_of_an_enum(tmp_path: Path) -> None:
     with hs.create(tmp_path / "a.nc") as root:
-        kind = Enum(np.dtype("i1"), (("FALSE", 0), ("TRUE", 1)), "truth")
+        kind = Enum(np.dtype("i1"), (("no", 0), ("yes", 1)), "answer_t")
         root.create_array("right", data=np.array([0, 1, 1], "i1"), dtype=kind, dims=["trial"])
     with hs.serve(tmp_path / "a.nc", token="") as server, httpx.Client(base_url=server.address) as client:
-        assert get(client, "rows/a.nc", node="/right")["rows"] == [["FALSE"], ["TRUE"], ["TRUE"]]
+        assert get(client, "rows/a.nc", node="/right")["rows"] == [["no"], ["yes"], ["yes"]]
 
 
 def test_times_of_a_collection_are_told_alike(tmp_path: Path) -> None:

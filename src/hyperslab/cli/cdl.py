@@ -386,14 +386,12 @@ def _dimensions(group: Group, indent: str) -> Iterator[str]:
     other sizes of one name by the name that they have in netCDF (:func:`.add_suffix`)."""
     spec = group._session.reader.node(group.path)
     declared = {dim.name for dim in spec.dims} if spec.is_group else set()
-    above: dict[str, Dimension] = {}
-    for path in islice(outward(group.path), 1, None):
-        above = {**Group(group._session, path).dims, **above}
-    dims = [dim for dim in group.dims.values() if dim.name in declared or _differs(dim.size, above.get(dim.name))]
+    above = [Group(group._session, path).dims for path in islice(outward(group.path), 1, None)]
+    dims = [dim for dim in group.dims.values() if dim.name in declared or not _is_among(above, dim.name, dim.size)]
     others: dict[str, int] = {}
     for _, array in group.arrays():
         for name, size in zip(array.dims, array.shape, strict=True):
-            if name is not None and all(_differs(size, known.get(name)) for known in (group.dims, above)):
+            if name is not None and not _is_among([group.dims, *above], name, size):
                 others[add_suffix(name, size)] = size
     dims += [Dimension(name, size) for name, size in others.items() if name not in group.dims]
     if not dims:
@@ -404,8 +402,9 @@ def _dimensions(group: Group, indent: str) -> Iterator[str]:
         yield f"{indent}{_TAB}{name_text(dim.name)} = {length}"
 
 
-def _differs(size: int, known: Dimension | None) -> bool:
-    return known is None or known.size != size
+def _is_among(groups: Iterable[Mapping[str, Dimension]], name: str, size: int) -> bool:
+    """Return True if one of these groups has a dimension of this name and size."""
+    return any(name in dims and dims[name].size == size for dims in groups)
 
 
 def _dimension_text(group: Group | None, name: str, size: int) -> str:

@@ -44,7 +44,6 @@ from hyperslab.formats.base import Format, Moment
 from hyperslab.formats.opening import check_replaceable, check_room, is_occupied, locate_version, refuse_moment
 from hyperslab.group import Group
 from hyperslab.group.choice import Choice, Patterns, Where
-from hyperslab.integrity.foreign_files import find_foreign_files
 from hyperslab.model.amounts import counted, parse_size
 from hyperslab.model.paths import split
 from hyperslab.model.refs import Link
@@ -150,6 +149,15 @@ class _Request:
     dry_run: bool
 
 
+def _find_foreign_files(source: OpenDataset, items: Sequence[SourceNode]) -> tuple[Problem, ...]:
+    """Return what lies in the folders of nodes that are copied whole and belongs to no format."""
+    if source.reader.store is None:
+        return ()
+    from hyperslab.integrity.foreign_files import find_foreign_files  # a file has no folders: it need not load Zarr
+
+    return tuple(find_foreign_files(source, (item.origin for item in items if item.whole)))
+
+
 def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler: object) -> ConversionReport:
     """Do what is requested: plan and report the losses, then write, verify and publish the target."""
     started = time.perf_counter()
@@ -164,7 +172,7 @@ def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler:
         if not request.path and source.reader.main is None and source.reader.node("").is_array:
             stack.enter_context(_name_dataset_around(request.source, allowed))
         items, made, damage = _collect_nodes(source, format, request)
-        foreign = tuple(find_foreign_files(source, (item.origin for item in items if item.whole)))
+        foreign = _find_foreign_files(source, items)
         references = build_reference_map(source, items, request.path, request.target)
         if references is not None:
             items = [replace(item, node=references.map_node(item.node)) for item in items]
