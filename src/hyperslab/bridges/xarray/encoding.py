@@ -12,7 +12,7 @@ from xarray import conventions
 from xarray.coding.strings import CharacterArrayCoder
 from xarray.namedarray.pycompat import is_chunked_array
 
-from hyperslab.array.lazy_cells import is_sparse
+from hyperslab.array.lazy_cells import is_any_sparse, is_sparse
 from hyperslab.bridges.xarray.fitting import can_cast_text, fits_text
 from hyperslab.bridges.xarray.storable import typed
 from hyperslab.chunks.auto import parse_shards
@@ -231,7 +231,7 @@ def _encode(name: str, variable: xr.Variable, native: str, marks_nan: bool) -> x
         plain.encoding = layout
         return plain
     _check_text(name, plain)
-    if not marks_nan:
+    if not marks_nan or is_any_sparse(variable._data):  # the cells that no one stores are zeros there
         plain.encoding.setdefault(FILL_VALUE, None)  # else xarray's coder marks NaN
     try:
         plain = checked(name, plain, plain.encoding)

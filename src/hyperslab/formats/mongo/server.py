@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -87,13 +87,16 @@ class ServerPlace:
         """Return the database, by the client of this process. Invalid where no server, database or collection can be
         called so.
         """
-        here = get_client(self.uri, dict(self.options), self.url)
-        try:
-            found = here[self.database]
+
+        def find(client: MongoClient[Any]) -> Database[Any]:
+            found: Database[Any] = client[self.database]
             found[f"{self.collection}.meta"]
+            return found
+
+        try:
+            return find(get_client(self.uri, dict(self.options), self.url, find))
         except import_pymongo().errors.InvalidName as error:
             raise Invalid(str(error), url=self.url, remedy="choose another name") from None
-        return found
 
 
 def uri_from_environment(variable: object) -> str:
@@ -131,10 +134,16 @@ def import_pymongo() -> Any:
     return pymongo
 
 
-def get_client(uri: str, options: Mapping[str, Any] | None = None, shown: str | None = None) -> MongoClient[Any]:
+def get_client(
+    uri: str,
+    options: Mapping[str, Any] | None = None,
+    shown: str | None = None,
+    find: Callable[[MongoClient[Any]], object] | None = None,
+) -> MongoClient[Any]:
     """Return the one client of this process for a server; it is made at the first call, and stays open. ``shown``:
-    the place in messages. Invalid, and StorageError where the name of the server cannot be resolved, or where it does
-    not answer within 3 s; ``serverSelectionTimeoutMS``, of the connection string or the options, has it waited for.
+    the place in messages. ``find`` is called with a new one before the server is, to refuse names. Invalid, and
+    StorageError where the name of the server cannot be resolved, or where it does not answer within 3 s;
+    ``serverSelectionTimeoutMS``, of the connection string or the options, has it waited for.
     """
     options = dict(options or {})
     is_waited_for = "serverselectiontimeoutms" in uri.lower() or "serverSelectionTimeoutMS" in options
@@ -146,8 +155,14 @@ def get_client(uri: str, options: Mapping[str, Any] | None = None, shown: str | 
     if known is not None:
         return known
     made = _make_client(uri, options, shown or redact(uri))
-    if not is_waited_for:
-        _require_answer(made, shown or redact(uri))
+    try:
+        if find is not None:
+            find(made)
+        if not is_waited_for:
+            _require_answer(made, shown or redact(uri))
+    except BaseException:
+        made.close()
+        raise
     with _clients.lock:
         kept = _clients.by_server.setdefault(key, made)
     if kept is not made:  # another thread was as quick
@@ -170,14 +185,13 @@ def _make_client(uri: str, options: Mapping[str, Any], shown: str) -> MongoClien
 
 
 def _require_answer(client: MongoClient[Any], shown: str) -> None:
-    """Raise StorageError, and close the client, unless a server of it answers: any, for a set may have no primary for a
+    """Raise StorageError unless a server of it answers: any, for a set may have no primary for a
     while. What else it says, such as of a password, it says again when it is needed."""
     pymongo = import_pymongo()
     try:
         with pymongo.timeout(_FIRST_CONTACT_SECONDS):
             client.admin.command("ping", read_preference=pymongo.ReadPreference.NEAREST)
     except pymongo.errors.ConnectionFailure as error:
-        client.close()
         detail = redact_text(str(error)).partition(", Timeout:")[0].partition(" (configured timeouts:")[0]
         raise StorageError(
             f"MongoDB does not answer within {_FIRST_CONTACT_SECONDS} s: {detail}",
