@@ -26,7 +26,7 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.selection.positional import select
 
 SECONDS = "time"
-"""What the first dimension of a series may be called where it is selected by seconds."""
+"""Names of the first dimension of a series in selections by seconds."""
 FoundArray = tuple[OpenDataset, str, ArraySpec]
 """The dataset, the path in it and what is there."""
 STARTING_TIME = "starting_time"

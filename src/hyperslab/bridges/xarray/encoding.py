@@ -94,7 +94,7 @@ def _packing(name: str, variable: xr.Variable, encoding: Mapping[str, Any]) -> P
     wanted = encoding.get("dtype")
     if wanted is None or wanted is str or variable.dtype.kind not in "biufc":
         return None
-    dtype = _meant(np.dtype(wanted), encoding)
+    dtype = _number_type(np.dtype(wanted), encoding)
     scale, offset = (np.asarray(encoding.get(word, plain)).item() for word, plain in _SCALING)
     if dtype.kind not in "biufc" or (dtype == variable.dtype and (scale, offset) == (1, 0)):
         return None
@@ -102,7 +102,7 @@ def _packing(name: str, variable: xr.Variable, encoding: Mapping[str, Any]) -> P
     return Packing(name, dtype, scale, offset, marks)
 
 
-def _meant(dtype: np.dtype, encoding: Mapping[str, Any]) -> np.dtype:
+def _number_type(dtype: np.dtype, encoding: Mapping[str, Any]) -> np.dtype:
     """Return the type of the numbers that cells of ``dtype`` stand for: ``_Unsigned`` makes them those of the other
     kind."""
     if encoding.get("_Unsigned") in ("true", "false") and dtype.kind in "iu":
@@ -253,7 +253,7 @@ def _encode_signs(name: str, variable: xr.Variable) -> xr.Variable:
     cells: without it the numbers would be read with the other sign."""
     own = variable.encoding
     dtype = np.dtype(own.get("dtype", variable.dtype))
-    meant = _meant(dtype, own)
+    meant = _number_type(dtype, own)
     if meant == dtype or any(own.get(word) is not None for word in _MARKERS):
         return conventions.encode_cf_variable(variable, name=name)
     variable.encoding = {key: value for key, value in own.items() if key != "_Unsigned"} | {"dtype": meant}
