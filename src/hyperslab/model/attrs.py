@@ -26,9 +26,7 @@ MOST_LEVELS = 64
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Return True if two attribute values are the same in type, dtype and value; NaN equals NaN, and a bool of Python
-    that of NumPy."""
-    a, b = (bool(each) if isinstance(each, np.bool_) else each for each in (a, b))
+    """Return True if two attribute values are the same in type, dtype and value; NaN equals NaN."""
     if isinstance(a, np.ndarray | np.generic) or isinstance(b, np.ndarray | np.generic):
         if type(a) is not type(b):
             return False

@@ -86,8 +86,9 @@ def _same_attribute(expected: object, found: object) -> bool:
     """Return True for attributes that are equal in type and value, as far as formats tell types of attributes apart.
 
     A value without a type (a number of JSON), or without a named one, may have got one; a list of one number may have
-    become that number, and text of a fixed length text of any.
+    become that number, text of a fixed length text of any, and a boolean of NumPy one of Python.
     """
+    expected, found = (bool(value) if isinstance(value, np.bool_) else value for value in (expected, found))
     if equal(expected, found) or equal(expected, untagged(found)):
         return True
     if isinstance(expected, np.ndarray) and isinstance(found, np.ndarray | np.generic):
