@@ -196,6 +196,86 @@ def test_rows_of_another_grid_are_refused(tmp_path: Path, stored: Any, rows: Any
         assert (root["air"].shape, root["time"].shape) == ((1, 3), (1,))
 
 
+def on_curve(path: Path, time: int, named: bool = True, **changes: Any) -> Path:
+    """Make a dataset of one time on a curved grid: longitude and latitude are cells of two dimensions."""
+    lat, lon = np.meshgrid([50.0, 51.0], [5.0, 6.0, 7.0], indexing="ij")
+    cells = {"lat": lat, "lon": lon + lat / 100, "height": np.float64(2)} | changes
+    attrs = {"coordinates": "lat lon height age"} if named else {}
+    with hs.create(path) as root:
+        root.create_array("time", shape=(0,), dtype="i4", dims=("time",), attrs={"units": "hours since 2020-01-01"})
+        root.create_array("age", shape=(0,), dtype="i4", dims=("time",))
+        for name in ("air", "wind"):
+            root.create_array(name, shape=(0, 2, 3), dtype="f8", dims=("time", "y", "x"), attrs=attrs)
+        for name in ("air", "wind", "age", "time"):
+            root[name].append(np.full((1, *root[name].shape[1:]), time))
+        for name, units in (("lat", "degrees_north"), ("lon", "degrees_east"), ("height", "m")):
+            if cells[name] is not None:
+                data = np.asarray(cells[name])
+                root.create_array(name, data=data, dims=("y", "x")[: data.ndim], attrs={"units": units})
+    return path
+
+
+LAT = np.repeat([[50.0], [51.0]], 3, axis=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, None),
+        ({"lat": LAT.astype("f4")}, None),
+        ({"lat": LAT + 1}, r"labels of 'lat' are not .*select or reindex"),
+        ({"lat": LAT[::-1]}, r"labels of 'lat' .*other way.*convert -s y=::-1"),
+        ({"height": np.float64(10)}, r"labels of 'height' are not .*leave it out"),
+        ({"lat": None, "height": None}, None),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".zarr", ".nc"])
+def test_rows_of_another_curved_grid_are_refused(tmp_path: Path, suffix: str, changes: Any, words: str | None) -> None:
+    """Coordinates of any rank are compared, but for those along the dimension that grows; also by ``save``."""
+    target, more = on_curve(tmp_path / f"a{suffix}", 1), on_curve(tmp_path / f"b{suffix}", 2, **changes)
+    with hs.open_group(more) as root:
+        rows = root.to_xarray().load()
+    if words is None:
+        assert append_dataset(target, more, dim="time").rows == 1
+        hs.save(target, rows.assign_coords(time=rows["time"] + np.timedelta64(1, "h")), append_dim="time")
+        with hs.open_group(target) as root:
+            assert root["age"][...].tolist() == [1, 2, 2]
+        return
+    for how in ({}, {"path": "air"}, {"repeated": "allow"}):
+        with pytest.raises(Invalid, match=words) as caught:
+            append_dataset(target, more, dim="time", **how)
+        assert caught.value.node == str(words.split("'")[1])
+    with pytest.raises(Invalid, match=words):
+        hs.save(target, rows, append_dim="time")
+    with hs.open_group(target) as root:
+        assert (root["air"].shape, root["time"].shape) == ((1, 2, 3), (1,))
+
+
+class ReadKeys(dict[str, bytes]):
+    """A place in memory that keeps the keys that are read."""
+
+    def __init__(self, folder: Path) -> None:
+        files = (path for path in folder.rglob("*") if path.is_file())
+        super().__init__({path.relative_to(folder).as_posix(): path.read_bytes() for path in files})
+        self.keys_read: list[str] = []
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.keys_read.append(key)
+        return super().get(key, default)
+
+
+def test_a_curved_grid_is_known_by_its_units_and_read_once(tmp_path: Path) -> None:
+    """Where no attribute names the coordinates their roles in CF do; several arrays share them."""
+    target, same = (ReadKeys(on_curve(tmp_path / f"{time}.zarr", time, named=False)) for time in (1, 2))
+    append_dataset(target, same, dim="time")
+    for place in (target, same):
+        chunks = [key for key in place.keys_read if key.startswith(("lat/c", "lon/c", "height/c"))]
+        assert sorted(chunks) == ["lat/c/0/0", "lon/c/0/0"]
+    other = on_curve(tmp_path / "3.zarr", 3, named=False, lat=LAT + 1)
+    with pytest.raises(Invalid, match="labels of 'lat'"):
+        append_dataset(target, other, dim="time")
+
+
 def test_labels_that_one_side_alone_has_are_not_compared(tmp_path: Path) -> None:
     target, more = on_grid(tmp_path / "a.zarr", 1), on_grid(tmp_path / "b.zarr", 2, x=([1, 2, 3], {}))
     assert append_dataset(target, more, dim="time").left_out == ("x",)

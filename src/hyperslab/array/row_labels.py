@@ -122,12 +122,15 @@ def _is_sorted(labels: Values, way: _Way) -> bool:
         return False
 
 
-def check_other_labels(name: str, stored: Values, labels: Values) -> None:
-    """Raise Invalid unless rows have the labels that are stored along a dimension ``name`` that does not grow: they
-    would be rows of another grid."""
+def check_other_labels(name: str, stored: Values, labels: Values, dims: Sequence[str]) -> None:
+    """Raise Invalid unless rows have the labels that are stored in the coordinate ``name``, which does not grow: they
+    would be rows of another grid. ``dims``: the dimensions of the coordinate."""
     if equal_labels(stored, labels):
         return
     remedy = "select or reindex what is to be appended, so that the labels are the stored ones"
-    if equal_labels(stored, labels[::-1]):
-        remedy = f"they run the other way: turn what is to be appended round (convert -s {name}=::-1)"
+    if not dims:
+        remedy = "give it the dimension that grows, or leave it out of what is to be appended (convert -x, drop_vars)"
+    for axis, dim in enumerate(dims):
+        if equal_labels(stored, np.flip(labels, axis)):
+            remedy = f"they run the other way: turn what is to be appended round (convert -s {dim}=::-1)"
     raise Invalid(f"the labels of {name!r} are not those that are stored", remedy=remedy)

@@ -20,6 +20,7 @@ from hyperslab.conversion.labelled_part import read_axis
 from hyperslab.conversion.opening import tree_session
 from hyperslab.conversion.source_nodes import walk_nodes
 from hyperslab.errors import HyperslabError, Invalid
+from hyperslab.group.cf_variables import AxisSearch
 from hyperslab.group.frame_columns import refuse_frame
 from hyperslab.group.links import follow_within
 from hyperslab.model.attrs import FILL_VALUE, equal
@@ -109,8 +110,8 @@ def append_dataset(
 
     Times that are counted from another epoch are counted as those that are there. ``repeated``: what becomes of rows
     whose labels are there; with ``overwrite`` these stand before the others, and are written first. Invalid, before
-    anything is written, for missing arrays, other lengths, attributes of another meaning, other labels along the
-    dimensions that do not grow, labels that are there and labels that would no longer be in order.
+    anything is written, for missing arrays, other lengths, attributes of another meaning, other labels and coordinates
+    along the dimensions that do not grow, labels that are there and labels that would no longer be in order.
     """
     with (
         tree_session(source, storage_options=source_options) as (addition, added),
@@ -141,7 +142,9 @@ def append_dataset(
             rows = _count_times(other, _time_units(added_arrays, other), _time_units(arrays, arrays[place]))
             own_axis = None if name is None else find_axis(arrays[place].dims, name)
             pairs.append(_Growth(arrays[place], rows, axis if own_axis is None else own_axis))
-        _check_other_dims(session, list(zip(pairs, found.values(), strict=True)))
+        sides = list(zip(pairs, found.values(), strict=True))
+        _check_other_dims(session, sides)
+        _check_auxiliary(session, sides)
         runs, pairs = _place_rows(session, pairs, repeated)
         _check_all(session, pairs, is_ordered=repeated != "allow")
         for pair in pairs:
@@ -328,9 +331,9 @@ def _check_all(session: OpenDataset, pairs: list[_Growth], *, is_ordered: bool =
         if node.is_group:
             refuse_frame(node.attrs, session.url)
     for pair in pairs:
-        old, new = list(pair.array.shape), list(pair.rows.shape)
-        if len(old) != len(new) or old[: pair.axis] + old[pair.axis + 1 :] != new[: pair.axis] + new[pair.axis + 1 :]:
-            message = f"rows of shape {tuple(new)} do not fit behind {tuple(old)} along axis {pair.axis}"
+        if _other_lengths(pair.array, pair.axis) != _other_lengths(pair.rows, pair.axis):
+            new, old = tuple(pair.rows.shape), pair.array.shape
+            message = f"rows of shape {new} do not fit behind {old} along axis {pair.axis}"
             raise Invalid(message, url=session.url, node=pair.array.path, remedy="every other length must be the same")
         if isinstance(pair.rows, Array):
             _check_attributes(session, pair.array, pair.rows)
@@ -340,6 +343,10 @@ def _check_all(session: OpenDataset, pairs: list[_Growth], *, is_ordered: bool =
         counts = ", ".join(f"/{pair.array.path}: {pair.count}" for pair in pairs)
         remedy = "give as many rows for each of them"
         raise Invalid(f"the arrays have different numbers of rows: {counts}", url=session.url, remedy=remedy)
+
+
+def _other_lengths(cells: Cells, axis: int) -> tuple[int, ...]:
+    return (*cells.shape[:axis], *cells.shape[axis + 1 :])
 
 
 def _check_attributes(session: OpenDataset, array: Array, rows: Array, but: Sequence[str] = ()) -> None:
@@ -381,7 +388,43 @@ def _check_other_dims(session: OpenDataset, pairs: Sequence[tuple[_Growth, Array
             stored, labels = (read_axis(each, axis, slice(None)) for each in (array, rows))
             if stored is not None and labels is not None:
                 with session.add_place_to_errors(array.path):
-                    check_other_labels(stored.name, stored.labels, labels.labels)
+                    check_other_labels(stored.name, stored.labels, labels.labels, [stored.name])
+
+
+def _check_auxiliary(session: OpenDataset, pairs: Sequence[tuple[_Growth, Array]]) -> None:
+    """Raise Invalid where rows have other coordinates along the dimensions that do not grow than those that are stored,
+    such as the longitudes and latitudes of a curved grid. Each is read once, and only where both sides have it."""
+    search = AxisSearch()
+    checked: set[tuple[str, str]] = set()
+    for pair, rows in pairs:
+        growing = pair.array.dims[pair.axis]
+        if growing is None or _other_lengths(rows, pair.axis) != _other_lengths(pair.array, pair.axis):
+            continue  # other lengths are another error
+        theirs = _auxiliary_coordinates(rows, search)
+        for name, stored in _auxiliary_coordinates(pair.array, search).items():
+            other = theirs.get(name)
+            if other is None or growing in stored.dims or (stored.path, other.path) in checked:
+                continue
+            checked.add((stored.path, other.path))
+            with session.add_place_to_errors(stored.path):
+                check_other_labels(name, _decode_cells(stored), _decode_cells(other), axis_names(stored.dims))
+
+
+def _auxiliary_coordinates(array: Array, search: AxisSearch) -> dict[str, Array]:
+    """Return by name the coordinates of an array that are no labels of one dimension: those that its attributes name,
+    and what says by its role in CF where cells lie."""
+    places = search.find_places(array)
+    named = search.find_auxiliary_coordinates(array)
+    found = [*named, *(() if places is None else (places.longitude, places.latitude))]
+    return {split(each.path)[1]: each for each in found}
+
+
+def _decode_cells(array: Array) -> Values:
+    """Return all cells, as stored where they cannot be decoded."""
+    try:
+        return np.asarray(array.decoded()[...])
+    except HyperslabError:
+        return np.asarray(array[...])
 
 
 def _label_text(array: Array, label: object) -> str:

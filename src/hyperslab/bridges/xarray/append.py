@@ -159,10 +159,17 @@ def _place(group: Group, name: Any) -> tuple[str, str]:
 
 
 def _check_other_labels(existing: xr.Dataset, dataset: xr.Dataset, dim: str) -> None:
-    """Raise Invalid for labels of other dimensions that are not the stored ones."""
-    for name, index in dataset.indexes.items():
-        if name != dim and name in existing.indexes:
-            check_other_labels(str(name), np.asarray(existing.indexes[name]), np.asarray(index))
+    """Raise Invalid for other coordinates without the dimension than the stored ones, on a grid of any rank. Floats are
+    compared as they would be stored."""
+    for name, coordinate in dataset.coords.items():
+        if dim in coordinate.dims or name not in existing.coords:
+            continue
+        dims = existing[name].dims
+        ordered = coordinate.transpose(*dims) if set(dims) == set(coordinate.dims) else coordinate
+        stored, labels = np.asarray(existing[name].variable), np.asarray(ordered.variable)
+        if name not in dataset.indexes and stored.dtype.kind == labels.dtype.kind == "f":
+            labels = labels.astype(stored.dtype)
+        check_other_labels(str(name), stored, labels, [str(each) for each in ordered.dims])
 
 
 def lock_appends(group: Group) -> AbstractContextManager[None]:
