@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -54,3 +56,22 @@ def test_a_file_that_keeps_its_order_is_repaired(tmp_path: Path) -> None:
     assert not hs.check(path, deep=True)
     np.testing.assert_array_equal(hs.open(path)["g/a"][...], np.where(CELLS < 100, CELLS, 0))
     assert (tmp_path / "a.h5.quarantine/g/a/chunk.1").is_file()
+
+
+def test_the_groups_of_a_file_are_looked_at_once_for_all_damaged_chunks(tmp_path: Path) -> None:
+    path = damaged(tmp_path / "a.h5", track_order=True)
+    array = hs.open(path)["g/a"]
+    looks = 0
+
+    def count_looks(frame: Any, event: str, _: object) -> None:
+        nonlocal looks
+        looks += event == "call" and frame.f_code.co_name == "keeps_order"
+
+    sys.setprofile(count_looks)
+    try:
+        for _ in range(5):
+            with pytest.raises(CorruptChunk):
+                array[150]
+    finally:
+        sys.setprofile(None)
+    assert looks == 1

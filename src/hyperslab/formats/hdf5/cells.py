@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from math import prod
 from operator import mul
@@ -24,8 +24,6 @@ from hyperslab.codecs.base import Buffer, ChunkLayout
 from hyperslab.codecs.registry import build_chain
 from hyperslab.errors import Conflict, CorruptChunk, HyperslabError, Unsupported
 from hyperslab.formats.format_errors import ReadOnlyChunks
-from hyperslab.formats.hdf5.file import keeps_order
-from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.formats.hdf5.types import is_hdf5_bool
 from hyperslab.model.dtypes import Char, Enum, NumpyDType
 from hyperslab.model.spec import ArraySpec, Codec
@@ -51,8 +49,8 @@ def open_chunk_source(
 ) -> ChunkSource | None:
     """Return the chunks of an h5py dataset by pread from ``descriptor`` (open on the same file), or None: use h5py.
 
-    ``url`` names the file in errors. ``source_types``: :data:`LOCAL_SOURCES`, or classes that read ``descriptor``
-    otherwise. ``spec.chunks`` is the dataset's chunk shape, or any grid over a dataset that lies in one piece.
+    ``url`` names the file in errors. ``source_types``: what reads ``descriptor``. ``spec.chunks`` is the dataset's
+    chunk shape, or any grid over a dataset that lies in one piece.
     """
     from h5py import h5d
 
@@ -119,13 +117,23 @@ def check_chunk_sizes(dataset: h5py.Dataset, url: str) -> None:
 
 
 class Hdf5Chunks(DecodingSource, ReadOnlyChunks):
-    """A chunked dataset; the table of its chunks is read at the first use. Read-only."""
+    """A chunked dataset; the table of its chunks is read at the first use. Read-only. ``can_be_repaired``: called where
+    a chunk is damaged, True if ``repair`` can put fill values in its place."""
 
     traits = SourceTraits(lists_chunks=True)
 
-    def __init__(self, dataset: h5py.Dataset, descriptor: int, spec: ArraySpec, url: str) -> None:
+    def __init__(
+        self,
+        dataset: h5py.Dataset,
+        descriptor: int,
+        spec: ArraySpec,
+        url: str,
+        *,
+        can_be_repaired: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._dataset = dataset
         self._url = url
+        self._can_be_repaired = can_be_repaired
         self._descriptor = descriptor
         self._spec = spec
         self.grid = Grid.of(spec.shape, spec.chunks)
@@ -198,11 +206,6 @@ class Hdf5Chunks(DecodingSource, ReadOnlyChunks):
         if isinstance(error, CorruptChunk) and not self._can_be_repaired():
             error.remedy = NO_REPAIR
         return error.locate(url=self._url, key=f"{self._dataset.name} chunk {coords} at byte {offset}")
-
-    def _can_be_repaired(self) -> bool:
-        """Return True if ``repair`` can put fill values in the place of a chunk."""
-        with LOCK:
-            return keeps_order(self._dataset.file)
 
     def locations(self) -> ChunkLocations:
         """Return where all chunks lie, those that a filter was left out of as odd ones. Conflict for a file that was
@@ -324,7 +327,5 @@ def with_bytes(codecs: tuple[Codec, ...]) -> tuple[Codec, ...]:
     return (Codec("bytes"), *codecs)
 
 
-SourceTypes = tuple[type[ContiguousCells], type[Hdf5Chunks]]
-"""The classes for a dataset in one piece, and for one in chunks."""
-LOCAL_SOURCES: SourceTypes = (ContiguousCells, Hdf5Chunks)
-"""For a file of this machine, by its descriptor."""
+SourceTypes = tuple[type[ContiguousCells], Callable[["h5py.Dataset", Any, ArraySpec, str], Hdf5Chunks]]
+"""What makes the source of a dataset in one piece, and of one in chunks."""

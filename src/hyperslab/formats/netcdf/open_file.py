@@ -20,7 +20,15 @@ import numpy as np
 
 from hyperslab.errors import Conflict, FormatError, HyperslabError, Unsupported
 from hyperslab.formats.format_errors import file_not_found
-from hyperslab.formats.hdf5.file import HDF5_MAGIC, check_heaps, check_links, find_outside, find_unopened, iter_members
+from hyperslab.formats.hdf5.file import (
+    HDF5_MAGIC,
+    check_heaps,
+    check_links,
+    find_outside,
+    find_unopened,
+    iter_members,
+    keeps_order,
+)
 from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.formats.hdf5.types import NamedTypes, is_misread
 from hyperslab.formats.netcdf import classic, library
@@ -205,6 +213,7 @@ class OpenNetcdfFile:
         # To find a node by its path takes as long as to read all that is known of it.
         self._groups: dict[str, h5py.Group] = {}
         self._datasets: dict[str, h5py.Dataset | None] = {}
+        self._is_changeable: bool | None = None
         self._finish: weakref.finalize[..., OpenNetcdfFile] | None = None
         try:
             self._open(path)
@@ -371,6 +380,14 @@ class OpenNetcdfFile:
         self._close_libraries()
         if descriptor >= 0:
             os.close(descriptor)
+
+    def is_changeable(self) -> bool:
+        """Return True if the library can change the file. All groups are looked at, once."""
+        if self._is_changeable is None:
+            with library.read_locked(self.url, ""):
+                has_order = self.hdf5 is None or keeps_order(self.hdf5)
+            self._is_changeable = self.limit is None and has_order
+        return self._is_changeable
 
     def keep_open(self) -> None:
         """Keep the library's dataset from ever being closed (:func:`~.library.keep_open`)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,13 @@ from hyperslab.errors import CorruptChunk, ExternalLinkRefused, Problem, Replace
 from hyperslab.formats.base import Reader
 from hyperslab.formats.format_errors import dataset_closed, node_not_found, require_array, require_no_link
 from hyperslab.formats.hdf5.cells import (
-    LOCAL_SOURCES,
     NO_REPAIR,
+    ContiguousCells,
+    Hdf5Chunks,
     SourceTypes,
     check_chunk_sizes,
     open_chunk_source,
 )
-from hyperslab.formats.hdf5.file import keeps_order
 from hyperslab.formats.hdf5.filters import list_plugin_filters, require_filters
 from hyperslab.formats.netcdf import library, parser
 from hyperslab.formats.netcdf.classic import cell_spans
@@ -211,7 +212,8 @@ class NetcdfReader(Reader):
 
     def _cell_source(self) -> tuple[Any, SourceTypes]:
         """Return what the cells are read from, and the classes that read them."""
-        return FileDescriptor.of(self._opened()), LOCAL_SOURCES
+        opened = self._opened()
+        return FileDescriptor.of(opened), (ContiguousCells, partial(Hdf5Chunks, can_be_repaired=opened.is_changeable))
 
     def omitted(self, path: str) -> list[Problem]:
         """Return what HDF5 holds at a node and netCDF has no type for: references above all."""
@@ -232,9 +234,7 @@ class NetcdfReader(Reader):
 
     def repair_problem(self) -> str | None:
         """Return why the library cannot change the file, and what works instead; None where it can."""
-        opened = self._opened()
-        with library.read_locked(self._url, ""):
-            is_changeable = opened.limit is None and (opened.hdf5 is None or keeps_order(opened.hdf5))
+        is_changeable = self._opened().is_changeable()
         return None if is_changeable else f"the netCDF library cannot change this HDF5 file; {NO_REPAIR}"
 
     def stamp(self, path: str) -> tuple[int, int, int]:

@@ -73,12 +73,9 @@ class RemoteChunks(Hdf5Chunks):
     """A chunked HDF5 dataset whose chunks are on a server; its map is fetched into the copy at the first use."""
 
     def __init__(self, dataset: h5py.Dataset, file: Any, spec: ArraySpec, url: str) -> None:
-        super().__init__(dataset, file, spec, url)
+        super().__init__(dataset, file, spec, url, can_be_repaired=lambda: False)
         self._file: SparseCopy = file
         self.traits = replace(self.traits, concurrency=file.concurrency, fetches=True)
-
-    def _can_be_repaired(self) -> bool:
-        return False
 
     def _read_table(self) -> dict[Coords, ChunkLocation]:
         self._file.fetch_map(self._dataset.name)

@@ -358,9 +358,6 @@ class DekerChunks(Hdf5Chunks):
         made._table = table
         return made
 
-    def _can_be_repaired(self) -> bool:
-        return True
-
     def raw(self, coords: Coords) -> tuple[Buffer, int] | None:
         """Return the bytes of a chunk and the mask of the filters that it was not passed through; None when missing."""
         stored = self.table().get(coords)
