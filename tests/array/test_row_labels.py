@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import cftime
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.array.row_labels import check_order, find_repeated, repeated_runs
+from hyperslab.array.row_labels import check_order, check_other_labels, find_repeated, repeated_runs
 from hyperslab.errors import Invalid
 
 
@@ -77,3 +78,19 @@ def test_labels_go_on_in_order(stored: list[Any], labels: list[Any], are_times: 
             check_order("x", np.array(stored), new, are_times=are_times)
     else:
         check_order("x", np.array(stored), new, are_times=are_times)
+
+
+@pytest.mark.parametrize("labels", [np.array([5.0]), np.array([5]), np.array(["a"]), np.array(["a"], "T")])
+def test_labels_that_cannot_be_compared_are_in_no_order(labels: np.ndarray) -> None:
+    times = np.array(["2020-01-01", "2020-01-02"], "M8[ns]")
+    for stored, new in ((times, labels), (np.array(["a", "b"], "T"), times)):
+        with pytest.raises(Invalid, match="'x' would no longer be sorted"):
+            check_order("x", stored, new, are_times=True)
+
+
+def test_times_of_two_calendars_are_other_labels() -> None:
+    times = [[kind(2021, 1, day) for day in (1, 2)] for kind in (cftime.Datetime360Day, cftime.DatetimeNoLeap)]
+    stored, labels = (np.array(each, object) for each in times)
+    check_other_labels("time", stored, stored.copy())
+    with pytest.raises(Invalid, match="the labels of 'time' are not those that are stored"):
+        check_other_labels("time", stored, labels)

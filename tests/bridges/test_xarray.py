@@ -201,6 +201,7 @@ def test_append(tmp_path: Path, weather: xr.Dataset, name: str) -> None:
         (lambda ds: ds.assign(t=ds["t"].astype(str)), "stored is int16|subtract"),
         (lambda ds: ds.isel(x=slice(None, None, -1)), "labels of 'x'"),
         (lambda ds: ds.isel(time=slice(None, None, -1)), "sorted"),
+        (lambda ds: ds.assign_coords(time=np.arange(6.0)), "sorted"),
         (lambda ds: ds.assign_coords(time=ds["time"] - np.timedelta64(1, "D")), r"'time' has the label .* already\W"),
         (lambda ds: ds.assign_coords(time=ds["time"] - np.timedelta64(3, "D")), "already, and 2 more"),
         (lambda ds: ds.assign_coords(time=ds["time"] - np.timedelta64(60, "D")), "sorted"),

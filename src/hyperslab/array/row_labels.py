@@ -89,8 +89,7 @@ def check_order(
     ways: Sequence[_Way] = [way for way in _WAYS if _is_sorted(stored, way)]
     if len(ways) > 1:
         ways = _ways_from_one(labels, are_times=are_times)
-    seam = np.concatenate([stored[-1:], labels])
-    if not ways or any(_is_sorted(seam, way) for way in ways):
+    if not ways or any(_goes_on(stored, labels, way) for way in ways):
         return
     first, last, end = (show(label) for label in (labels[0], labels[-1], stored[-1]))
     span = f"{first} to {last}" if len(labels) > 1 else first
@@ -98,7 +97,7 @@ def check_order(
         "sort the rows; for a late piece remove the rows after it, append it, and append these again; "
         "repeated='allow' (--repeated allow) puts it behind"
     )
-    if any(_is_sorted(np.concatenate([labels, stored]), way) for way in ways):  # the other way round they would go on
+    if any(_goes_on(labels, stored, way) for way in ways):
         remedy = f"all of them come before: are target and source the wrong way round? Else {remedy}"
     raise Invalid(f"{name!r} would no longer be sorted: {span} behind {end}", remedy=remedy)
 
@@ -114,10 +113,20 @@ def _ways_from_one(labels: Values, *, are_times: bool) -> Sequence[_Way]:
     return [way for way in _WAYS if labels.dtype.kind in "iufm" and _is_sorted(labels, way)]
 
 
+def _goes_on(before: Values, behind: Values, way: _Way) -> bool:
+    """Return True if all labels rise, or fall, those ``behind`` from the last one ``before`` on."""
+    return all(_is_sorted(each, way) for each in (before, behind)) and _is_in_order(before[-1:], behind[:1], way)
+
+
 def _is_sorted(labels: Values, way: _Way) -> bool:
     """Return True if all labels rise, or fall; False where one is missing, or they cannot be compared."""
+    return bool(np.all(labels == labels)) and _is_in_order(labels[:-1], labels[1:], way)
+
+
+def _is_in_order(before: Values, behind: Values, way: _Way) -> bool:
+    """Return True if each label is in order with the one behind it; False where the two cannot be compared."""
     try:
-        return bool(np.all(labels == labels) and np.all(way(labels[:-1], labels[1:])))
+        return bool(np.all(way(before, behind)))
     except TypeError:
         return False
 

@@ -146,12 +146,15 @@ def same_cells(a: Values, b: Values) -> bool:
 
 def equal_labels(a: Values, b: Values) -> bool:
     """Return True if two lists of labels are the same, whatever types hold them; a missing label equals a missing one,
-    and bytes the text that they are in UTF-8."""
+    and bytes the text that they are in UTF-8. False for labels that cannot be compared, as times of two calendars."""
     if a.shape != b.shape:
         return False
     a, b = _without_bytes(a), _without_bytes(b)
     can_miss = all(each.dtype.kind in "biufcmM" for each in (a, b))
-    return bool(np.array_equal(a, b, equal_nan=can_miss))
+    try:
+        return bool(np.array_equal(a, b, equal_nan=can_miss))
+    except TypeError:
+        return False
 
 
 def _without_bytes(labels: Values) -> Values:
