@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -59,4 +60,17 @@ def test_an_index_stays_through_positions_names_and_pickles(array: xr.DataArray)
     xr.testing.assert_identical(again.load(), array.load())
     assert again.sel({name: 57.5}).values.tolist() == [2, 3]
     np.testing.assert_array_equal((array + array)[name], LABELS)
+    np.testing.assert_array_equal(array.isel(y=[-1, -20])[name], LABELS[[-1, 0]])
     assert array.to_series().index.get_level_values("y").size == 40
+
+
+def test_positions_take_no_memory_for_the_other_labels() -> None:
+    """A recording of a day has 2.6e9 samples."""
+    rate = 30_000.0
+    scale = ScaleIndex(5.0, 1 / rate, 86_400 * int(rate), rate)
+    dataset = xr.Dataset(coords=coordinates_with(RegularIndex(scale, "samples", "time"), "time"))
+    tracemalloc.start()
+    part = dataset.isel(samples=[-1, 30_000])
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    assert part["time"].values.tolist() == [5 + (86_400 * rate - 1) / rate, 6.0]

@@ -57,7 +57,7 @@ class RegularIndex(indexes.Index):
         dims, positions = (item.dims, item.values) if isinstance(item, xr.Variable) else ((self.dim,), np.asarray(item))
         if positions.ndim != 1 or dims != (self.dim,):
             return None
-        labels = self.scale.labels(np.arange(self.scale.size)[positions])
+        labels = self.scale.labels(np.where(positions < 0, positions + self.scale.size, positions))
         return indexes.PandasIndex(pd.Index(labels, name=self.name), self.dim)
 
     def sel(
