@@ -124,6 +124,18 @@ def test_labels_and_named_positions(root: Any) -> None:
         decoded.isel(depth=1)
 
 
+def test_positions_along_dimensions_without_names(root: Any) -> None:
+    cells = np.arange(20, dtype="i2").reshape(5, 4)
+    bare = root.create_array("bare", data=cells, attrs={"scale_factor": 0.5})
+    np.testing.assert_array_equal(bare.decoded().isel(dim_0=[0, 2, 4], dim_1=[3, 1]), cells[[0, 2, 4]][:, [3, 1]] / 2)
+    with pytest.raises(Invalid, match="there are dim_0, dim_1"):
+        bare.decoded().isel(x=1)
+    half = root.create_array("half", data=cells, dims=("dim_1", None), attrs={"scale_factor": 0.5})
+    for array, wanted in ((half, cells), (half.decoded(), cells / 2)):
+        np.testing.assert_array_equal(array.isel(dim_1=2), wanted[2])
+        np.testing.assert_array_equal(array.isel(dim_1_=2), wanted[:, 2])
+
+
 def test_times_and_their_bounds(root: Any) -> None:
     times = root["time"].decoded()
     wanted = np.datetime64("2000-01-01", "ns") + np.arange(6) * np.timedelta64(12, "h")

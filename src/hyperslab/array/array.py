@@ -26,7 +26,7 @@ from hyperslab.chunks.source import ChunkSource
 from hyperslab.errors import HyperslabError, Invalid, Replaced
 from hyperslab.model.amounts import shape_text
 from hyperslab.model.cells import Values
-from hyperslab.model.dims import Index, axis_names, find_axis
+from hyperslab.model.dims import Index, axis_names, find_axis, values_of_axes
 from hyperslab.model.dtypes import DataType, NumpyDType
 from hyperslab.model.guessing import meant
 from hyperslab.model.refs import ObjectReference, RegionReference
@@ -239,11 +239,7 @@ class Array(Closable, StoredArray):
             dims = name_dims(self._session, self._path, spec, wanted)
             for name in wanted:
                 self._axis(name, dims)
-            axes = zip(axis_names(dims), dims, strict=True)
-            key = tuple(
-                wanted.get(place, slice(None) if dim is None else wanted.get(dim, slice(None))) for place, dim in axes
-            )
-            return outer(key, spec.shape)
+            return outer(tuple(values_of_axes(wanted, dims, slice(None))), spec.shape)
 
         return self._read(choose)
 

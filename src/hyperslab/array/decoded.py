@@ -4,7 +4,7 @@ what is stored never changes."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import prod
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from hyperslab.errors import FormatError, HyperslabError, Invalid
 from hyperslab.model.amounts import shape_text
 from hyperslab.model.attrs import Attrs
 from hyperslab.model.cells import Values
+from hyperslab.model.dims import axis_names, find_axis, values_of_axes
 from hyperslab.model.dtypes import Char, NumpyDType, VlenBytes
 from hyperslab.model.guessing import meant
 from hyperslab.model.paths import split
@@ -221,18 +222,25 @@ class Decoded:
         **labels: Any,
     ) -> Any:
         """Return the cells by label, as :meth:`Array.sel`."""
-        wanted = self._known({**(indexers or {}), **labels})
+        wanted = {**(indexers or {}), **labels}
+        dims = self._dims_of(wanted)
+        unknown = [name for name in wanted if name not in dims]
+        if unknown:
+            raise self._no_dimension(unknown[0], dims)
         if self.has_channels:
             key = self._array.sel_key(wanted, method, tolerance)
             return self._decode_channels(self._array.lazy[...].compose(key, outer))
         return self._decode(self._array.sel(wanted, method=method, tolerance=tolerance))
 
     def isel(self, indexers: Mapping[str, object] | None = None, **positions: Any) -> Any:
-        """Return the cells by position along named dimensions, as :meth:`Array.isel`."""
-        wanted = self._known({**(indexers or {}), **positions})
+        """Return the cells by position along dimensions, as :meth:`Array.isel`."""
+        wanted = {**(indexers or {}), **positions}
+        dims = self._dims_of(wanted)
+        unknown = [name for name in wanted if find_axis(dims, name) is None]
+        if unknown:
+            raise self._no_dimension(unknown[0], axis_names(dims))
         if self.has_channels:
-            dims = name_dims(self._array._session, self._array.path, self._array.spec, wanted)
-            key = tuple(slice(None) if dim is None else wanted.get(dim, slice(None)) for dim in dims)
+            key = tuple(values_of_axes(wanted, dims, slice(None)))
             return self._decode_channels(self._array.lazy[...].compose(key, outer))
         return self._decode(self._array.isel(wanted))
 
@@ -269,12 +277,12 @@ class Decoded:
         items = key if isinstance(key, tuple) else (key,)
         return (*items, slice(None)) if any(item is Ellipsis for item in items) else (*items, Ellipsis, slice(None))
 
-    def _known(self, wanted: Mapping[str, object]) -> Mapping[str, object]:
-        dims = name_dims(self._array._session, self._array.path, self._array.spec, wanted)[: self.ndim]
-        unknown = [name for name in wanted if name not in dims]
-        if unknown:
-            raise Invalid(f"no dimension {unknown[0]!r}", node=self._array.path, remedy=meant(unknown[0], dims))
-        return wanted
+    def _dims_of(self, words: Iterable[str]) -> tuple[str | None, ...]:
+        """Return the names of the dimensions in a selection by these words."""
+        return name_dims(self._array._session, self._array.path, self._array.spec, words)[: self.ndim]
+
+    def _no_dimension(self, name: str, known: Sequence[str | None]) -> Invalid:
+        return Invalid(f"no dimension {name!r}", node=self._array.path, remedy=meant(name, known))
 
     def _decode(self, stored: Any) -> object:
         if self._how.dtype.kind == "V":

@@ -124,10 +124,8 @@ class LabelledPart:
         attrs: Mapping[str, Any] = with_missing(array._session, array.spec)
         if self.decoded:
             view = array.decoded()
-            chosen = {
-                name: item for name, item in zip(axis_names(array.dims), key, strict=False) if not _is_whole(item)
-            }
-            values = np.asarray(view.isel(chosen) if chosen.keys() <= set(array.dims) else view[key])
+            chosen = dict(zip(axis_names(array.dims), key, strict=False))
+            values = np.asarray(view.isel({name: item for name, item in chosen.items() if not _is_whole(item)}))
             stored = values
             if values.dtype.kind in "mMbO" and view.ndim == array.ndim:
                 stored = _as_array(array.oindex[key])

@@ -30,10 +30,15 @@ class Dimension:
 
 
 def axis_names(dims: Iterable[str | None]) -> list[str]:
-    """Return a name for each dimension: those without one, or whose name another one has too, go by their place, such
-    as ``dim_0``."""
-    known = list(dims)
-    return [dim if dim and known.count(dim) == 1 else f"dim_{axis}" for axis, dim in enumerate(known)]
+    """Return a name of its own for each dimension: those without one, or whose name another one has too, go by their
+    place, such as ``dim_0`` (``dim_0_`` where another one is called so)."""
+    known, names = list(dims), []
+    for axis, dim in enumerate(known):
+        name = dim if dim and known.count(dim) == 1 else f"dim_{axis}"
+        while name != dim and name in known:
+            name += "_"
+        names.append(name)
+    return names
 
 
 def find_axis(dims: Iterable[str | None], word: str) -> int | None:
@@ -43,10 +48,10 @@ def find_axis(dims: Iterable[str | None], word: str) -> int | None:
     return next((names.index(word) for names in (known, axis_names(known)) if word in names), None)
 
 
-def values_of_axes(values: Mapping[str, T], dims: Sequence[str | None]) -> list[T | None]:
-    """Return the value of each dimension: by its place (:func:`axis_names`), else by its name; None without one."""
+def values_of_axes(values: Mapping[str, T], dims: Sequence[str | None], default: T | None = None) -> list[T | None]:
+    """Return the value of each dimension: by its place (:func:`axis_names`), else by its name, else ``default``."""
     places = zip(axis_names(dims), dims, strict=True)
-    return [values.get(place, None if dim is None else values.get(dim)) for place, dim in places]
+    return [values.get(place, default if dim is None else values.get(dim, default)) for place, dim in places]
 
 
 def sizes_by_dimension(
