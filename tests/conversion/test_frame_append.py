@@ -201,6 +201,7 @@ def test_columns_are_found_by_name() -> None:
         grown(twice, twice.iloc[:, ::-1])
     bare = pd.DataFrame(index=pd.RangeIndex(2))
     assert len(grown(bare, bare)) == 4
+    assert_same(grown(frame, frame[:0].set_axis(pd.DatetimeIndex([]))), frame)
 
 
 def test_labels_that_are_there_and_such_that_are_not_sorted() -> None:

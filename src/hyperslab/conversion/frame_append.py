@@ -206,7 +206,8 @@ class _Appender:
         if "start" in described:
             start, step = described["start"] + self._count * described["step"], described["step"]
             following = pandas.RangeIndex(start, start + step * len(index), step, name=empty.name)
-            if not index.equals(following) and not index.equals(pandas.RangeIndex(len(index))):
+            is_counted = index.equals(following) or index.equals(pandas.RangeIndex(len(index)))
+            if len(index) and not is_counted:
                 message = f"the stored rows are counted, and the next is {start}, but the index begins with {index[0]}"
                 raise Invalid(
                     message, remedy="reset_index(drop=True) counts on; to store it as a column: reset_index()"
