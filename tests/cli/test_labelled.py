@@ -281,7 +281,8 @@ def test_labels_that_are_others_than_was_typed(tmp_path: Path) -> None:
     with hs.create(tmp_path / "a.zarr") as root:
         root.create_array("lat", data=np.array([60, 1, 0.1], "f4"), dims=("lat",), units="degrees_north")
         root.create_array("time", data=np.arange(2), dims=("time",), units="days since 2000-01-01")
-        root.create_array("t", data=np.arange(6).reshape(3, 2), dims=("lat", "time"))
+        root.create_array("level", data=np.array([1, 2, 5]), dims=("level",))
+        root.create_array("t", data=np.arange(18).reshape(3, 2, 3), dims=("lat", "time", "level"))
     position = "lat=0 is a position, its label is 60.0\n"
     remarks = {
         ("lat=0",): position,
@@ -298,6 +299,8 @@ def test_labels_that_are_others_than_was_typed(tmp_path: Path) -> None:
         ("time=2000-01-02", "--nearest"): "",
         ("time=2000-02-02", "--nearest"): "the nearest label to time=2000-02-02 is 2000-01-02T00:00:00\n",
         ("time=1", "-s", "lat=0"): position,
+        ("level=5.0", "--nearest"): "",
+        ("level=5.4", "--nearest"): "the nearest label to level=5.4 is 5\n",
     }
     for options, remark in remarks.items():
         result = CliRunner().invoke(main, ["get", str(tmp_path / "a.zarr"), "t", "-s", *options])

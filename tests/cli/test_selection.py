@@ -79,6 +79,7 @@ def test_quoted_text_is_that_word(word: str) -> None:
         ("0:5", r"'0:5' names no dimension; write the dimension, too: time=0\.\.5 "),
         ("3..", r"'3\.\.' names no dimension; write the dimension, too: time=3\.\. "),
         ("c=0,1", r"'c=0,1' lists positions; a selection is one range: c=0\.\.2 "),
+        ("c=5,3", r"'c=5,3' lists positions; a selection is one range: c=3\.\.6 "),
     ],
 )
 def test_what_other_tools_take_is_told_how_it_is_written(typed: str, told: str) -> None:

@@ -131,8 +131,9 @@ def parse_selections(texts: Iterable[str]) -> TypedSelection:
         if dim in selection.dims:
             raise Invalid(f"dimension {dim!r} is selected twice", remedy="name each dimension once")
         if _LIST.fullmatch(value):
-            first, last = value.split(",")[0].strip(), int(value.split(",")[-1]) + 1
-            remedy = f"a selection is one range: {dim}={first}..{last} (the stop is excluded); quotes make a word of it"
+            listed = [int(position) for position in value.split(",")]
+            span = f"{dim}={min(listed)}..{max(listed) + 1}"
+            remedy = f"a selection is one range: {span} (the stop is excluded); quotes make a word of it"
             raise Invalid(f"{text!r} lists positions", remedy=remedy)
         by_label, chosen = parse_value(value)
         (selection.sel if by_label else selection.isel)[dim] = chosen
