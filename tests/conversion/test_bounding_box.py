@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import hyperslab as hs
 from command_line import CliRunner
 from hyperslab.cli import main
-from hyperslab.conversion.bounding_box import BoundingBox, find_box_cells
+from hyperslab.conversion.bounding_box import BoundingBox, find_box_cells, find_nearest_cell
 from hyperslab.conversion.selection import Select, Selector
 from hyperslab.errors import Invalid, SelectionError, Unsupported
 from hyperslab.group.cf_variables import AxisSearch
@@ -146,6 +146,13 @@ def test_the_cell_nearest_to_a_point_on_a_curved_grid(shift: int, east: int, nor
         away = np.degrees(np.arccos(min(cosines[row, column], 1.0)))
         assert selector.notes[0].startswith(f"{words[0]}={east} {words[1]}={north}: the nearest cell is y={row} x=")
         assert float(selector.notes[0].split()[-3]) == pytest.approx(away, abs=2e-5, rel=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3), (0, 0)])
+def test_no_cell_of_an_empty_grid_is_the_nearest(shape: tuple[int, int]) -> None:
+    root = hs.create(MemoryStore())
+    lon, lat = (root.create_array(n, shape=shape, dtype="f8", dims=("y", "x")) for n in ("lon", "lat"))
+    assert find_nearest_cell(lon, lat, 10.0, 50.0) is None
 
 
 def test_a_point_on_a_curved_grid_on_the_command_line(tmp_path: Path) -> None:

@@ -186,5 +186,7 @@ def test_files_that_no_format_knows_are_named_and_not_copied(format: str, tmp_pa
         assert report.losses == () and "not copied: /OME: METADATA.ome.xml" in str(report)
     assert hs.check(tmp_path / "copy.zarr").notes == []
     assert hs.convert(tmp_path / "copy.zarr", tmp_path / "again.zarr").foreign == ()
+    part = hs.convert(place, tmp_path / "part.zarr", select={"dim_0": slice(0, 1)}, dry_run=True)
+    assert sorted(each.node for each in part.foreign) == ["OME", "pictures"]  # the chunks of OME/t are not listed
     assert [mend.kind for mend in hs.repair(place, dry_run=False) if mend.kind == "foreign"] == []
     assert (place / "OME" / "METADATA.ome.xml").exists()

@@ -300,6 +300,8 @@ def find_nearest_cell(longitude: Array, latitude: Array, east: float, north: flo
     best: NearestCell | None = None
     for rows in _row_strips(longitude.shape):
         lon, lat = read(rows)
+        if not lon.size:
+            break
         # of the half angles' sines (haversine): exact for short distances, too
         steep = np.sin(np.radians(lat - north) / 2) ** 2
         flat = np.sin(np.radians(lon - east) / 2) ** 2 * np.cos(np.radians(lat)) * np.cos(np.radians(north))

@@ -155,7 +155,13 @@ def _find_foreign_files(source: OpenDataset, items: Sequence[SourceNode]) -> tup
         return ()
     from hyperslab.integrity.foreign_files import find_foreign_files  # a file has no folders: it need not load Zarr
 
-    return tuple(find_foreign_files(source, (item.origin for item in items if item.whole)))
+    # who takes some cells of an array does not wait until all its chunks are listed
+    whole = (
+        item.origin
+        for item in items
+        if item.whole and (not item.node.is_array or item.picked is None or item.picked.is_all(item.node.shape))
+    )
+    return tuple(find_foreign_files(source, whole))
 
 
 def _run(request: _Request, progress: bool | ProgressCallback | None, scheduler: object) -> ConversionReport:
