@@ -78,3 +78,16 @@ def test_variables_may_be_called_as_sections_of_cdl(tmp_path: Path, name: str) -
     with hs.create(tmp_path / "a.nc") as root:
         root.create_array(name, data=[1.0, 2.0], dims=("x",), attrs={"units": "K"})
     assert ncdump(dumped(tmp_path / "a.nc", tmp_path)) == ncdump(tmp_path / "a.nc")
+
+
+def test_dimensions_without_names_are_called_as_in_netcdf(tmp_path: Path) -> None:
+    cells = np.arange(18).reshape(2, 3, 3)
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("bare", data=cells)
+        root.create_array("g/half", data=cells[0, :2], dims=(None, "dim_3"))
+        root.create_array("g/other", data=cells[0, 0], dims=("dim_2",))
+    hs.convert(tmp_path / "a.zarr", tmp_path / "a.nc", allow_loss=True)
+    with hs.open(tmp_path / "a.nc") as wanted, hs.open(dumped(tmp_path / "a.zarr", tmp_path)) as found:
+        for path in ("bare", "g/half", "g/other"):
+            np.testing.assert_array_equal(found[path][...], wanted[path][...])
+        assert found["bare"].dims == wanted["bare"].dims == ("dim_2", "dim_3", "dim_3_2")

@@ -13,6 +13,7 @@ import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.formats.dimension_suffix import add_suffix
+from hyperslab.formats.netcdf.data_model import to_netcdf_dims
 from hyperslab.group import Group
 from hyperslab.model.attrs import FILL_VALUE, Attrs
 from hyperslab.model.cells import Values
@@ -290,7 +291,7 @@ def dump(root: Group | Array, name: str, *, header: bool, only: frozenset[str] |
             yield from ("types:", f"  {_BOOLS}")
         if root.dims:
             yield "dimensions:"
-        sizes = zip(_names_of(root.dims), root.shape, strict=True)
+        sizes = zip(to_netcdf_dims(root.spec), root.shape, strict=True)
         yield from (f"{_TAB}{name_text(dim)} = {size} ;" for dim, size in dict(sizes).items())
         yield from _variables([(name, root)], "")
         if not header:
@@ -383,16 +384,17 @@ def _field(base: NumpyDType, name: str) -> str:
 
 def _dimensions(group: Group, indent: str) -> Iterator[str]:
     """Yield the dimensions that a group declares, and those of its arrays that no group above declares of this size;
-    other sizes of one name by the name that they have in netCDF (:func:`.add_suffix`)."""
+    other sizes of one name, and those without a name, by the name that they have in netCDF (:func:`.add_suffix`,
+    :func:`.to_netcdf_dims`)."""
     spec = group._session.reader.node(group.path)
     declared = {dim.name for dim in spec.dims} if spec.is_group else set()
     above = [Group(group._session, path).dims for path in islice(outward(group.path), 1, None)]
     dims = [dim for dim in group.dims.values() if dim.name in declared or not _is_among(above, dim.name, dim.size)]
     others: dict[str, int] = {}
     for _, array in group.arrays():
-        for name, size in zip(array.dims, array.shape, strict=True):
-            if name is not None and not _is_among([group.dims, *above], name, size):
-                others[add_suffix(name, size)] = size
+        for name, size in zip(to_netcdf_dims(array.spec), array.shape, strict=True):
+            if not _is_among([group.dims, *above], name, size):
+                others[add_suffix(name, size) if any(name in dims for dims in (group.dims, *above)) else name] = size
     dims += [Dimension(name, size) for name, size in others.items() if name not in group.dims]
     if not dims:
         return
@@ -422,15 +424,10 @@ def _dimension_text(group: Group | None, name: str, size: int) -> str:
     return "/".join(map(name_text, [*f"/{place}".rstrip("/").split("/"), name]))
 
 
-def _names_of(dims: Iterable[str | None]) -> list[str]:
-    """Return the names of dimensions; one without a name is called by its place, ``dim_0``."""
-    return [dim or f"dim_{axis}" for axis, dim in enumerate(dims)]
-
-
 def _variables(arrays: Iterable[tuple[str, Array]], indent: str, group: Group | None = None) -> Iterator[str]:
     yield f"{indent}variables:"
     for name, array in arrays:
-        names = zip(_names_of(array.dims), array.shape, strict=True)
+        names = zip(to_netcdf_dims(array.spec), array.shape, strict=True)
         dims = ", ".join(_dimension_text(group, dim, size) for dim, size in names)
         yield f"{indent}{_TAB}{type_name(array.data_type)} {name_text(name)}{f'({dims})' if dims else ''} ;"
         yield from _attributes(dict(array.attrs), name_text(name), indent)
