@@ -341,6 +341,17 @@ def test_a_fill_value_is_a_cell(format: str) -> None:
         assert "a" not in root
 
 
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_a_fill_value_of_rows_in_rows_is_a_tuple(format: str) -> None:
+    rows = np.dtype([("a", "i4"), ("inner", [("x", "f4"), ("y", "u2")])])
+    root = hs.create(MemoryStore(), format=format)
+    fill = (1, (2.5, 3))
+    assert root.create_array("a", (2,), rows, dims=("x",), fill_value=fill)[1].item() == fill
+    for wrong in ((1,), (1, (2.5, 3, 4)), (1, (2.5, "y")), (1, (2.5, -3))):
+        with pytest.raises(Invalid, match="is no cell of type"):
+            root.create_array("b", (2,), rows, dims=("x",), fill_value=wrong)
+
+
 CELLS = np.arange(45.0 * 45).reshape(45, 45)
 """2,025 chunks of one cell each."""
 

@@ -259,6 +259,11 @@ def to_fill_cell(value: Any, dtype: DataType) -> object:
 def _as_cell(value: object, dtype: NumpyDType) -> object:
     if isinstance(value, str) and value in SPECIAL and dtype.kind in "fc":
         value = SPECIAL[value]
+    if dtype.names is not None and isinstance(value, tuple):  # NumPy knows without a dtype of no rows in rows
+        try:
+            return np.array(value, dtype)[()]
+        except ValueError as error:
+            raise TypeError(str(error)) from error
     array = np.asarray(value)
     if array.dtype == dtype and array.shape == ():
         return array[()]
