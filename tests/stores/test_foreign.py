@@ -14,7 +14,7 @@ import pytest
 import hyperslab as hs
 from hyperslab.errors import Invalid, NotFound, ReadOnly, StorageError
 from hyperslab.stores import DirectoryStore
-from hyperslab.stores.foreign import FsspecStore, ZarrPythonStore, adopted
+from hyperslab.stores.foreign import FsspecStore, ZarrPythonStore, adopt_store
 from hyperslab.testing.stores import StoreTests
 from servers.s3 import S3
 
@@ -26,21 +26,21 @@ class TestFsspecFolder(StoreTests):
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> DirectoryStore:
-        return adopted(fsspec.get_mapper(f"file://{tmp_path}/x"))  # type: ignore[no-any-return]
+        return adopt_store(fsspec.get_mapper(f"file://{tmp_path}/x"))  # type: ignore[no-any-return]
 
 
 class TestFsspecMemory(StoreTests):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[FsspecStore]:
         mapper = fsspec.get_mapper(f"memory://{tmp_path}/x")
-        yield adopted(mapper)
+        yield adopt_store(mapper)
         mapper.clear()
 
 
 class TestZarrMemory(StoreTests):
     @pytest.fixture
     def store(self) -> ZarrPythonStore:
-        return adopted(zarr.storage.MemoryStore())  # type: ignore[no-any-return]
+        return adopt_store(zarr.storage.MemoryStore())  # type: ignore[no-any-return]
 
 
 class TestZarrLocal(StoreTests):
@@ -48,7 +48,7 @@ class TestZarrLocal(StoreTests):
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> DirectoryStore:
-        return adopted(zarr.storage.LocalStore(tmp_path / "x"))  # type: ignore[no-any-return]
+        return adopt_store(zarr.storage.LocalStore(tmp_path / "x"))  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("layout", [{}, {"shards": (10, 10)}], ids=["chunks", "shards"])
@@ -98,7 +98,7 @@ REFERENCES = {
 def test_references_of_fsspec() -> None:
     """Their keys have no root before them."""
     mapper = fsspec.get_mapper("reference://", fo={"version": 1, "refs": REFERENCES})
-    store = adopted(mapper)
+    store = adopt_store(mapper)
     assert list(store.list()) == sorted(REFERENCES)
     assert store.list_dir() == ([".zgroup"], ["a"])
     assert store.list_dir("a") == ([".zarray", "0"], [])
@@ -107,7 +107,7 @@ def test_references_of_fsspec() -> None:
 
 def test_a_place_without_a_root() -> None:
     mapper = fsspec.get_mapper("memory://")
-    store = adopted(mapper)
+    store = adopt_store(mapper)
     store.put("deep/down/.z", b"1")
     try:
         assert list(store.list("deep")) == ["deep/down/.z"]
@@ -149,8 +149,35 @@ def test_stores_of_obstore(tmp_path: Path) -> None:
         "https://a/b": obstore.HTTPStore("https://a/b"),
         "obstore-memory://": obstore.MemoryStore(),
     }
-    assert [adopted(store).url for store in places.values()] == [*places]
-    assert isinstance(adopted(obstore.LocalStore(tmp_path)), DirectoryStore)
+    assert [adopt_store(store).url for store in places.values()] == [*places]
+    assert isinstance(adopt_store(obstore.LocalStore(tmp_path)), DirectoryStore)
+
+
+def test_subclasses_of_other_libraries_stores(tmp_path: Path) -> None:
+    """They are known by their classes, wherever they are defined; what they do otherwise is done."""
+    obstore = pytest.importorskip("obstore.store")
+
+    class Bucket(obstore.MemoryStore):  # type: ignore[misc]
+        pass
+
+    class Mapper(fsspec.mapping.FSMap):  # type: ignore[misc]
+        pass
+
+    class Files(fsspec.implementations.local.LocalFileSystem):  # type: ignore[misc]
+        def cat_file(self, path: str, start: int | None = None, end: int | None = None, **more: Any) -> bytes:
+            return super().cat_file(path, start, end, **more).upper()  # type: ignore[no-any-return]
+
+    class Local(zarr.storage.LocalStore):  # type: ignore[misc]
+        pass
+
+    assert adopt_store(Bucket()).url == "obstore-memory://"
+    with hs.create(Bucket(), "zarr3") as root:
+        root.create_array("a", data=np.arange(3))
+    assert isinstance(adopt_store(Mapper(str(tmp_path), fsspec.filesystem("file"))), DirectoryStore)
+    (tmp_path / "x").write_bytes(b"abc")
+    assert adopt_store(fsspec.mapping.FSMap(str(tmp_path), Files())).get("x") == b"ABC"
+    assert isinstance(adopt_store(Local(tmp_path)), ZarrPythonStore)
+    assert [adopt_store(other) for other in (3, obstore, fsspec.filesystem("file"))] == [None] * 3
 
 
 def test_errors_hold_no_secrets() -> None:

@@ -6,6 +6,7 @@ neither locks nor compare-and-swap: it takes one writer at a time.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 
 from hyperslab.errors import HyperslabError, NotFound, StorageError
 from hyperslab.stores import counting
-from hyperslab.stores.base import Buffer, ProcessStore, StoreTraits
+from hyperslab.stores.base import Buffer, ProcessStore, Store, StoreTraits
 from hyperslab.stores.credentials import redact, redact_text
 from hyperslab.stores.directory import DirectoryStore
 from hyperslab.stores.keys import below, check_key, check_prefix, is_key, split_names
@@ -24,28 +25,45 @@ Names = list[str]
 _TRAITS = StoreTraits(ranges=True)
 
 
-def adopted(target: Any) -> Any:
-    """Return the store as one of ours; what is none of those libraries' comes back as it is."""
-    library = type(target).__module__.partition(".")[0]
-    if library == "obstore":
-        from hyperslab.stores.buckets import wrapped
+def adopt_store(target: object) -> Store | None:
+    """Return a store of one of those libraries, or a mapping, as one of ours; None of what is neither.
 
-        return wrapped(target)
-    if library == "fsspec" and hasattr(target, "fs"):
-        local = "file" in (target.fs.protocol, *target.fs.protocol)
-        return DirectoryStore(target.root) if local else FsspecStore(target)
-    if library == "fsspec":
-        return target
+    A library that nobody has imported has no stores, and is not imported for this. Subclasses of local stores may do
+    more than the folder does: they are called.
+    """
+    if "obstore.store" in sys.modules:
+        from obstore.store import AzureStore, GCSStore, HTTPStore, LocalStore, MemoryStore, S3Store
+
+        if isinstance(target, AzureStore | GCSStore | HTTPStore | LocalStore | MemoryStore | S3Store):
+            return _wrap_bucket(target)
+    if "fsspec.mapping" in sys.modules:
+        from fsspec.implementations.local import LocalFileSystem
+        from fsspec.mapping import FSMap
+
+        if isinstance(target, FSMap):
+            return DirectoryStore(target.root) if type(target.fs) is LocalFileSystem else FsspecStore(target)
     if isinstance(target, MutableMapping):
         return MappingStore(target)
-    kind = type(target).__name__ if type(target).__module__.startswith("zarr.") else ""
-    if kind == "LocalStore":
-        return DirectoryStore(target.root, read_only=target.read_only)
-    if kind == "ObjectStore":
-        from hyperslab.stores.buckets import wrapped
+    if "zarr.abc.store" in sys.modules:  # also of libraries that make their own kind of these, such as IcechunkStore
+        return _adopt_zarr(target)
+    return None
 
-        return wrapped(target.store, read_only=target.read_only)
-    return ZarrPythonStore(target)
+
+def _adopt_zarr(target: object) -> Store | None:
+    from zarr.abc.store import Store as ZarrStore
+    from zarr.storage import LocalStore, ObjectStore
+
+    if type(target) is LocalStore:
+        return DirectoryStore(target.root, read_only=target.read_only)
+    if type(target) is ObjectStore:
+        return _wrap_bucket(target.store, read_only=target.read_only)
+    return ZarrPythonStore(target) if isinstance(target, ZarrStore) else None
+
+
+def _wrap_bucket(store: Any, *, read_only: bool = False) -> Store:
+    from hyperslab.stores.buckets import wrapped
+
+    return wrapped(store, read_only=read_only)
 
 
 class _Foreign(ProcessStore):

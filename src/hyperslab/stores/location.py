@@ -11,9 +11,8 @@ import glob
 import os
 import posixpath
 import re
-import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -248,15 +247,11 @@ class Location:
             scheme, rest = (match[1].lower(), match[2]) if match else ("file", text)
             found = cls._of_url(text, scheme, rest, options, escaped=match is not None)
             return found if moment is None else replace(found, url=found._url_at(moment), moment=moment)
-        # Also stores of libraries that make their own kind of zarr-python's, such as IcechunkStore.
-        zarr = sys.modules.get("zarr.abc.store")
-        kinds = MutableMapping if zarr is None else MutableMapping | zarr.Store
-        if type(target).__module__.partition(".")[0] in ("obstore", "fsspec") or isinstance(target, kinds):
-            from hyperslab.stores.foreign import adopted
+        from hyperslab.stores.foreign import adopt_store
 
-            target = adopted(target)
-        if isinstance(target, Store):
-            return cls(redact(target.url), "store", None, options, target)
+        store = target if isinstance(target, Store) else adopt_store(target)
+        if store is not None:
+            return cls(redact(store.url), "store", None, options, store)
         remedy = "give a path, a URL, a store of hyperslab, obstore or zarr, or a mapping of keys to bytes"
         raise Invalid(f"a {type(target).__name__} is no place", remedy=remedy)
 
