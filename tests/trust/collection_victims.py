@@ -30,7 +30,7 @@ WAIT = 5
 MENDED_EVERY = 10
 LEFT = {
     "orphan", "unsettled", "leftover", "dangling-key", "missing-generation", "unfinished-write", "unfinished-switch",
-    "temporary", "dangling-link", "missing-link", "orphan-tile", "stray-lock", "alien-folder",
+    "temporary", "dangling-link", "missing-link", "orphan-tile", "stray-lock", "missing-document", "foreign",
 }  # fmt: skip
 """What a dead writer may leave."""
 State = dict[int, Any]

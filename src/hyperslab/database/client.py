@@ -411,7 +411,8 @@ def _find_problems(reader: CollectionTreeReader, level: int, collection: str | N
     """Yield every problem that a check of this level finds, of all collections or of one."""
     names = reader.collections() if collection is None else [collection]
     if level >= _ARRAYS and collection is None:
-        yield from (finding.problem for finding in reader.find_damage(deep=level >= _CELLS, workers=1))
+        found = reader.find_damage(deep=level >= _CELLS, workers=1)
+        yield from (finding.problem for finding in found if not finding.is_note)
         return
     for name in names:
         try:

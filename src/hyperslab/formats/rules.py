@@ -124,6 +124,11 @@ def found_at(
     return Finding(Problem(node, kind, f"{message} [{where}]"), action, act, keep, key=key, **more)
 
 
+def found_foreign(node: str, message: str, key: str) -> Finding:
+    """Return the note of a file or folder at ``key`` that no format knows, which a repair takes out on wish."""
+    return found_at(node, FOREIGN, message, key, "take it out", take=key, is_note=True, wish=FOREIGN)
+
+
 def span(extent: Sequence[slice], dims: Sequence[str | None] = (), indexes: Mapping[str, Index] | None = None) -> str:
     """Return the cells between two corners as people write them, ``[0:4, 8:12]``; with labels that the array has
     itself, the first and the last of each dimension: ``[0:4, 8:12], time 2026-01-01 to 2026-01-04``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 
 import hyperslab as hs
+from command_line import CliRunner
+from hyperslab.cli import main
 from hyperslab.database import (
     ArraySchema,
     AttributeSchema,
@@ -324,3 +327,40 @@ def test_a_root_may_lie_in_a_folder_called_collections(root: Path, tmp_path: Pat
     root = root.rename(tmp_path / "collections" / "db")
     assert list(hs.open_group(root)) == ["tiles", "weather"]
     assert len(hs.open_group(root / "collections" / "weather")) == 3
+
+
+def test_files_of_others_are_notes_and_go_on_wish(root: Path, tmp_path: Path, layout: str) -> None:
+    """As in other formats; a folder with arrays whose document is gone, and files in the wrong place, are problems."""
+    collections = root / "collections"
+    others = [collections / "notes", collections / "weather/.DS_Store", collections / "tiles/read me.txt"]
+    for path in others:
+        path.write_text("mine") if path.suffix or path.name.startswith(".") else path.mkdir()
+    (collections / "notes/a").write_text("mine")
+    found = hs.check(root)
+    assert not found
+    assert [note.kind for note in found.notes] == ["foreign"] * 3
+    assert CliRunner().invoke(main, ["check", str(root)]).exit_code == 0
+    with Client(root, mode="r") as client:
+        assert client.check_integrity(4) == []
+    assert not hs.repair(root, dry_run=False)
+    assert all(path.exists() for path in others)
+    mends = hs.repair(root, dry_run=False, drop_foreign=True, quarantine=tmp_path / "out")
+    assert [(mend.kind, mend.done) for mend in mends] == [("foreign", True)] * 3
+    assert not hs.check(root, deep=True).notes
+    assert sorted(path.read_text() for path in (tmp_path / "out").rglob("*") if path.is_file()) == ["mine"] * 3
+    with hs.open_group(root) as opened:
+        assert [array[...].size for _, array in opened["weather"].arrays()] == [48] * 3
+
+
+@pytest.mark.parametrize("layout", ["deker"], indirect=True)
+def test_arrays_in_the_wrong_place_are_no_files_of_others(root: Path) -> None:
+    (root / "collections/weather/weather.json").unlink()
+    file = next((root / "collections/tiles").rglob("array_data/**/*.hdf5"))
+    (root / "collections/tiles/array_data/x").mkdir()
+    shutil.move(file, root / "collections/tiles/array_data/x")
+    found = hs.check(root)
+    assert {"missing-document", "misplaced-file"} <= {problem.kind for problem in found}
+    assert not found.notes
+    hs.repair(root, dry_run=False, drop_foreign=True)
+    assert (root / "collections/tiles/array_data/x" / file.name).exists()
+    assert next((root / "collections/weather").rglob("*.hdf5")).exists()

@@ -111,9 +111,9 @@ def test_an_array_that_is_made_to_the_end_while_one_looks(holding: OwnCollection
     holding.store.put(holding.keys.array_document(begun.id), holding.documents.new_document(begun))
     holding.store.put(holding.keys.generation("00"), b"x")
     holding.store.put(holding.keys.unsettled(begun.id), b"")
-    holding.store.put(f"{holding.keys.part('ff')}/x", b"a stray, which is found after the array")
+    holding.store.put(f"{holding.keys.part('ff')}/x", b"a file of others, which is found after the array")
     remedies = iter(holding.find_damage(deep=True))
-    assert next(remedies).problem.kind == "stray"
+    assert next(remedies).problem.kind == "foreign"
     holding.store.put(holding.key_entry(begun), begun.id.encode())
     holding.store.delete(holding.keys.unsettled(begun.id))
     assert list(remedies) == []
@@ -250,16 +250,15 @@ def test_leftovers(holding: OwnCollectionStore) -> None:
 
 
 @pytest.mark.sampled(0)
-def test_strays_are_told_and_stay(holding: OwnCollectionStore) -> None:
+def test_keys_of_others_are_told_and_stay(holding: OwnCollectionStore) -> None:
     base = holding.keys.base
-    strays = [f"{base}/x", f"{base}/more/x", f"{base}/keys/x", f"{base}/arrays/zz/x", f"{base}/arrays/zz/{new_id()}/x"]
-    strays.append(f"{holding.keys.array(first(holding))}/c/9/9/9")
-    for key in strays:
+    others = [f"{base}/x", f"{base}/more/x", f"{base}/keys/x", f"{base}/arrays/zz/x", f"{base}/arrays/zz/{new_id()}/x"]
+    others.append(f"{holding.keys.array(first(holding))}/c/9/9/9")
+    for key in others:
         holding.store.put(key, b"x")
-    assert set(kinds(holding)) == {"stray"}
-    assert len(kinds(holding)) == len(strays)
+    assert kinds(holding) == ["foreign"] * 4 + ["misplaced-file", "outside-grid"]
     repair(holding)
-    assert all(holding.store.get(key) == b"x" for key in strays)
+    assert all(holding.store.get(key) == b"x" for key in others)
     assert len(ids(holding)) == 3
 
 

@@ -429,7 +429,7 @@ def test_22_a_folder_that_is_no_collection_is_passed_over_and_told(tmp_path: Pat
     (tmp_path / "collections/gone.lock").touch()
     where = Location.of(tmp_path)
     assert LAYOUT.names(where) == ["c"]
-    assert [remedy.problem.kind for remedy in LAYOUT.find_damage(where)] == ["alien-folder", "alien-file", "stray-lock"]
+    assert [remedy.problem.kind for remedy in LAYOUT.find_damage(where)] == ["foreign", "foreign", "stray-lock"]
 
 
 @pytest.mark.parametrize("left", [[], [".c.json.adb9f98010daae5a.tmp", ".collection.json.adb9f98010e0e80c.tmp"]])
@@ -452,8 +452,8 @@ def test_the_folder_of_a_collection_that_is_being_made_stays(tmp_path: Path) -> 
     folder = tmp_path / "collections/unfinished"
     folder.mkdir()
     (folder / temporary_name("unfinished.json")).write_text("{")
-    assert [remedy.action for remedy in LAYOUT.find_damage(Location.of(tmp_path))] == [None]
-    hs.repair(tmp_path, dry_run=False)
+    assert not [*LAYOUT.find_damage(Location.of(tmp_path))]
+    hs.repair(tmp_path, dry_run=False, drop_foreign=True)
     assert folder.exists()
 
 

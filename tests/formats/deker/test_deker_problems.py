@@ -94,8 +94,7 @@ TOLD: dict[str, tuple[Damage, list[str]]] = {
     "a tile outside the grid": (lambda h, id: _copy_tile(h, id, v_position=[4, 0]), ["outside-tile"]),
     "a tile of another rank": (lambda h, id: _copy_tile(h, id, v_position=[0]), ["outside-tile"]),
     "two files for one tile": (lambda h, id: _copy_tile(h, id), ["duplicate-tile"]),
-    "a file of others": (_touch("notes.txt"), ["alien-file"]),
-    "a file in the wrong folder": (_touch("array_data/x/{id}.hdf5"), ["alien-file"]),
+    "a file in the wrong folder": (_touch("array_data/x/{id}.hdf5"), ["misplaced-file"]),
     "a tile that says nothing": (lambda h, id: _copy_tile(h, id, vid=None), ["unreadable-tile"]),
 }
 

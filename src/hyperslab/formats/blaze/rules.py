@@ -20,7 +20,7 @@ from hyperslab.formats.blaze.document import META, SIZES
 from hyperslab.formats.blaze.folder import ArrayFolder, Columns
 from hyperslab.formats.blaze.superchunks import Superchunks
 from hyperslab.formats.bloscpack.preamble import ENOUGH, parse_header
-from hyperslab.formats.rules import FOREIGN, Finding, Rule, Rules, nothing
+from hyperslab.formats.rules import FOREIGN, Finding, Rule, Rules, found_foreign, nothing
 from hyperslab.stores import counting
 from hyperslab.stores.base import Store
 from hyperslab.stores.keys import Stray
@@ -119,13 +119,7 @@ def _unexpected_files(folder: ArrayFolder, node: str, place: str, path: str, kno
     for name in inner:
         if (f"{path}/{name}" if path else name) not in known:
             key = f"{place}/{name}"
-            yield _foreign(node, f"the folder {name} belongs to no field", key)
-
-
-def _foreign(node: str, message: str, key: str) -> Finding:
-    """Return the note of a file or folder that no format knows, which a repair takes out on wish."""
-    problem = Problem(node, FOREIGN, f"{message} [key={key}]")
-    return Finding(problem, "take it out", take=key, is_note=True, wish=FOREIGN)
+            yield found_foreign(node, f"the folder {name} belongs to no field", key)
 
 
 class _ColumnFiles:
@@ -157,7 +151,7 @@ class _ColumnFiles:
             self._add_missing(first, behind)
         each_batch(self._examine_files, batched(places, FILES_PER_CHECK), workers)
         for name in others:
-            self._found.append((1 << 62, _foreign(self._node, f"{name} is no data file", keys.prefix + name)))
+            self._found.append((1 << 62, found_foreign(self._node, f"{name} is no data file", keys.prefix + name)))
         yield from (finding for _, finding in sorted(self._found, key=lambda pair: pair[0]))
 
     def _add_missing(self, first: int, behind: int) -> None:

@@ -54,7 +54,7 @@ from hyperslab.formats.collections.published_index import (
     ManifestLost,
     PublishedIndex,
 )
-from hyperslab.formats.rules import Finding, found_at
+from hyperslab.formats.rules import Finding, found_at, found_foreign
 from hyperslab.model.schemas import AttributeSchema
 from hyperslab.stores.base import Stamp, Store
 from hyperslab.stores.files import remove_tree
@@ -500,7 +500,7 @@ class ManifestIndex(IndexDatabase):
         files, folders = store.list_dir(folder)
         for each in sorted({*files, *folders} - {CURRENT}):
             if not is_manifest(each):
-                yield found_at(name, "stray", "this is no part of an index", f"{folder}/{each}")
+                yield found_foreign(name, "this is no part of an index", f"{folder}/{each}")
 
     def remove_leftovers(self) -> None:
         """Remove manifests that killed writers left."""

@@ -42,7 +42,7 @@ from hyperslab.formats.collections.deker.folder import (
 )
 from hyperslab.formats.collections.deker.tiles import Place, parse_tile_position
 from hyperslab.formats.format_errors import Problems
-from hyperslab.formats.rules import LINKS, Act, Finding, Rule, Rules, found_at, join_spans, span
+from hyperslab.formats.rules import FOREIGN, LINKS, Act, Finding, Rule, Rules, found_at, found_foreign, join_spans, span
 from hyperslab.model.schemas.arrays import Record
 from hyperslab.stores.files import remove_tree, write_errors
 from hyperslab.stores.keys import has_no_writer, is_temporary
@@ -430,18 +430,19 @@ class CollectionSurvey:
                 if is_abandoned(path):
                     message = "an unfinished write was left"
                     yield self._finding(self._name, "temporary", message, place, "remove it", remove)
-            elif not self._is_known(name, place):
-                yield self._finding(self._name, "alien-file", "the file is no part of a collection", place)
+            elif place != f"{self._name}.json":
+                yield from self._other_file(name, place)
 
-    def _is_known(self, name: str, place: str) -> bool:
+    def _other_file(self, name: str, place: str) -> Iterator[Finding]:
+        """Yield what is wrong with a file of no writer: that it is none of an array, or not where its id says."""
         top = place.partition("/")[0]
-        if place == f"{self._name}.json":
-            return True
-        if top not in FOLDERS:
-            return False
         kind: Kind = "array" if top.startswith("array") else "varray"
-        id = id_in(kind, name)
-        return id is not None and (top.endswith("_symlinks") or place == data_path(kind, id))
+        id = id_in(kind, name) if top in FOLDERS else None
+        if id is None:
+            key = f"collections/{self._name}/{place}"
+            yield found_foreign(self._name, "the file is no part of a collection", key)
+        elif not top.endswith("_symlinks") and place != data_path(kind, id):
+            yield self._finding(self._name, "misplaced-file", "the file is in the wrong place for its id", place)
 
 
 # -- what lies beside the collections of a root -----------------------------------------------------------------------
@@ -471,8 +472,12 @@ def root_orphans(folder: str, names: Collection[str], known: Collection[str]) ->
         elif _is_unfinished(path):
             message = f"the collection {name} was not made or not removed to the end"
             yield _root_finding("temporary", message, path, "remove its folder", partial(_remove_unfinished, path))
+        elif _is_being_made(path):
+            continue
+        elif any(os.path.isdir(f"{path}/{each}") for each in FOLDERS):
+            yield _root_finding("missing-document", f"the collection {name} has no document {name}.json", path)
         elif os.path.isdir(path):
-            yield _root_finding("alien-folder", f"{name} is no collection: it has no document {name}.json", path)
+            yield found_foreign("", f"{name} is no collection: it has no document {name}.json", f"collections/{name}")
         elif name.endswith(".lock"):
             if name.removesuffix(".lock") not in known:
                 message = "the lock file of a collection that is not there"
@@ -481,13 +486,21 @@ def root_orphans(folder: str, names: Collection[str], known: Collection[str]) ->
                 else:
                     yield _root_finding("stray-lock", message, path)
         else:
-            yield _root_finding("alien-file", f"{name} is no part of a collection", path)
+            yield found_foreign("", f"{name} is no part of a collection", f"collections/{name}")
 
 
 def _is_unfinished(path: str) -> bool:
     """Return True if a folder holds nothing but the temporary files of writers that died."""
     try:
         return not os.path.islink(path) and all(is_abandoned(f"{path}/{name}") for name in os.listdir(path))
+    except OSError:
+        return False
+
+
+def _is_being_made(path: str) -> bool:
+    """Return True if a folder holds a temporary file of a writer that is at work."""
+    try:
+        return any(is_temporary(name) and not is_abandoned(f"{path}/{name}") for name in os.listdir(path))
     except OSError:
         return False
 
@@ -557,10 +570,11 @@ RULES = Rules(
         "created; removed",
     ),
     Rule(
-        ("alien-file", "alien-folder"),
-        "files and folders that are not part of a collection",
-        "not repairable",
+        (FOREIGN,),
+        "a note: files and folders that are not part of a collection",
+        "left alone; `--drop-foreign` moves them to quarantine",
     ),
+    Rule(("missing-document",), "a DEKER collection without its document", "not repairable"),
     Rule(
         ("invalid-document", "unreadable-node", "unreadable-tile", "unreadable-cells"),
         "an array, tile or collection that cannot be read",

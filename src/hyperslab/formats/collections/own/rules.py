@@ -41,7 +41,7 @@ from hyperslab.formats.collections.own.documents import (
 )
 from hyperslab.formats.collections.own.store import StoredCollection
 from hyperslab.formats.collections.own.tiles import PendingTiles, Tiles, tile_orphans
-from hyperslab.formats.rules import Finding, Rule, Rules, found_at, span
+from hyperslab.formats.rules import FOREIGN, Finding, Rule, Rules, found_at, found_foreign, span
 from hyperslab.formats.zarr.chunks import ChunkKeys
 from hyperslab.formats.zarr.shards import ShardedChunks, open_chunks
 from hyperslab.formats.zarr3.document import key_of
@@ -94,7 +94,11 @@ class CollectionDamage:
         files, names = self._store.list_dir(folder)
         ids = [name for name in names if is_id(name) and part_of(name) == part]
         for name in sorted({*files, *names} - set(ids)):
-            yield found_at(self._keys.name, "stray", "this is no array", f"{folder}/{name}")
+            if is_id(name):
+                message = "the array is in the wrong place for its id"
+                yield found_at(self._keys.name, "misplaced-file", message, f"{folder}/{name}")
+            else:
+                yield found_foreign(self._keys.name, "this is no array", f"{folder}/{name}")
         try:
             has_generation = self._store.stamp(generation) is not None
         except StorageError as error:
@@ -227,16 +231,20 @@ class CollectionDamage:
             yield found_at(node, "unreadable-cells", spec.problem, key)
 
     def _examine_cells(self, id: str, spec: ArraySpec) -> Iterator[Finding]:
-        """Yield stray keys, damaged indexes of shards, and, looking deep, chunks that cannot be decoded."""
+        """Yield keys of others, damaged indexes of shards, and, looking deep, chunks that cannot be decoded."""
         store, folder, node = self._store, self._keys.array(id), self._collection.node(id)
         keys = ChunkKeys(store, folder, key_of(spec), self._collection.settings)
+        listed = list(store.list(folder))  # before the chunks: one that is written meanwhile is none of others
         places = list(keys.stored(len(spec.shape)))
         counts = Grid.of(spec.shape, spec.chunks).counts
-        inside = [place for place in places if all(0 <= i < n for i, n in zip(place, counts, strict=True))]
-        known = {keys.prefix + keys.key_of(place) for place in inside}
-        for key in store.list(folder):
-            if key not in known and key != f"{folder}/{ARRAY}":
-                yield found_at(node, "stray", "this is no part of the array", key)
+        inside = dict.fromkeys(p for p in places if all(0 <= i < n for i, n in zip(p, counts, strict=True)))
+        chunks = {keys.prefix + keys.key_of(place): place in inside for place in places}
+        for key in listed:
+            if key not in chunks and key != f"{folder}/{ARRAY}":
+                yield found_foreign(node, "this is no part of the array", key)
+            elif not chunks.get(key, True):
+                message = f"the chunk lies outside the grid of {counts} chunks, and is not read"
+                yield found_at(node, "outside-grid", message, key, is_note=True)
         source = open_chunks(keys, spec)
         if not isinstance(source, ShardedChunks):
             return
@@ -410,13 +418,13 @@ class CollectionDamage:
         folder = self._keys.folder(KEYS)
         files, names = self._store.list_dir(folder)
         for name in sorted([*names, *(name for name in files if not is_entry(name))]):
-            yield found_at(self._keys.name, "stray", "this is no key entry", f"{folder}/{name}")
+            yield found_foreign(self._keys.name, "this is no key entry", f"{folder}/{name}")
         entries = [f"{folder}/{name}" for name in files if is_entry(name)]
         for batch in batched((entry for entry in entries if entry not in self._sound_entries), BATCH):
             for entry, value in zip(batch, self._store.get_many(batch), strict=True):
                 if isinstance(value, StorageError):
                     self._entry_targets.update(self._blank)  # any of them, for what is known
-                    yield found_at(self._keys.name, "stray", value.said, entry)
+                    yield found_at(self._keys.name, "unreadable-key", value.said, entry)
                 elif value is not None:
                     yield from self._wrong_entry(entry, value)
 
@@ -433,7 +441,7 @@ class CollectionDamage:
             return
         if not self._has_key or id in self._damaged or self._is_array_of(id, entry):
             if not self._has_key:
-                yield found_at(self._keys.name, "stray", "the schema has no primary attributes", entry)
+                yield found_at(self._keys.name, "other-key", "the schema has no primary attributes", entry)
             return
         ids = self._ids_by_wrong_entry.get(entry, [])
         if len(ids) == 1:
@@ -513,7 +521,7 @@ class CollectionDamage:
         files, names = self._store.list_dir(self._keys.base)
         for name in sorted({*files, *names} - {DOCUMENT, *INDEX_FILES, *FOLDERS}):
             key = f"{self._keys.base}/{name}"
-            yield found_at(self._keys.name, "stray", "this is no part of a collection", key)
+            yield found_foreign(self._keys.name, "this is no part of a collection", key)
         folders = [self._keys.folder(name) for name in (KEYS, GENERATIONS, UNSETTLED, JOURNAL)]
         arrays = [self._keys.array(id) for id in sorted(self._ids)]
         for folder in [self._keys.base, *folders, *arrays]:
@@ -541,11 +549,7 @@ def _without_action(finding: Finding) -> Finding:
 # -- the table: all of it is found by the look above ------------------------------------------------------------------
 
 RULES = Rules(
-    Rule(
-        ("missing-document",),
-        "an array of a collection with a key but without its document",
-        "not repairable",
-    ),
+    Rule(("missing-document",), "an array of a collection with a key but without its document", "not repairable"),
     Rule(("missing-key",), "an array with cells but without a key", "its key is restored"),
     Rule(
         ("other-key",),
@@ -557,21 +561,13 @@ RULES = Rules(
         "an array or tile that contradicts the schema",
         "a DEKER file whose cells all fit the type of the others is rewritten; nothing is removed",
     ),
-    Rule(
-        ("dangling-key",),
-        "a key without an array, or of a different array",
-        "corrected, or removed",
-    ),
+    Rule(("dangling-key",), "a key without an array, or of a different array", "corrected, or removed"),
     Rule(
         ("missing-generation",),
         "arrays that are not listed because their change marker is missing",
         "the marker is restored",
     ),
-    Rule(
-        ("unsettled", "leftover", "unfinished-write"),
-        "leftovers of a dead writer",
-        "removed, or completed",
-    ),
+    Rule(("unsettled", "leftover", "unfinished-write"), "leftovers of a dead writer", "removed, or completed"),
     Rule(
         ("journal",),
         "a damaged journal of a write over several tiles",
@@ -580,14 +576,20 @@ RULES = Rules(
     Rule(
         ("unusable-index",), "an index in a bucket that cannot be read", "removed; a client that may write rebuilds it"
     ),
-    Rule(("stray",), "files and folders that are not part of a collection", "not repairable"),
+    Rule(
+        (FOREIGN,),
+        "a note: files and folders that are not part of a collection",
+        "left alone; `--drop-foreign` moves them to quarantine",
+    ),
+    Rule(("misplaced-file",), "an array in the wrong place for its id", "not repairable"),
+    Rule(("outside-grid",), "a note: a chunk outside the array", "left alone"),
     Rule(
         ("corrupt-shard", "corrupt-chunk"),
         "chunks that cannot be decoded",
         "moved to quarantine; the cells read as the fill value",
     ),
     Rule(
-        ("damaged", "array", "invalid-document", "unreadable-node", "unreadable-cells"),
+        ("damaged", "array", "invalid-document", "unreadable-node", "unreadable-key", "unreadable-cells"),
         "an array, tile or collection that cannot be read",
         "not repairable",
     ),
