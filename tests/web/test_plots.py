@@ -793,6 +793,22 @@ def test_limits_that_are_none_are_marked(page: Page, server: Any) -> None:
     assert lowest.get_attribute("aria-invalid") == "false"
 
 
+@pytest.mark.parametrize("width", [360, 1280])
+def test_limits_with_exponents_have_room(page: Page, server: Any, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    texts = {
+        (-1.23456e-05, 2.34567e-107): ["-1.23456e-5", "2.34567e-107"],
+        (-9.87654e-107, 98765.4): ["-9.87654e-107", "98765.4"],
+    }
+    for limits, wanted in texts.items():
+        show(page, server, "maps.zarr", "/waves", {"limits": limits})
+        boxes = [page.get_by_test_id(f"plot-{name}") for name in ("lowest", "highest")]
+        assert [box.input_value() for box in boxes] == wanted
+        assert all(box.evaluate("box => box.scrollWidth <= box.clientWidth") for box in boxes)
+        auto = page.get_by_test_id("plot-auto").bounding_box()
+        assert auto is not None and auto["x"] + auto["width"] <= width
+
+
 def test_a_damaged_chunk_is_a_gap(page: Page, server: Any) -> None:
     show(page, server, "damaged.zarr", "/x")
     text = page.get_by_test_id("gaps").inner_text()

@@ -82,7 +82,8 @@ export class Controls {
     for (const [box, value] of [[first, low], [last, high]]) {
       if (document.activeElement === box) continue;
       const short = Number(value.toPrecision(6));
-      box.value = Math.abs(short) >= 1e7 ? short.toExponential() : String(short); // as many letters as the box has room for
+      const isPlain = !short || (Math.abs(short) >= 1e-4 && Math.abs(short) < 1e7); // else the box has no room for it
+      box.value = isPlain ? String(short) : short.toExponential();
       box.removeAttribute("aria-invalid");
     }
     auto.setAttribute("aria-pressed", String(!isSet));
@@ -135,7 +136,7 @@ export class Controls {
     const row = this.makeGroup(["Limits "]);
     const boxes = ["Lowest value", "Highest value"].map((name) => {
       const testid = `plot-${name.split(" ")[0].toLowerCase()}`;
-      return make("input", { type: "number", step: "any", class: "plot-number", "aria-label": name, "data-testid": testid });
+      return make("input", { type: "number", step: "any", class: "plot-number plot-limit", "aria-label": name, "data-testid": testid });
     });
     const change = () => {
       const [low, high] = boxes.map((box) => Number.parseFloat(box.value));
