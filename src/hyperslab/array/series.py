@@ -26,10 +26,11 @@ from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.selection.positional import select
 
 SECONDS = "time"
-"""Names of the first dimension of a series in selections by seconds."""
+"""The name of the first dimension of a series in selections by seconds."""
 FoundArray = tuple[OpenDataset, str, ArraySpec]
-"""The dataset, the path in it and what is there."""
+"""An array: its dataset, its path there and its spec."""
 STARTING_TIME = "starting_time"
+"""The name of the array that says the second of the first sample."""
 _DATA, _CHANNELS = "data", "channel_conversion"
 _USED = ("conversion", "offset")
 

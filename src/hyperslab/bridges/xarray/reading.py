@@ -361,36 +361,39 @@ def refuse_unaligned(datasets: Mapping[str, xr.Dataset], root: Group) -> None:
 
 def open_array(array: Array, **decoders: Any) -> xr.DataArray:
     """Return one array with the coordinates that stand in its group; those of a collection have their own."""
-    above, name = split(array.path)
+    name = split(array.path)[1]
     if not array.path or array._session.format.traits.has_collections:
         return open_lazy(array, **decoders)[name or "data"]
-    group = Group(array._session, above)
-    dropped = decoders.pop("drop_variables", None) or ()
-    others = [dropped] if isinstance(dropped, str) else [*dropped]
-    arrays = GroupStore(group, others).arrays
-    others += [each for each in group if each != name and each not in arrays]  # a damaged one is told of once
-    others += [each for each in _names_of_other_sizes(array, arrays) if each != name]
-    return open_lazy(group, drop_variables=others, **decoders)[name]
+    group, _, dropped = _drop_unfitting(array, decoders.pop("drop_variables", None))
+    return open_lazy(group, drop_variables=dropped, **decoders)[name]
 
 
 def open_labelled(array: Array, drop_variables: str | Iterable[str] | None = None, **decoders: Any) -> xr.Dataset:
     """Open one array with the coordinates that stand in its group, and without the other arrays."""
-    above, name = split(array.path)
-    others = [] if drop_variables is None else [drop_variables] if isinstance(drop_variables, str) else drop_variables
-    if not array.path or array._session.format.traits.has_collections or name in (others := [*others]):
-        return open_group(array, drop_variables=drop_variables, **decoders)
-    group = Group(array._session, above)
+    name = split(array.path)[1]
+    chosen = [drop_variables] if isinstance(drop_variables, str) else [*(drop_variables or ())]
+    if not array.path or array._session.format.traits.has_collections or name in chosen:
+        return open_group(array, drop_variables=chosen, **decoders)
+    group, arrays, dropped = _drop_unfitting(array, chosen)
     # what has other dimensions is no coordinate of it, and need not fit to it
-    arrays = GroupStore(group, others).arrays
-    others += [each for each in group if each not in arrays]  # a damaged one is told of once
-    others += [each for each, beside in arrays.items() if not {*beside.dims} <= {*array.dims}]
-    others += [each for each in _names_of_other_sizes(array, arrays) if each != name]
-    dataset = open_group(group, drop_variables=others, **decoders)
+    dropped += [each for each, beside in arrays.items() if not {*beside.dims} <= {*array.dims}]
+    dataset = open_group(group, drop_variables=dropped, **decoders)
     if name in dataset.coords:
-        return open_group(array, drop_variables=drop_variables, **decoders)
+        return open_group(array, drop_variables=chosen, **decoders)
     labelled = dataset[[name]]
     labelled.set_close(array.close)
     return labelled
+
+
+def _drop_unfitting(array: Array, drop: str | Iterable[str] | None) -> tuple[Group, Mapping[str, Array], list[str]]:
+    """Return the group of an array, its arrays, and the names of what no Dataset has beside the array: those to
+    ``drop``, arrays of other sizes, and damaged ones, which are told of once."""
+    above, name = split(array.path)
+    group = Group(array._session, above)
+    dropped = {drop} if isinstance(drop, str) else {*(drop or ())}
+    arrays = GroupStore(group, dropped).arrays
+    dropped |= {each for each in group if each not in arrays} | _names_of_other_sizes(array, arrays)
+    return group, arrays, sorted(dropped - {name})
 
 
 def open_lazy(node: Group | Array, chunks: Any = None, **options: Any) -> xr.Dataset:

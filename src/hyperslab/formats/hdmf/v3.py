@@ -43,7 +43,7 @@ from hyperslab.formats.metadata_json.dtypes import describe_type
 from hyperslab.formats.metadata_json.extended_metadata import ATTRIBUTE
 from hyperslab.formats.zarr.dialect import Docs
 from hyperslab.formats.zarr3 import document
-from hyperslab.formats.zarr3.document import Zarr3, new_array
+from hyperslab.formats.zarr3.document import Zarr3
 from hyperslab.formats.zarr3.dtypes import STRUCT
 from hyperslab.model.bounded_memo import BoundedMemo
 from hyperslab.model.dtypes import (
@@ -195,6 +195,7 @@ class HdmfV3(HdmfProfile, Zarr3):
     name = "v3"
     links_name = V3_LINKS
     dtype_name = V3_DTYPE
+    structure = STRUCT
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
         stored = stored_attributes(docs)
@@ -208,7 +209,7 @@ class HdmfV3(HdmfProfile, Zarr3):
         return self.with_references(spec, stored, problems)
 
     def render_plain(self, spec: GroupSpec | ArraySpec) -> Docs:
-        return document.render(spec, STRUCT)
+        return super().render(spec)
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
         """Return the document; Unsupported names what the profile cannot hold, Invalid a reserved name."""
@@ -233,7 +234,7 @@ class HdmfV3(HdmfProfile, Zarr3):
         step = step_for(dtype, widths)
         bare = wish.evolve(attrs={}, codecs=tuple(codec for codec in wish.codecs if codec.name not in INTERNAL_CODECS))
         if step is None:
-            return self._reparse(new_array(bare, STRUCT).evolve(attrs=wish.attrs), wish)
+            return self._reparse(super().new_array(bare).evolve(attrs=wish.attrs), wish)
         if is_object(dtype):
             raise_if_fill_value(wish.fill_value, dtype)
         if isinstance(dtype, np.dtype):
@@ -241,7 +242,7 @@ class HdmfV3(HdmfProfile, Zarr3):
         else:
             codecs = tuple(Codec("vlen-utf8") if codec.name == "vlen-bytes" else codec for codec in bare.codecs)
             plain = bare.evolve(dtype=VlenString(), fill_value=_text_fill(wish.fill_value, dtype), codecs=codecs)
-        stored = new_array(plain, STRUCT)
+        stored = super().new_array(plain)
         fill = _cell_fill(stored.fill_value, dtype)
         array = stored.evolve(dtype=dtype, codecs=insert_step(stored.codecs, step), fill_value=fill, attrs=wish.attrs)
         found = self._reparse(array, wish)

@@ -469,16 +469,18 @@ class Zarr3(MetadataDialect):
     nodes = (NAME,)
     extras = ()
     consolidated_name = NAME
+    structure = STRUCTURED
+    """How rows are spelled that have no spelling yet."""
     read = staticmethod(read)
     key_of = staticmethod(key_of)
 
     def render(self, spec: GroupSpec | ArraySpec) -> Docs:
         """Return the document of a node; Unsupported names what Zarr v3 cannot hold."""
-        return render(spec)
+        return render(spec, self.structure)
 
     def new_array(self, wish: ArraySpec) -> ArraySpec:
-        """Return the spec to put, as the function of this name does."""
-        return new_array(wish)
+        """Return the spec to put; Unsupported for a type that Zarr v3 lacks, Invalid for codecs of other cells."""
+        return new_array(wish, self.structure)
 
     def is_array(self, docs: Docs) -> bool:
         """Return True where its ``node_type`` is ``array``."""
