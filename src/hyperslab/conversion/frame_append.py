@@ -82,14 +82,14 @@ class _Appender:
     def append(self, frame: pd.DataFrame, repeated: Literal["error", "allow"]) -> None:
         """Add the rows of a frame. Invalid."""
         self._remove_remains()
-        new = self._fitting(frame, repeated)
+        new = self._fit(frame, repeated)
         if not len(new):
             return
         before = str(self._root.attrs[ATTRIBUTE])
         dataset = FrameEncoder(self._pandas).dataset_of(new)
         parts = json.loads(dataset.attrs[ATTRIBUTE])
         for known, part in zip(_row_parts(self._description), _row_parts(parts), strict=True):
-            self._match(known, part, dataset)
+            self._match_column(known, part, dataset)
         self._describe_index(new.index)
         self._description["rows"] = self._count + len(new)
         self._write(before)
@@ -128,7 +128,7 @@ class _Appender:
 
     # -- rows as the stored frame would have them --------------------------------------------------------------------
 
-    def _fitting(self, frame: pd.DataFrame, repeated: Literal["error", "allow"]) -> pd.DataFrame:
+    def _fit(self, frame: pd.DataFrame, repeated: Literal["error", "allow"]) -> pd.DataFrame:
         """Return the rows with the columns, dtypes and kind of index of the stored frame. Invalid."""
         pandas = self._pandas
         empty = self._stored.frame(None, None, slice(0, 0))
@@ -138,7 +138,7 @@ class _Appender:
             for place, (name, dtype) in enumerate(zip(empty.columns, empty.dtypes, strict=True))
         }
         found = pandas.DataFrame(cells, index=range(len(frame)), columns=range(len(cells)), copy=False)
-        found.index, found.columns = self._fitting_index(frame.index, empty.index, repeated), empty.columns
+        found.index, found.columns = self._fit_index(frame.index, empty.index, repeated), empty.columns
         return found
 
     def _places_of(self, stored: pd.Index, columns: pd.Index) -> Any:
@@ -148,10 +148,11 @@ class _Appender:
         missing = [name for name in stored if name not in columns]
         unknown = [name for name in columns if name not in stored]
         if missing or unknown or not columns.is_unique or not stored.is_unique:
-            of = f"the column {missing[0]!r} is missing" if missing else "the columns have names that come twice"
-            of = f"there is no column {unknown[0]!r} in the stored frame" if unknown and not missing else of
+            message = f"the column {missing[0]!r} is missing" if missing else "the columns have names that come twice"
+            if unknown and not missing:
+                message = f"there is no column {unknown[0]!r} in the stored frame"
             remedy = f"rename or reindex them: stored are {', '.join(map(repr, list(stored)[:20]))}"
-            raise Invalid(of, remedy=remedy)
+            raise Invalid(message, remedy=remedy)
         return columns.get_indexer(stored)
 
     def _cast(self, cells: pd.Series | pd.Index, dtype: Any, what: str) -> pd.Series:
@@ -170,13 +171,9 @@ class _Appender:
         if not is_sparse and zones[0] == zones[1] and any({own.kind, dtype.kind} <= set(kinds) for kinds in _ALIKE):
             with suppress(TypeError, ValueError, OverflowError):
                 cast = plain.astype(dtype)
-                is_same = cast.astype(own).equals(plain)
                 # a number below 0 comes back from a type without a sign
-                if (
-                    is_same
-                    and (dtype.kind != "u" or not (plain < 0).any())
-                    and (own.kind != "u" or not (cast < 0).any())
-                ):
+                unsigned = [cells for cells, other in ((plain, dtype), (cast, own)) if other.kind == "u"]
+                if cast.astype(own).equals(plain) and not any((cells < 0).any() for cells in unsigned):
                     return cast
         raise Invalid(
             f"{what} is of dtype {own}, stored is {dtype}", remedy=f"astype({str(dtype)!r}) it, if that is meant"
@@ -199,7 +196,7 @@ class _Appender:
             raise Invalid(message, remedy=remedy)
         return cells.set_categories(dtype.categories, ordered=is_ordered)
 
-    def _fitting_index(self, index: pd.Index, empty: pd.Index, repeated: Literal["error", "allow"]) -> pd.Index:
+    def _fit_index(self, index: pd.Index, empty: pd.Index, repeated: Literal["error", "allow"]) -> pd.Index:
         """Return the labels of the rows as such of the stored index. Invalid for others, for labels that are there, and
         for such that would not be sorted any more."""
         pandas, described = self._pandas, self._description["index"]
@@ -241,9 +238,8 @@ class _Appender:
         )
         if repeated == "error":
             if isinstance(labels.dtype, self._pandas.CategoricalDtype):
-                codes = (
-                    np.asarray(index.codes, object) for index in (stored, labels)
-                )  # names in an order of their own
+                # names in an order of their own
+                codes = [np.asarray(index.codes, object) for index in (stored, labels)]
                 check_order(name, *codes, are_times=False, show=lambda code: str(labels.categories[code]))
             else:
                 check_order(name, self._values(stored), self._values(labels), are_times=labels.dtype.kind == "M")
@@ -270,23 +266,23 @@ class _Appender:
 
     # -- cells of the rows as the stored variables have them ---------------------------------------------------------
 
-    def _match(self, known: Part, part: Part, dataset: Any) -> None:
+    def _match_column(self, known: Part, part: Part, dataset: Any) -> None:
         """Note the cells of a column for the variables of the stored one. Invalid."""
         name, cells = known["variable"], dataset[part["variable"]].variable
         array = self._array(name)
         missing = np.zeros(cells.size, "u1") if "missing" not in part else dataset[part["missing"]].values
         if known.get("objects") != part.get("objects"):
-            cells = self._objects(known, part, cells, missing)
+            cells = self._cast_objects(known, part, cells, missing)
         if cells.dtype.kind in "iu":
-            cells = cells.copy(data=self._marked(name, array, cells.values, cells.attrs.get(FILL_VALUE)))
+            cells = cells.copy(data=self._mark_missing(name, array, cells.values, cells.attrs.get(FILL_VALUE)))
         self._rows[name] = cells
         if "missing" in known:
             self._rows[known["missing"]] = cells.copy(data=missing)
         elif missing.any():
-            known["missing"] = self._free(f"{name}_missing")
+            known["missing"] = self._find_free_name(f"{name}_missing")
             self._made[known["missing"]] = array, missing
 
-    def _objects(self, known: Part, part: Part, cells: Any, missing: Values) -> Any:
+    def _cast_objects(self, known: Part, part: Part, cells: Any, missing: Values) -> Any:
         """Return objects as the stored ones are: text among others is JSON, and where all are missing they are of any
         type. Invalid."""
         wanted, own = known.get("objects"), part.get("objects")
@@ -304,7 +300,7 @@ class _Appender:
         found[:] = words
         return cells.copy(data=found)
 
-    def _marked(self, name: str, array: Array, cells: Values, own: np.generic | None) -> Values:
+    def _mark_missing(self, name: str, array: Array, cells: Values, own: np.generic | None) -> Values:
         """Return whole numbers with the missing ones as the number that marks them in the variable; one that has no
         mark yet gets one that no cell is. Invalid where there is none."""
         mark: Any = array.attrs.get(FILL_VALUE)
@@ -319,7 +315,7 @@ class _Appender:
         require_fit(cells[there], array.dtype, array.path)
         return cells if mark is None else np.where(there, cells, mark).astype(array.dtype)
 
-    def _free(self, wanted: str) -> str:
+    def _find_free_name(self, wanted: str) -> str:
         """Return a name that no node has."""
         name, number = wanted, 1
         while name in self._root or name in self._made:
