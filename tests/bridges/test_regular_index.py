@@ -38,6 +38,8 @@ def test_selections_are_those_of_listed_labels(array: xr.DataArray) -> None:
     points = xr.DataArray([57.5, 50.0], dims="p", coords={"p": [1, 2]})
     for label in (57.5, [57.5, 60.0], np.array([50.0]), slice(57.5, 50), slice(50, None), slice(None), points):
         check_same(array.sel({name: label}), listed.sel({name: label}))
+    bounds = slice(listed[name][1], listed[name][4] + 0.1)
+    check_same(array.sel({name: bounds}), listed.sel({name: bounds}))
     for label in (57.4, [57.4, 12.6]):
         check_same(array.sel({name: label}, method="nearest"), listed.sel({name: label}, method="nearest"))
     with pytest.raises(LabelError):

@@ -29,7 +29,7 @@ class ScaleCells(BackendArray):
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
 
-    def _read(self, key: tuple[Any, ...]) -> Any:
+    def _read(self, key: tuple[int | slice | np.ndarray, ...]) -> np.ndarray:
         positions = range(self._scale.size)[key[0]] if isinstance(key[0], slice) else key[0]
         return self._scale.labels(np.atleast_1d(positions)).reshape(np.shape(positions))
 
@@ -66,6 +66,9 @@ class RegularIndex(indexes.Index):
         item = labels[self.name]
         inner = item.variable if isinstance(item, xr.DataArray) else item
         wanted = inner.values if isinstance(inner, xr.Variable) else item
+        if isinstance(item, slice):  # whose bounds may be cells of a coordinate
+            bounds = (item.start, item.stop, item.step)
+            wanted = slice(*(each.values[()] if isinstance(each, xr.DataArray) else each for each in bounds))
         (found,) = resolve_sel({"": wanted}, ("",), lambda _: self.scale, method, tolerance)
         if isinstance(item, xr.DataArray):
             found = item.copy(data=np.asarray(found))
