@@ -387,7 +387,7 @@ def is_number(label: object) -> TypeGuard[float]:
     return isinstance(label, int | float | np.integer | np.floating) and not isinstance(label, bool)
 
 
-def range_around(circle: Circle, item: Any) -> tuple[Values, Values] | None:
+def range_around(circle: Circle, item: object) -> tuple[Values, Values] | None:
     """Return positions and shifts of a range that the labels as they are stored do not tell; None of anything else."""
     if not isinstance(item, slice) or not is_number(item.start) or not is_number(item.stop):
         return None
@@ -401,7 +401,7 @@ def range_around(circle: Circle, item: Any) -> tuple[Values, Values] | None:
     return positions[::step], shifts[::step]
 
 
-def turn_labels(circle: Circle, item: Any) -> Any:
+def turn_labels(circle: Circle, item: object) -> object:
     """Return labels by whole turns as near to a cell as they can be; of a range of a region without an end, its bound
     within the region where turns bring it there."""
     if is_number(item):

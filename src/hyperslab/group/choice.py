@@ -215,7 +215,7 @@ def _names(known: Mapping[str, Attrs]) -> set[str]:
 _DATE = re.compile(r"[12]\d{3}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 
 
-def are_dates(item: Any) -> bool:
+def are_dates(item: object) -> bool:
     """Return True for typed whole numbers that look like dates."""
     bounds = [item.start, item.stop] if isinstance(item, slice) else [item]
     return {bound is None or bool(_DATE.fullmatch(str(bound))) for bound in bounds} == {True} and bounds != [None, None]

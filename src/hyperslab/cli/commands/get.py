@@ -241,7 +241,7 @@ def print_other_labels(part: labelled_part.LabelledPart, selection: TypedSelecti
             print_remark(f"{word}={words[word]} is a position, its label is {label}")
 
 
-def _is_label_of(label: Any, typed: object) -> bool:
+def _is_label_of(label: object, typed: object) -> bool:
     """Return True if a label is what was typed: the number, or the text, of which a date may be the first part."""
     if isinstance(label, np.number) and isinstance(typed, int | float):
         return bool(label == (np.asarray(typed).astype(label.dtype) if label.dtype.kind == "f" else typed))
