@@ -173,8 +173,8 @@ class _DimensionNames:
 
 
 def _plain(attrs: Mapping[str, Any], format: Format) -> dict[str, Any]:
-    """Return the attributes, references as the paths that they lead to; texts of netCDF without the NULs that programs
-    in C end them with, as xarray's own engine gives them."""
+    """Return the attributes, references as the paths that they lead to; texts of netCDF as xarray's own engine gives
+    them: without the NULs that programs in C end them with, several as a list, an array of one as the text."""
     plain = {
         name: str(value) if isinstance(value, REFERENCES) else value
         for name, value in attrs.items()
@@ -183,7 +183,9 @@ def _plain(attrs: Mapping[str, Any], format: Format) -> dict[str, Any]:
     if not format.traits.netcdf_attributes:
         return plain
     ended = {name: value.rstrip("\0") for name, value in plain.items() if isinstance(value, str) and value[-1:] == "\0"}
-    return plain | ended
+    arrays = {name: value for name, value in plain.items() if isinstance(value, np.ndarray)}
+    texts = {name: value.tolist() for name, value in arrays.items() if value.dtype.kind == "T" and value.ndim == 1}
+    return plain | ended | {name: value[0] if len(value) == 1 else value for name, value in texts.items()}
 
 
 def stored_attrs(array: Array) -> dict[str, Any]:

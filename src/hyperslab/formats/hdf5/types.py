@@ -230,6 +230,12 @@ def is_representable(kind: h5py.h5t.TypeID) -> bool:
     return True
 
 
+def is_resizable(attribute: h5py.h5a.AttrID) -> bool:
+    """Return True if an attribute's dataspace is an array that may get longer, as no library but this one makes it."""
+    extent = attribute.get_space()
+    return bool(extent.get_simple_extent_ndims() and extent.get_simple_extent_dims(True) != attribute.shape)
+
+
 _MAX_LETTERS = 200  # letters: a type of hundreds of fields is not spelled out in a message
 
 

@@ -231,7 +231,7 @@ def _field_problem(dtype: NumpyDType) -> str | None:
 
 def attribute_problem(value: object, model: str) -> str | None:
     """Return what an attribute value is that netCDF has no attribute for, or None."""
-    if isinstance(value, np.str_) or (isinstance(value, np.ndarray) and value.dtype.kind == "T"):
+    if _is_string(value):
         if any("\0" in text for text in np.asarray(value).reshape(-1).tolist()):
             return "a string with a NUL, and netCDF ends strings there"
         return None if model == "NETCDF4" else f"a string, and {model} has only char"
@@ -309,6 +309,15 @@ def texts_that_end_with_nul(attrs: Mapping[str, Any]) -> dict[str, bytes]:
     return {name: data for name, data in texts.items() if data.endswith(b"\0")}
 
 
+def shapes_of_one_string(attrs: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the attributes that netCDF4 writes as an array of one string, by name: () or (1,)."""
+    return {name: np.shape(value) for name, value in attrs.items() if _is_string(value) and np.size(value) == 1}
+
+
+def _is_string(value: object) -> bool:
+    return isinstance(value, np.str_) or (isinstance(value, np.ndarray) and value.dtype.kind == "T")
+
+
 def to_netcdf_value(value: Any, model: str) -> str | np.str_ | bool | Values | np.generic:
     """Return the value as netCDF will give it back: text, ``np.str_``, a boolean, a typed scalar or a 1-D array.
     Checked before."""
@@ -319,7 +328,7 @@ def to_netcdf_value(value: Any, model: str) -> str | np.str_ | bool | Values | n
             return value if value.ndim else bool(value)
         case list() | tuple() if all(isinstance(item, bool | np.bool_) for item in value):
             return np.array(value, bool)
-        case np.ndarray() if value.size != 1:
+        case np.ndarray() if value.size != 1 or (value.dtype.kind == "T" and value.ndim):
             return value
         case np.ndarray() if isinstance(tag_of(value.dtype), Enum | Opaque | VlenArray | VlenBytes):
             return value.reshape(())

@@ -11,13 +11,14 @@ import numpy as np
 
 from hyperslab.chunks.auto import longest_chunk
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.hdf5.types import BOOL, Place
+from hyperslab.formats.hdf5.types import BOOL, Place, is_resizable
 from hyperslab.formats.netcdf import data_model
 from hyperslab.formats.netcdf.data_model import Storage
 from hyperslab.formats.netcdf.open_file import NON_COORDINATE
 from hyperslab.formats.netcdf.parser import MISREAD
 from hyperslab.formats.netcdf.working_copy import WorkingCopy
 from hyperslab.model.attrs import FILL_VALUE
+from hyperslab.model.cells import Values
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import (
     Char,
@@ -368,6 +369,51 @@ def write_nuls(work: WorkingCopy, path: str, is_group: bool, texts: Mapping[str,
     for name, data in texts.items():
         handle = attrs.get_id(name)
         handle.write(np.frombuffer(data, f"S{len(data)}").reshape(handle.shape), mtype=handle.get_type())
+
+
+def write_string_shapes(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec) -> None:
+    """Store the strings among the attributes of a node by their shapes: netCDF4 writes one string as an array of one.
+
+    HDF5 changes the dataspace of no attribute, and orders attributes as they are made: those behind are made anew, too.
+    """
+    from h5py import h5a, h5s
+
+    shapes = data_model.shapes_of_one_string(spec.attrs)
+    if not shapes:
+        return
+    node = work.hdf5()[f"/{path}"] if spec.is_group else _hdf5_node(work.hdf5(), path)
+    names = list(spec.attrs)
+    wrong = [name for name, shape in shapes.items() if _string_shape(node, name) != shape]
+    moved = names[min(map(names.index, wrong)) :] if wrong else []
+    # An array of one string that may get longer is an array; netCDF-C's own, which mean the string, may not.
+    spaces = {
+        name: h5s.create_simple((1,), (h5s.UNLIMITED,)) if shapes[name] else h5s.create(h5s.SCALAR) for name in shapes
+    }
+    attributes = [(name, *_stored_attribute(node, name)) for name in moved]
+    for name in moved:
+        h5a.delete(node.id, name.encode())
+    for name, kind, space, cells in attributes:
+        handle = h5a.create(node.id, name.encode(), kind, spaces.get(name, space))
+        if cells.size:
+            handle.write(cells.reshape(handle.shape), mtype=None if cells.dtype.hasobject else kind)
+
+
+def _string_shape(node: h5py.Dataset | h5py.Group, name: str) -> tuple[int, ...] | None:
+    """Return the shape of a string, () or (1,), as it is to be stored; None where it is not stored so."""
+    handle = node.attrs.get_id(name)
+    return handle.shape if not handle.shape or is_resizable(handle) else None
+
+
+def _stored_attribute(node: h5py.Dataset | h5py.Group, name: str) -> tuple[h5py.h5t.TypeID, h5py.h5s.SpaceID, Values]:
+    """Return type, dataspace and cells of an attribute: Python's objects where they have any length, else the bytes as
+    they are stored."""
+    handle = node.attrs.get_id(name)
+    kind, space = handle.get_type(), handle.get_space()
+    has_objects = handle.dtype.hasobject
+    cells = np.empty(handle.shape or (), handle.dtype if has_objects else f"V{kind.get_size()}")
+    if space.get_simple_extent_npoints():
+        handle.read(cells, mtype=None if has_objects else kind)
+    return kind, space, cells
 
 
 def _set_through_hdf5(work: WorkingCopy, path: str, name: str, value: object, kind: Place | None) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperslab.errors import Conflict, FormatError, HyperslabError, Unsupported
+from hyperslab.formats.base import PROVENANCE
 from hyperslab.formats.format_errors import file_not_found
 from hyperslab.formats.hdf5.file import (
     HDF5_MAGIC,
@@ -161,6 +162,9 @@ def _visible_from(group: ScaleGroup, dim: ScaleDimension) -> ScaleDimension:
     raise AssertionError
 
 
+_NAMELESS = "phony_dim_"
+"""What the library calls the dimensions that axes of plain HDF5 lack, before their numbers."""
+
 # -- Open files --------------------------------------------------------------------------------------------------------
 
 # HDF5's signature stands at byte 0, or behind a user block of 512 bytes or of 512 doubled some times.
@@ -297,6 +301,20 @@ class OpenNetcdfFile:
     def model(self) -> str:
         """netCDF's name of the data model, such as ``NETCDF4``."""
         return str(self.dataset.data_model)
+
+    @cached_property
+    def has_netcdf_texts(self) -> bool:
+        """Return True for a file by netCDF's rule, that an attribute of one string is the string: netCDF-C stores it as
+        an array of one. That a file is such a one its provenance tells (since netCDF-C 4.4.1), or its dimensions."""
+        if PROVENANCE in self.hdf5.attrs:
+            return True
+        waiting = [self.dataset]
+        while waiting:
+            group = waiting.pop()
+            if not all(name.startswith(_NAMELESS) for name in group.dimensions):
+                return True
+            waiting += group.groups.values()
+        return False
 
     @cached_property
     def repeated_dimensions(self) -> frozenset[str]:

@@ -26,6 +26,7 @@ from hyperslab.formats.hdf5.types import (
     is_hdf5_bool,
     is_misread,
     is_representable,
+    is_resizable,
 )
 from hyperslab.formats.netcdf import data_model
 from hyperslab.formats.netcdf.data_model import INTERNAL_ATTRIBUTES
@@ -116,7 +117,7 @@ def parse_group(opened: OpenNetcdfFile, path: str) -> GroupSpec:
     """Return the group at ``path``: its attributes, dimensions and types."""
     group = opened.group(path)
     dims = tuple(Dimension(name, len(dim), dim.isunlimited()) for name, dim in group.dimensions.items())
-    attrs = parse_attributes(group if opened.scales is None else None, opened.hdf5_group(path), _kinds(opened, path))
+    attrs = parse_attributes(opened, path, group if opened.scales is None else None, opened.hdf5_group(path))
     return GroupSpec(attrs=_with_nuls(opened, None, attrs), dims=dims, types=_types(opened, path))
 
 
@@ -184,7 +185,7 @@ def parse_array(opened: OpenNetcdfFile, path: str) -> ArraySpec:
         chunks=chunks,
         codecs=_codecs(variable, stored) if chunked else (),
         fill_value=_fill_value(variable, stored, dtype),
-        attrs=_with_nuls(opened, path, parse_attributes(variable, stored, _kinds(opened, group))),
+        attrs=_with_nuls(opened, path, parse_attributes(opened, group, variable, stored)),
         problem=None if stored is None else find_external_storage(stored),
         layout=({} if chunked else {"contiguous": True})
         | ({} if misread is None else {MISREAD: misread})
@@ -299,18 +300,21 @@ def _hidden_extent(opened: OpenNetcdfFile, stored: h5py.Dataset) -> list[tuple[s
     return extent
 
 
-def parse_attributes(node: Any, stored: h5py.Dataset | None, kinds: Kinds | None) -> dict[str, object]:
-    """Return the attributes of a group or variable (None: h5py's alone), in order; char is ``str``, string ``np.str_``.
-    Those of a type that has no form here are left out."""
+def parse_attributes(opened: OpenNetcdfFile, group: str, node: Any, stored: h5py.Dataset | None) -> dict[str, object]:
+    """Return the attributes of a group or variable (``node`` None: h5py's alone), in order, with types as seen from
+    ``group``; char is ``str``, string ``np.str_``. Those of a type that has no form here are left out."""
+    kinds = _kinds(opened, group)
     if node is None and stored is not None:
-        found = {name: _from_hdf5(stored, name, kinds) for name in stored.attrs if name not in INTERNAL_ATTRIBUTES}
+        names = [name for name in stored.attrs if name not in INTERNAL_ATTRIBUTES]
+        found = {name: _from_hdf5(opened, stored, name, kinds) for name in names}
     else:
         hidden = INTERNAL_ATTRIBUTES if stored is not None else frozenset()
         names = [name for name in node.ncattrs() if name not in hidden]
         if stored is not None:  # netCDF4 leaves out values of types that no variable has
-            left_out = (name for name in stored.attrs if name not in names and name not in hidden)
-            names += [name for name in left_out if is_hdf5_bool(_type_of(stored, name))]
-        found = {name: _attribute(node, stored, name, kinds) for name in names}
+            known = set(names)
+            in_order = [name for name in stored.attrs if name in known or name not in hidden]
+            names = [name for name in in_order if name in known or is_hdf5_bool(_type_of(stored, name))]
+        found = {name: _attribute(opened, node, stored, name, kinds) for name in names}
     return {name: value for name, value in found.items() if value is not _ABSENT}
 
 
@@ -324,22 +328,22 @@ def _with_nuls(opened: OpenNetcdfFile, name: str | None, attrs: dict[str, Any]) 
     return attrs | with_nuls
 
 
-def _attribute(node: Any, stored: h5py.Dataset | None, name: str, kinds: Kinds | None) -> Any:
-    if kinds is not None and stored is not None and name in stored.attrs:
-        kind = kinds(_type_of(stored, name))
-        if kind is not None:
-            return _bools(stored, name) if is_bool(kind) else _user_value(stored.attrs[name], kind)
+def _attribute(opened: OpenNetcdfFile, node: Any, stored: h5py.Dataset | None, name: str, kinds: Kinds | None) -> Any:
+    if stored is not None and name in stored.attrs:
+        handle = _type_of(stored, name)
+        if is_hdf5_bool(handle):
+            return _bools(stored, name)
+        if kinds is not None and (kind := kinds(handle)) is not None:
+            return _user_value(stored.attrs[name], kind)
     try:
         value = node.getncattr(name)
     except KeyError:
-        return None if stored is None else _from_hdf5(stored, name, kinds)
+        return None if stored is None else _from_hdf5(opened, stored, name, kinds)
     match value:
-        case np.ndarray() | np.generic() if value.dtype == np.int8 and stored is not None:
-            return _bools(stored, name) if is_hdf5_bool(_type_of(stored, name)) else value
         case list():
             return np.array(value, np.dtypes.StringDType())
         case str():
-            return _text(value, stored, name)
+            return _text(opened, value, stored, name)
         case bytes():  # the _FillValue of a char variable
             return value.decode("latin-1")
         case np.ndarray() | np.generic() if value.dtype.names is not None:
@@ -347,8 +351,8 @@ def _attribute(node: Any, stored: h5py.Dataset | None, name: str, kinds: Kinds |
     return value
 
 
-def _text(value: str, stored: h5py.Dataset | None, name: str) -> str:
-    """Return text as it is stored: netCDF4 takes the NULs out of it.
+def _text(opened: OpenNetcdfFile, value: str, stored: h5py.Dataset | None, name: str) -> str | Values:
+    """Return text as it is stored: netCDF4 takes the NULs out of it, and one string in an array out of that.
 
     netCDF counts the chars of an attribute, so that a NUL at the end is one of them. In a file that netCDF did not
     write it ends the text, or pads it, which is what HDF5 has it for.
@@ -361,7 +365,8 @@ def _text(value: str, stored: h5py.Dataset | None, name: str) -> str:
         return str(value)
     kind = handle.get_type()
     if getattr(kind, "is_variable_str", bool)():
-        return np.str_(value)
+        is_array = handle.shape == (1,) and (is_resizable(handle) or not opened.has_netcdf_texts)
+        return np.array([value], np.dtypes.StringDType()) if is_array else np.str_(value)
     size = kind.get_size()
     if handle.shape or size == len(value.encode()):
         return str(value)
@@ -405,7 +410,7 @@ def _is_string(stored: h5py.Dataset, name: str) -> bool:
     return bool(getattr(_type_of(stored, name), "is_variable_str", bool)())
 
 
-def _from_hdf5(stored: h5py.Dataset, name: str, kinds: Kinds | None) -> Any:
+def _from_hdf5(opened: OpenNetcdfFile, stored: h5py.Dataset, name: str, kinds: Kinds | None) -> Any:
     """Return an attribute that netCDF4 cannot read (of opaque type, say), through h5py."""
     from h5py import Empty
 
@@ -420,15 +425,15 @@ def _from_hdf5(stored: h5py.Dataset, name: str, kinds: Kinds | None) -> Any:
     match value:
         case Empty():
             return "" if value.dtype.kind == "S" else np.empty(0, value.dtype)
-        case np.ndarray() if value.dtype == object and _is_string(stored, name):
+        case np.ndarray() if value.dtype == object and _is_string(stored, name) and value.size != 1:
             return np.array([str(item) for item in value.reshape(-1)], np.dtypes.StringDType())
         case np.ndarray() if value.size == 1:
             value = value.reshape(-1)[0]
     match value:
         case bytes():
-            return _text(value.decode("utf-8", "replace"), stored, name)
+            return _text(opened, value.decode("utf-8", "replace"), stored, name)
         case str():
-            return np.str_(value) if _is_string(stored, name) else value
+            return _text(opened, value, stored, name)
     return value
 
 

@@ -306,7 +306,8 @@ class Contents:
     """Specs by path; arrays are as long as their dimensions, which belong to the file.
 
     ``written_lengths``: how far an array was given cells, where that may be less than its dimensions are long.
-    ``dimension_places``: where the dimensions of each array are declared.
+    ``dimension_places``: where the dimensions of each array are declared. ``with_new_attributes``: the nodes whose
+    attributes were written since the file was opened.
     """
 
     specs: dict[str, Spec] = field(default_factory=lambda: {"": GroupSpec()})
@@ -315,6 +316,7 @@ class Contents:
     types: Types = field(default_factory=Types)
     dimension_places: dict[str, tuple[Place, ...]] = field(default_factory=dict)
     written_lengths: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    with_new_attributes: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, reader: Reader) -> Contents:
@@ -376,6 +378,7 @@ class Contents:
         self.specs = with_new_name(self.specs)
         self.dimension_places = with_new_name(self.dimension_places)
         self.written_lengths = with_new_name(self.written_lengths)
+        self.with_new_attributes = {new if at == path else at for at in self.with_new_attributes}
         parent, _, name = path.rpartition("/")
         names = self.children[parent]
         names[names.index(name)] = new.rpartition("/")[2]
@@ -402,6 +405,7 @@ class Contents:
                 self.types.forget(other)
             self.dimension_places.pop(other, None)
             self.written_lengths.pop(other, None)
+            self.with_new_attributes.discard(other)
         if path:
             parent, _, name = path.rpartition("/")
             self.children[parent].remove(name)

@@ -327,6 +327,8 @@ class NetcdfWriter(Writer):
             kept += 1
         definitions.remove_attributes(self._work, path, spec, list(spec.attrs)[kept:])
         definitions.set_attributes(self._work, path, spec, dict(list(attrs.items())[kept:]), types)
+        if kept < len(attrs):
+            self._contents.with_new_attributes.add(path)
         self._contents.specs[path] = replace(spec, attrs=attrs)
 
     def _check_free(self, group: str, name: str) -> None:
@@ -530,6 +532,10 @@ class NetcdfWriter(Writer):
                 if texts := data_model.texts_that_end_with_nul(spec.attrs):
                     with self._changing(path):
                         definitions.write_nuls(self._work, path, spec.is_group, texts)
+            if not data_model.is_netcdf3(self._model) and library.h5py() is not None:
+                for path in self._contents.with_new_attributes:
+                    with self._changing(path):
+                        definitions.write_string_shapes(self._work, path, self._contents.specs[path])
         except BaseException:
             self.discard()
             raise
