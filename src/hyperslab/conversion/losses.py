@@ -128,6 +128,7 @@ def _required_by_numpy(dtype: NumpyDType) -> Iterator[Feature]:
             yield from (need for need in _required_by_numpy(dtype.fields[name][0]) if need not in _OWN_IN_FIELDS)
     elif dtype.kind == "O" and (kind := tag_of(dtype)) is not None:
         yield from required_features(kind)
+        yield Feature.REFERENCES  # text of any length in rows is where references in rows are, as in HDMF
     else:
         if dtype.kind in _KINDS:
             yield _KINDS[dtype.kind]

@@ -76,12 +76,3 @@ def test_dimensions_without_variables_are_no_omission(tmp_path: Path) -> None:
         root.create_array("x", data=np.arange(4.0), dims=["row"], attrs={"unit": "m"})
         root.create_group("g").create_array("row", data=np.arange(3), dims=["column"])
     assert not hs.convert(tmp_path / "plain.nc", tmp_path / "plain.zarr", verify=True).losses
-
-
-def test_rows_with_text_of_any_length_are_left_out_with_what_works(tmp_path: Path) -> None:
-    for name, text in (("a", h5py.string_dtype()), ("b", "S20")):
-        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
-            file["names"] = np.array([("x", "y")], [("0", text), ("1", text)])
-    (problem,) = hs.check(tmp_path / "a.h5").notes
-    assert problem.node == "names" and "'S20'" in problem.message
-    assert hs.open(tmp_path / "b.h5")["names"][...].tolist() == [(b"x", b"y")]

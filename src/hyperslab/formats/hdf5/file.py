@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from hyperslab.errors import FormatError, Unsupported
 from hyperslab.formats.format_errors import document_error
+from hyperslab.formats.hdf5.types import has_nameless_enum
 from hyperslab.model.refs import Link
 
 if TYPE_CHECKING:
@@ -173,14 +174,20 @@ def keeps_order(file: h5py.File) -> bool:
 
 def find_unopened(file: h5py.File) -> str | None:
     """Return what a sound h5py file has, in words, that netCDF-C 4.10 opens no file with; None where it has no such."""
-    from h5py import Dataset, Group, SoftLink
+    from h5py import Dataset, Datatype, Group, SoftLink
 
     waiting = [file["/"]]
     while waiting:
         group = waiting.pop()
+        if (name := find_table(group)) is not None:
+            return f"the attribute {name!r} of {group.name} has several dimensions"
         for name in group:
             inner = f"{group.name.rstrip('/')}/{name}"
             match _get_member(group, name):
+                case Dataset() as dataset if (table := find_table(dataset)) is not None:
+                    return f"the attribute {table!r} of {inner} has several dimensions"
+                case Datatype(id=handle) if has_nameless_enum(handle):
+                    return f"the type {inner} has a field of an enum without a name, such as booleans of h5py"
                 case None if isinstance(group.get(name, getlink=True), SoftLink):
                     return f"the link {inner} leads nowhere"
                 case Dataset(shape=None):
@@ -188,6 +195,12 @@ def find_unopened(file: h5py.File) -> str | None:
                 case Group() as below if not isinstance(group.get(name, getlink=True), SoftLink):
                     waiting.append(below)
     return None
+
+
+def find_table(node: h5py.Group | h5py.Dataset) -> str | None:
+    """Return the first attribute of numbers in several dimensions, with which netCDF-C reads no attribute of a node."""
+    handles = ((name, node.attrs.get_id(name)) for name in node.attrs)
+    return next((name for name, handle in handles if handle.dtype.kind in "iuf" and len(handle.shape or ()) > 1), None)
 
 
 def find_external_storage(dataset: h5py.Dataset) -> str | None:

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hyperslab.model.dtypes import Compound, Enum, Extension, NumpyDType, Opaque, VlenArray, VlenBytes, tag_of, tagged
+from hyperslab.model.dtypes import (
+    Compound,
+    Enum,
+    Extension,
+    NumpyDType,
+    Opaque,
+    VlenArray,
+    VlenBytes,
+    VlenString,
+    tag_of,
+    tagged,
+)
 from hyperslab.model.paths import outward
 
 if TYPE_CHECKING:
@@ -48,8 +59,8 @@ def is_hdf5_bool(handle: object) -> bool:
 class NamedTypes:
     """The committed types of an h5py file, by their paths, as types of the model.
 
-    A type that the model lacks is left out: one with text or arrays of any length in a field, or arrays of any length
-    of other things than numbers.
+    A type that the model lacks is left out: one with arrays of any length in a field, or arrays of any length of other
+    things than numbers. One with text of any length in a field has no name in the model, which has such rows.
     """
 
     def __init__(self, file: h5py.File | None = None, paths: Iterable[str] = ()) -> None:
@@ -126,14 +137,19 @@ class NamedTypes:
                 return VlenBytes() if name in BYTES_TYPE_NAMES and base == np.uint8 else VlenArray(base, name)
             case h5t.TypeCompoundID():
                 base = self._compound(group, handle)
-                return None if base is None else Compound(base, name)
+                return None if base is None or base.hasobject else Compound(base, name)
         return None
 
     def _compound(self, group: str, handle: h5py.h5t.TypeID) -> NumpyDType | None:
-        """Return the packed fields, in which named types are tagged; None where one has no type in the model."""
+        """Return the packed fields, in which named types and text of any length are tagged; None where one has no type
+        in the model."""
+        from h5py import h5t
+
         fields = []
         for index in range(handle.get_nmembers()):
-            field = self._field(group, handle.get_member_type(index))
+            member = handle.get_member_type(index)
+            is_text = isinstance(member, h5t.TypeStringID) and member.is_variable_str()
+            field = tagged(np.dtype(object), VlenString()) if is_text else self._field(group, member)
             if field is None:
                 return None
             fields.append((handle.get_member_name(index).decode(), field))
@@ -185,27 +201,28 @@ def holds_references(kind: h5py.h5t.TypeID) -> bool:
     return False
 
 
-def holds_text(kind: h5py.h5t.TypeID) -> bool:
-    """Return True for rows with text of any length in a field."""
+def has_nameless_enum(kind: h5py.h5t.TypeID) -> bool:
+    """Return True for rows with an enum in a field that is not committed under a name."""
     from h5py import h5t
 
-    match kind:
-        case h5t.TypeCompoundID():
-            members = [kind.get_member_type(index) for index in range(kind.get_nmembers())]
-            return any(isinstance(each, h5t.TypeStringID) and each.is_variable_str() for each in members)
-    return False
+    if not isinstance(kind, h5t.TypeCompoundID):
+        return False
+    members = [kind.get_member_type(index) for index in range(kind.get_nmembers())]
+    return any(
+        (isinstance(each, h5t.TypeEnumID) and not each.committed()) or has_nameless_enum(each) for each in members
+    )
 
 
 def is_misread(kind: h5py.h5t.TypeID, *, inside: bool = False) -> bool:
     """Return True if netCDF-C 4.10 takes cells of an HDF5 type for smaller ones, and reads or writes beyond its memory:
-    numbers of 16 or 128 bits; in rows (``inside``) text of several bytes, and references."""
+    numbers of 16 or 128 bits; in rows (``inside``) text of several bytes or of any length, and references."""
     from h5py import h5t
 
     match kind:
         case h5t.TypeFloatID():
             return kind.get_size() not in (4, 8)
         case h5t.TypeStringID():
-            return inside and not kind.is_variable_str() and kind.get_size() > 1
+            return inside and (kind.is_variable_str() or kind.get_size() > 1)
         case h5t.TypeArrayID() | h5t.TypeVlenID():
             return is_misread(kind.get_super(), inside=inside)
         case h5t.TypeCompoundID():

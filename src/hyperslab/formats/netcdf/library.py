@@ -22,7 +22,7 @@ from hyperslab.formats.hdf5.filters import load_filter_plugin
 from hyperslab.formats.hdf5.lock import LOCK
 from hyperslab.formats.library_array import Part, SlicedArray, join_parts
 from hyperslab.formats.netcdf.data_model import is_h5py_only
-from hyperslab.model.dtypes import Enum, VlenArray, VlenBytes, VlenString
+from hyperslab.model.dtypes import Enum, NumpyDType, VlenArray, VlenBytes, VlenString
 from hyperslab.model.spec import ArraySpec
 from hyperslab.stores.files import version_of
 
@@ -256,7 +256,22 @@ def from_library(cells: Any, spec: ArraySpec) -> Block:
             found[()] = np.atleast_1d(cells)  # the library gives a lone number for a lone cell of one
         return found if isinstance(spec.dtype, VlenArray) else _each(found, lambda cell: cell.tobytes())
     values = np.asarray(cells)
+    if spec.numpy_dtype.names is not None and spec.numpy_dtype.hasobject:
+        return _rows_with_text(values, spec.numpy_dtype)
     return values if values.dtype == spec.numpy_dtype else values.astype(spec.numpy_dtype)
+
+
+def _rows_with_text(values: Block, dtype: NumpyDType) -> Block:
+    """Return rows of h5py, in whose fields text of any length is bytes, None where none was written."""
+    rows = np.empty(values.shape, dtype)
+    for name in dtype.names or ():
+        is_text = dtype[name].hasobject
+        rows[name] = _each(values[name], _text_of) if is_text else values[name]
+    return rows
+
+
+def _text_of(cell: bytes | str | None) -> str:
+    return cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell or ""
 
 
 def write_cells(variable: Any, extent: Part, cells: Block, spec: ArraySpec) -> None:

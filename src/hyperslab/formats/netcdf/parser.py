@@ -15,13 +15,12 @@ import numpy as np
 from hyperslab.errors import Problem
 from hyperslab.formats.base import NAME_PROBLEM, PROVENANCE, Feature
 from hyperslab.formats.dimension_suffix import strip_suffix
-from hyperslab.formats.hdf5.file import find_external_storage, iter_members
+from hyperslab.formats.hdf5.file import find_external_storage, find_table, iter_members
 from hyperslab.formats.hdf5.filters import read_filters
 from hyperslab.formats.hdf5.types import (
     BYTES_TYPE_NAMES,
     describe_hdf5_type,
     holds_references,
-    holds_text,
     is_bool,
     is_hdf5_bool,
     is_misread,
@@ -304,7 +303,7 @@ def parse_attributes(opened: OpenNetcdfFile, group: str, node: Any, stored: h5py
     """Return the attributes of a group or variable (``node`` None: h5py's alone), in order, with types as seen from
     ``group``; char is ``str``, string ``np.str_``. Those of a type that has no form here are left out."""
     kinds = _kinds(opened, group)
-    if node is None and stored is not None:
+    if stored is not None and (node is None or find_table(stored) is not None):
         names = [name for name in stored.attrs if name not in INTERNAL_ATTRIBUTES]
         found = {name: _from_hdf5(opened, stored, name, kinds) for name in names}
     else:
@@ -497,7 +496,4 @@ def _omission(opened: OpenNetcdfFile, node: str, group: str, what: str, kind: h5
     if holds_references(kind):
         words = f"of HDF5 references, which netCDF does not know, is left out ({text})"
         return Problem(node, Feature.REFERENCES, f"{what} {words}")
-    message = f"{what} of a type that is not read here is left out ({text})"
-    if holds_text(kind):
-        message += "; rows are read whose text has a fixed length: h5py writes it anew with fields such as 'S20'"
-    return Problem(node, Feature.USER_TYPES, message)
+    return Problem(node, Feature.USER_TYPES, f"{what} of a type that is not read here is left out ({text})")
