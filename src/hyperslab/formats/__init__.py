@@ -65,6 +65,7 @@ def _foreign() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group="hyperslab.formats") if entry.name not in FORMATS}
 
 
+_HDF5_ENDINGS = frozenset({"h5", "hdf5", "h5ad"})
 _ENDING = re.compile(r"[^/]\.([a-z]\w*)$")
 """The end of a file's name that tells what it is: no number (``v1.2``), no name that is hidden (``.cache``)."""
 
@@ -140,6 +141,10 @@ def format_for_new(url: str) -> str:
     if ending[1] == "nwb":
         remedy = (
             "pynwb writes NWB into HDF5: NWBHDF5IO.export of a hyperslab.hdmf.HyperslabIO; or end it with .nwb.zarr"
+        )
+    if ending[1] in _HDF5_ENDINGS:
+        remedy = (
+            "format='netcdf' and model='HDF5' (--format netcdf --option model=HDF5) make plain HDF5; or end it with .nc"
         )
     raise Unsupported(
         f"no new dataset is made under a name that ends in .{ending[1]}",

@@ -9,6 +9,7 @@ import numpy as np
 from hyperslab.errors import Problem
 from hyperslab.model.attrs import Attrs, equal, untagged
 from hyperslab.model.cells import same_type
+from hyperslab.model.dims import is_made_up
 from hyperslab.model.dtypes import describe
 from hyperslab.model.refs import ObjectReference, RegionReference
 from hyperslab.model.spec import ArraySpec, GroupSpec, Node
@@ -34,6 +35,7 @@ def differences(
         unlimited = {dim.name for dim in expected.dims if dim.unlimited} - {
             dim.name for dim in found.dims if dim.unlimited
         }
+        unlimited = {name for name in unlimited if not is_made_up(name)}
         if dims:
             problems += [Problem(path, "dimensions", f"{name!r} is no longer unlimited") for name in sorted(unlimited)]
     return problems
@@ -44,8 +46,14 @@ def _array_differences(path: str, expected: ArraySpec, found: ArraySpec, dims: b
         yield Problem(path, "shape", f"shape {found.shape}, not {expected.shape}")
     if not same_type(expected.dtype, found.dtype):
         yield Problem(path, "type", f"cells of type {describe(found.dtype)}, not {describe(expected.dtype)}")
-    if dims and any(name not in (None, new) for name, new in zip(expected.dims, found.dims, strict=False)):
+    names = zip(expected.dims, found.dims, strict=False)
+    if dims and any(not _same_dimension(name, new) for name, new in names):
         yield Problem(path, "dimensions", f"dimensions {found.dims}, not {expected.dims}")
+
+
+def _same_dimension(name: str | None, new: str | None) -> bool:
+    """Return True for equal names, and where one was none or made up."""
+    return name in (None, new) or (is_made_up(name) and (new is None or is_made_up(new)))
 
 
 def _type_differences(path: str, expected: GroupSpec, found: GroupSpec) -> Iterator[Problem]:

@@ -29,6 +29,15 @@ class Dimension:
     unlimited: bool = False
 
 
+MADE_UP = "phony_dim_"
+"""How names begin that the netCDF library makes up for axes of HDF5 without one; behind it stands a number."""
+
+
+def is_made_up(name: str) -> bool:
+    """Return True for a name of a dimension that the netCDF library made up."""
+    return name.startswith(MADE_UP)
+
+
 def axis_names(dims: Iterable[str | None]) -> list[str]:
     """Return a name of its own for each dimension: those without one, or whose name another one has too, go by their
     place, such as ``dim_0`` (``dim_0_`` where another one is called so)."""

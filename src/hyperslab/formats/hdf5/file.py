@@ -173,7 +173,15 @@ def keeps_order(file: h5py.File) -> bool:
 
 
 def find_unopened(file: h5py.File) -> str | None:
-    """Return what a sound h5py file has, in words, that netCDF-C 4.10 opens no file with; None where it has no such."""
+    """Return what a sound h5py file has, in words, that netCDF-C 4.10 opens no file with; None where it has no such, or
+    h5py cannot read all that there is."""
+    try:
+        return _find_unopened(file)
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _find_unopened(file: h5py.File) -> str | None:
     from h5py import Dataset, Datatype, Group, SoftLink
 
     waiting = [file["/"]]
@@ -199,8 +207,11 @@ def find_unopened(file: h5py.File) -> str | None:
 
 def find_table(node: h5py.Group | h5py.Dataset) -> str | None:
     """Return the first attribute of numbers in several dimensions, with which netCDF-C reads no attribute of a node."""
+    from h5py import h5t
+
     handles = ((name, node.attrs.get_id(name)) for name in node.attrs)
-    return next((name for name, handle in handles if handle.dtype.kind in "iuf" and len(handle.shape or ()) > 1), None)
+    tables = ((name, handle.get_type()) for name, handle in handles if len(handle.shape or ()) > 1)
+    return next((name for name, kind in tables if isinstance(kind, h5t.TypeIntegerID | h5t.TypeFloatID)), None)
 
 
 def find_external_storage(dataset: h5py.Dataset) -> str | None:

@@ -1,13 +1,14 @@
 """The limits of netCDF's data models, as pure functions over specs: nothing here needs the netCDF library.
 
 The models are netCDF's own names: ``NETCDF4`` (the enhanced model in HDF5), ``NETCDF4_CLASSIC``, and the three classic
-files ``NETCDF3_CLASSIC``, ``NETCDF3_64BIT_OFFSET``, ``NETCDF3_64BIT_DATA`` (CDF-5). Rules and default fill values are
+files ``NETCDF3_CLASSIC``, ``NETCDF3_64BIT_OFFSET``, ``NETCDF3_64BIT_DATA`` (CDF-5). ``HDF5`` is ``NETCDF4`` without
+what netCDF adds to HDF5: dimensions have no names, and the type of booleans has none. Rules and default fill values are
 those of the NetCDF Users Guide and ``netcdf.h``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -20,6 +21,7 @@ from hyperslab.formats.base import PROVENANCE, Feature
 from hyperslab.formats.hdf5.types import BYTES_TYPE_NAME
 from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.cells import Values, number_cell
+from hyperslab.model.dims import MADE_UP, is_made_up
 from hyperslab.model.dtypes import (
     Char,
     Compound,
@@ -51,7 +53,9 @@ _RESERVED = INTERNAL_ATTRIBUTES | {
 NO_FILL = "no_fill"
 """In the layout of a variable: nothing is written to cells before they are written (netCDF-C's ``NC_NOFILL``)."""
 _QUANTIZED = "_Quantize"
-MODELS = ("NETCDF4", "NETCDF4_CLASSIC", "NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA")
+PLAIN = "HDF5"
+MODELS = ("NETCDF4", "NETCDF4_CLASSIC", "NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA", PLAIN)
+_ENHANCED = ("NETCDF4", PLAIN)
 
 FEATURES = frozenset(
     {
@@ -99,6 +103,11 @@ _VIRTUAL_BYTES = 8 << 20  # of one chunk of the grid that is laid over cells in 
 def is_netcdf3(model: str) -> bool:
     """Return True if the model is one of the three classic files, which know neither chunks nor codecs."""
     return model.startswith("NETCDF3")
+
+
+def library_model(model: str) -> str:
+    """Return the library's name of the model that a file is made in."""
+    return "NETCDF4" if model == PLAIN else model
 
 
 def number_types(model: str) -> frozenset[str]:
@@ -155,11 +164,13 @@ def _name_problem(name: str, value: Any) -> str | None:
 
 
 def _group_problems(spec: GroupSpec, node: str, model: str) -> Iterator[Problem]:
-    enhanced = model == "NETCDF4"
+    enhanced = model in _ENHANCED
     if node and not enhanced:
         yield Problem(node, "group", f"{model} has no groups")
     if not enhanced and sum(dim.unlimited for dim in spec.dims) > 1:
         yield Problem(node, "unlimited", f"{model} has one unlimited dimension at most")
+    if model == PLAIN:
+        yield from _names_lost(node, [dim.name for dim in spec.dims])
     for name, kind in spec.types.items():
         if not enhanced:
             yield Problem(node, "type", f"{model} has no user types such as {name!r}")
@@ -176,6 +187,14 @@ def _array_problems(spec: ArraySpec, node: str, model: str) -> Iterator[Problem]
         yield Problem(node, "shards", "netCDF has no shards")
     if spec.sparse is not None:
         yield Problem(node, "sparse", "netCDF has no sparse arrays")
+    if model == PLAIN:
+        yield from _names_lost(node, spec.dims)
+
+
+def _names_lost(node: str, dims: Iterable[str | None]) -> Iterator[Problem]:
+    named = [name for name in dims if name is not None and not is_made_up(name)]
+    if named:
+        yield Problem(node, "dimensions", f"the model {PLAIN} has no names of dimensions such as {named[0]!r}")
 
 
 def type_problem(dtype: DataType, model: str) -> str | None:
@@ -185,9 +204,9 @@ def type_problem(dtype: DataType, model: str) -> str | None:
             return None
         case np.dtype() if dtype.names is None and dtype.subdtype is None:
             is_known = _type_code(dtype) in number_types(model) or dtype == np.dtype("S1")
-            is_known |= dtype.kind == "b" and model == "NETCDF4"  # as the enum that h5py has
+            is_known |= dtype.kind == "b" and model in _ENHANCED  # as the enum that h5py has
             return None if is_known else _no_cells(model, dtype)
-        case _ if model != "NETCDF4":
+        case _ if model not in _ENHANCED:
             return _no_cells(model, dtype)
         case np.dtype() | Compound():
             base = dtype if isinstance(dtype, np.dtype) else dtype.base
@@ -234,13 +253,13 @@ def attribute_problem(value: object, model: str) -> str | None:
     if _is_string(value):
         if any("\0" in text for text in np.asarray(value).reshape(-1).tolist()):
             return "a string with a NUL, and netCDF ends strings there"
-        return None if model == "NETCDF4" else f"a string, and {model} has only char"
+        return None if model in _ENHANCED else f"a string, and {model} has only char"
     match value:
         case str():
             return "a lone NUL, which is how netCDF has an empty text" if value == "\0" else None
         case np.ndarray() | np.generic():
             return _typed_problem(np.asarray(value), model)
-    if value is None or (isinstance(value, bool) and model != "NETCDF4"):
+    if value is None or (isinstance(value, bool) and model not in _ENHANCED):
         return f"{value!r}, which {model} has no type for; use the int8 0 or 1, or text"
     match value:
         case bool():
@@ -257,17 +276,17 @@ def attribute_problem(value: object, model: str) -> str | None:
 def _typed_problem(value: Values, model: str) -> str | None:
     if value.ndim > 1:
         return f"an array of {value.ndim} dimensions, and netCDF attributes have one"
-    if (kind := tag_of(value.dtype)) is not None and model != "NETCDF4":
+    if (kind := tag_of(value.dtype)) is not None and model not in _ENHANCED:
         return f"of type {describe(kind)}, and {model} has no user types"
     if isinstance(kind, VlenArray | VlenBytes):
         return type_problem(kind, model)
     if value.dtype.names is not None:
-        return _field_problem(value.dtype) if model == "NETCDF4" else f"structured, and {model} has no user types"
+        return _field_problem(value.dtype) if model in _ENHANCED else f"structured, and {model} has no user types"
     if value.dtype.kind == "V":
-        return None if model == "NETCDF4" else f"opaque, and {model} has no user types"
+        return None if model in _ENHANCED else f"opaque, and {model} has no user types"
     return (
         None
-        if _type_code(value.dtype) in number_types(model) or (value.dtype.kind == "b" and model == "NETCDF4")
+        if _type_code(value.dtype) in number_types(model) or (value.dtype.kind == "b" and model in _ENHANCED)
         else f"of type {value.dtype}, which {model} has no attribute for"
     )
 
@@ -388,14 +407,15 @@ def chars_as_arrays(dtype: NumpyDType) -> NumpyDType:
     return tagged(fields, replace(kind, base=fields)) if isinstance(kind, Compound) else fields
 
 
-def to_netcdf_dims(spec: ArraySpec) -> tuple[str, ...]:
+def to_netcdf_dims(spec: ArraySpec, model: str) -> tuple[str, ...]:
     """Return a name for each dimension: its own, or ``dim_<length>`` (numbered where an array has several of that
-    length)."""
+    length), of which the model HDF5 takes another that is not stored."""
     names: list[str] = []
+    word = MADE_UP if model == PLAIN else "dim_"
     for dim, size in zip(spec.dims, spec.shape, strict=True):
-        name, number = dim or f"dim_{size}", 2
+        name, number = dim or f"{word}{size}", 2
         while dim is None and name in names:
-            name, number = f"dim_{size}_{number}", number + 1
+            name, number = f"{word}{size}_{number}", number + 1
         names.append(name)
     return tuple(names)
 
@@ -440,7 +460,9 @@ def to_netcdf_spec(spec: ArraySpec, name: str, model: str) -> ArraySpec:
     a fill value where netCDF has one (zero when none is given) and the variable is not one that is never filled, which
     netCDF-4 alone remembers."""
     regular = spec.evolve(
-        dtype=to_netcdf_type(spec.dtype, name, model), dims=to_netcdf_dims(spec), attrs=to_netcdf_attrs(spec, model)
+        dtype=to_netcdf_type(spec.dtype, name, model),
+        dims=to_netcdf_dims(spec, model),
+        attrs=to_netcdf_attrs(spec, model),
     )
     if regular.numpy_dtype.kind not in "biufS" or (is_never_filled(regular) and not is_netcdf3(model)):
         return regular

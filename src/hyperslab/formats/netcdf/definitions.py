@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from hyperslab.chunks.auto import longest_chunk
 from hyperslab.errors import Invalid, Unsupported
-from hyperslab.formats.hdf5.types import BOOL, Place, is_resizable
+from hyperslab.formats.hdf5.types import BOOL, Place, is_hdf5_bool, is_resizable
 from hyperslab.formats.netcdf import data_model
 from hyperslab.formats.netcdf.data_model import Storage
 from hyperslab.formats.netcdf.open_file import NON_COORDINATE
@@ -32,7 +32,7 @@ from hyperslab.model.dtypes import (
     VlenString,
     tag_of,
 )
-from hyperslab.model.paths import outward
+from hyperslab.model.paths import child, outward
 from hyperslab.model.spec import ArraySpec, GroupSpec
 
 if TYPE_CHECKING:
@@ -369,6 +369,34 @@ def write_nuls(work: WorkingCopy, path: str, is_group: bool, texts: Mapping[str,
     for name, data in texts.items():
         handle = attrs.get_id(name)
         handle.write(np.frombuffer(data, f"S{len(data)}").reshape(handle.shape), mtype=handle.get_type())
+
+
+def remove_names(
+    work: WorkingCopy, dims: Collection[Place], along: Mapping[str, tuple[Place, ...]], arrays: Collection[str]
+) -> None:
+    """Take out of a file what netCDF adds to HDF5: the scales that these dimensions are stored as, unless they are
+    ``arrays``, and the names of the types of booleans. ``along``: the dimensions of each array.
+
+    netCDF-C numbers axes without a scale in the order of the file, and calls them by that.
+    """
+    from h5py import Datatype
+
+    file = work.hdf5()
+    for path, places in along.items():
+        axes = [axis for axis, place in enumerate(places) if place in dims]
+        node = _hdf5_node(file, path)
+        if len(axes) == node.ndim:
+            node.attrs.pop("DIMENSION_LIST", None)
+        for axis in axes if "DIMENSION_LIST" in node.attrs else ():
+            for scale in node.dims[axis].values():
+                node.dims[axis].detach_scale(scale)
+        if axes:
+            node.attrs.pop("_Netcdf4Coordinates", None)
+    for group, name in dims:
+        if name in file[f"/{group}"] and child(group, name) not in arrays:
+            del file[f"/{group}"][name]
+    for name in [name for name, node in file.items() if isinstance(node, Datatype) and is_hdf5_bool(node.id)]:
+        del file[name]
 
 
 def write_string_shapes(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec) -> None:

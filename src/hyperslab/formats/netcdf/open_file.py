@@ -31,8 +31,10 @@ from hyperslab.formats.hdf5.file import (
     keeps_order,
 )
 from hyperslab.formats.hdf5.lock import LOCK
-from hyperslab.formats.hdf5.types import NamedTypes, is_misread
+from hyperslab.formats.hdf5.types import NamedTypes, Place, is_misread
 from hyperslab.formats.netcdf import classic, library
+from hyperslab.model.dims import is_made_up
+from hyperslab.model.paths import child
 from hyperslab.model.refs import Link
 from hyperslab.stores.files import read_error, version_of
 from hyperslab.stores.system import ALWAYS
@@ -161,9 +163,6 @@ def _visible_from(group: ScaleGroup, dim: ScaleDimension) -> ScaleDimension:
             return seen
     raise AssertionError
 
-
-_NAMELESS = "phony_dim_"
-"""What the library calls the dimensions that axes of plain HDF5 lack, before their numbers."""
 
 # -- Open files --------------------------------------------------------------------------------------------------------
 
@@ -311,10 +310,19 @@ class OpenNetcdfFile:
         waiting = [self.dataset]
         while waiting:
             group = waiting.pop()
-            if not all(name.startswith(_NAMELESS) for name in group.dimensions):
+            if not all(map(is_made_up, group.dimensions)):
                 return True
             waiting += group.groups.values()
         return False
+
+    def list_made_up(self) -> Iterator[Place]:
+        """Yield the dimensions that have names by the library alone: there is no scale of them in the file."""
+        waiting = [("", self.dataset)]
+        while waiting:
+            path, group = waiting.pop()
+            stored = self.hdf5_group(path)
+            yield from ((path, name) for name in group.dimensions if is_made_up(name) and name not in stored)
+            waiting += [(child(path, name), inner) for name, inner in group.groups.items()]
 
     @cached_property
     def repeated_dimensions(self) -> frozenset[str]:

@@ -24,6 +24,7 @@ from hyperslab.formats.hdf5.cells import (
     open_chunk_source,
 )
 from hyperslab.formats.hdf5.filters import list_plugin_filters, require_filters
+from hyperslab.formats.hdf5.types import Place
 from hyperslab.formats.netcdf import library, parser
 from hyperslab.formats.netcdf.classic import cell_spans
 from hyperslab.formats.netcdf.library import FindVariable, LibraryChunks
@@ -80,6 +81,12 @@ class NetcdfReader(Reader):
     def model(self) -> str:
         """netCDF's name of the data model, such as ``NETCDF4``."""
         return self._opened().model
+
+    def made_up_dimensions(self) -> set[Place]:
+        """Return the dimensions that the library gives axes of plain HDF5, which the file has none of."""
+        opened = self._opened()
+        with library.read_locked(self._url, ""):
+            return set() if opened.hdf5 is None else set(opened.list_made_up())
 
     @property
     def limit(self) -> Unsupported | None:

@@ -141,6 +141,7 @@ class NetcdfWriter(Writer):
         self._failed = False
         self._needs_rewrite = False
         self._contents = Contents()
+        self._nameless: set[Place] = set()
         unreadable: dict[str, CorruptChunk] = {}
         version = find_version(path, url)
         if mode == "r+":
@@ -149,10 +150,11 @@ class NetcdfWriter(Writer):
                 if reader.limit is not None:
                     raise reader.limit
                 self._model, self._contents = reader.model, Contents.of(reader)
+                self._nameless = reader.made_up_dimensions()
                 unreadable = reader.unreadable()
             finally:
                 reader.close()
-        self._work = WorkingCopy(path, url, mode, self._model, settings)
+        self._work = WorkingCopy(path, url, mode, data_model.library_model(self._model), settings)
         if mode == "r+":
             self._work.require_version(version)
         self._work.variables = len(self._contents.dimension_places)
@@ -241,7 +243,9 @@ class NetcdfWriter(Writer):
                 raise Invalid(f"{dim!r} is no name of a dimension in netCDF", url=self._url, remedy=remedy)
         if not data_model.is_netcdf3(self._model):
             plan_storage(spec, (False,) * len(spec.shape))
-        return spec.evolve(dims=data_model.to_netcdf_dims(spec), attrs=data_model.to_netcdf_attrs(spec, self._model))
+        return spec.evolve(
+            dims=data_model.to_netcdf_dims(spec, self._model), attrs=data_model.to_netcdf_attrs(spec, self._model)
+        )
 
     def _raise_if_unsupported(self, spec: Spec, node: str | None) -> None:
         problems = data_model.find_problems(spec, node or "", self._model)
@@ -493,7 +497,7 @@ class NetcdfWriter(Writer):
     def _rewrite(self) -> None:
         """Copy what is left into a new working copy: netCDF itself removes nothing."""
         work, contents = self._work, self._contents
-        self._work, self._contents, self._needs_rewrite = work.renewed(self._model), Contents(), False
+        self._work, self._contents, self._needs_rewrite = work.renewed(work.model), Contents(), False
         try:
             for path in list(contents.specs):
                 spec = contents.node(path)
@@ -536,6 +540,11 @@ class NetcdfWriter(Writer):
                 for path in self._contents.with_new_attributes:
                     with self._changing(path):
                         definitions.write_string_shapes(self._work, path, self._contents.specs[path])
+            dims = set(self._contents.dims.items) if self._model == data_model.PLAIN else self._nameless
+            if dims or self._model == data_model.PLAIN:
+                with self._changing(""):
+                    places = self._contents.dimension_places
+                    definitions.remove_names(self._work, dims, places, places.keys())
         except BaseException:
             self.discard()
             raise
