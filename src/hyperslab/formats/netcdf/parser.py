@@ -303,18 +303,30 @@ def parse_attributes(opened: OpenNetcdfFile, group: str, node: Any, stored: h5py
     """Return the attributes of a group or variable (``node`` None: h5py's alone), in order, with types as seen from
     ``group``; char is ``str``, string ``np.str_``. Those of a type that has no form here are left out."""
     kinds = _kinds(opened, group)
-    if stored is not None and (node is None or find_table(stored) is not None):
-        names = [name for name in stored.attrs if name not in INTERNAL_ATTRIBUTES]
-        found = {name: _from_hdf5(opened, stored, name, kinds) for name in names}
+    names = None if node is None else _list_attributes(node, stored)
+    if names is None and stored is not None:
+        shown = [name for name in stored.attrs if name not in INTERNAL_ATTRIBUTES]
+        found = {name: _from_hdf5(opened, stored, name, kinds) for name in shown}
     else:
-        hidden = INTERNAL_ATTRIBUTES if stored is not None else frozenset()
-        names = [name for name in node.ncattrs() if name not in hidden]
+        found = {name: _attribute(opened, node, stored, name, kinds) for name in names or ()}
         if stored is not None:  # netCDF4 leaves out values of types that no variable has
-            known = set(names)
-            in_order = [name for name in stored.attrs if name in known or name not in hidden]
-            names = [name for name in in_order if name in known or is_hdf5_bool(_type_of(stored, name))]
-        found = {name: _attribute(opened, node, stored, name, kinds) for name in names}
+            in_order = [name for name in stored.attrs if name not in INTERNAL_ATTRIBUTES]
+            bools = [name for name in in_order if name not in found and is_hdf5_bool(_type_of(stored, name))]
+            if bools:
+                found |= {name: _bools(stored, name) for name in bools}
+                found = {name: found[name] for name in in_order if name in found}
     return {name: value for name, value in found.items() if value is not _ABSENT}
+
+
+def _list_attributes(node: Any, stored: h5py.Dataset | None) -> list[str] | None:
+    """Return the names of the attributes that netCDF4 shows; None where one of them keeps it from reading any."""
+    hidden = INTERNAL_ATTRIBUTES if stored is not None else frozenset()
+    try:
+        return [name for name in node.ncattrs() if name not in hidden]
+    except (AttributeError, RuntimeError):
+        if stored is None or find_table(stored) is None:
+            raise
+        return None
 
 
 _ABSENT = object()
@@ -328,17 +340,17 @@ def _with_nuls(opened: OpenNetcdfFile, name: str | None, attrs: dict[str, Any]) 
 
 
 def _attribute(opened: OpenNetcdfFile, node: Any, stored: h5py.Dataset | None, name: str, kinds: Kinds | None) -> Any:
-    if stored is not None and name in stored.attrs:
-        handle = _type_of(stored, name)
-        if is_hdf5_bool(handle):
-            return _bools(stored, name)
-        if kinds is not None and (kind := kinds(handle)) is not None:
-            return _user_value(stored.attrs[name], kind)
+    if kinds is not None and stored is not None and name in stored.attrs:
+        kind = kinds(_type_of(stored, name))
+        if kind is not None:
+            return _bools(stored, name) if is_bool(kind) else _user_value(stored.attrs[name], kind)
     try:
         value = node.getncattr(name)
     except KeyError:
         return None if stored is None else _from_hdf5(opened, stored, name, kinds)
     match value:
+        case np.ndarray() | np.generic() if value.dtype == np.int8 and stored is not None:
+            return _bools(stored, name) if is_hdf5_bool(_type_of(stored, name)) else value
         case list():
             return np.array(value, np.dtypes.StringDType())
         case str():
