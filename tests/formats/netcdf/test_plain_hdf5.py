@@ -122,6 +122,15 @@ def test_a_file_of_h5py_that_is_changed_stays_plain(tmp_path: Path) -> None:
         assert root["X"][0].tolist() == [7.0, 1.0, 2.0]
 
 
+def test_a_named_type_of_booleans_stays_where_it_was(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w", track_order=True) as file:
+        file["flag_t"] = np.dtype(bool)
+        file.create_dataset("x", data=[True, False], dtype=file["flag_t"])
+    with hs.open(tmp_path / "a.h5", "r+") as root:
+        root["x"].attrs["flag"] = True
+    assert list(describe(tmp_path / "a.h5")) == ["", "flag_t", "x"]
+
+
 def test_a_copy_is_changed_too(tmp_path: Path) -> None:
     write_h5py(tmp_path / "a.h5")
     hs.convert(tmp_path / "a.h5", tmp_path / "b.h5", "netcdf", model="HDF5")

@@ -407,7 +407,7 @@ def chars_as_arrays(dtype: NumpyDType) -> NumpyDType:
     return tagged(fields, replace(kind, base=fields)) if isinstance(kind, Compound) else fields
 
 
-def to_netcdf_dims(spec: ArraySpec, model: str) -> tuple[str, ...]:
+def to_netcdf_dims(spec: ArraySpec, model: str = "NETCDF4") -> tuple[str, ...]:
     """Return a name for each dimension: its own, or ``dim_<length>`` (numbered where an array has several of that
     length), of which the model HDF5 takes another that is not stored."""
     names: list[str] = []

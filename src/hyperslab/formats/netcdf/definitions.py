@@ -372,10 +372,10 @@ def write_nuls(work: WorkingCopy, path: str, is_group: bool, texts: Mapping[str,
 
 
 def remove_names(
-    work: WorkingCopy, dims: Collection[Place], along: Mapping[str, tuple[Place, ...]], arrays: Collection[str]
+    work: WorkingCopy, dims: Collection[Place], types: Collection[str], along: Mapping[str, tuple[Place, ...]]
 ) -> None:
-    """Take out of a file what netCDF adds to HDF5: the scales that these dimensions are stored as, unless they are
-    ``arrays``, and the names of the types of booleans. ``along``: the dimensions of each array.
+    """Take out of a file what netCDF adds to HDF5: the scales that ``dims`` are stored as, unless they are arrays, and
+    the names of types of booleans other than ``types``. ``along``: the dimensions of each array.
 
     netCDF-C numbers axes without a scale in the order of the file, and calls them by that.
     """
@@ -393,10 +393,13 @@ def remove_names(
         if axes:
             node.attrs.pop("_Netcdf4Coordinates", None)
     for group, name in dims:
-        if name in file[f"/{group}"] and child(group, name) not in arrays:
-            del file[f"/{group}"][name]
-    for name in [name for name, node in file.items() if isinstance(node, Datatype) and is_hdf5_bool(node.id)]:
-        del file[name]
+        path = child(group, name)
+        if path in file and path not in along:
+            del file[path]
+    declared = {name: node for name, node in file.items() if name not in types and isinstance(node, Datatype)}
+    for name, node in declared.items():
+        if is_hdf5_bool(node.id):
+            del file[name]
 
 
 def write_string_shapes(work: WorkingCopy, path: str, spec: ArraySpec | GroupSpec) -> None:

@@ -24,7 +24,7 @@ from hyperslab.formats.hdf5.cells import (
     open_chunk_source,
 )
 from hyperslab.formats.hdf5.filters import list_plugin_filters, require_filters
-from hyperslab.formats.hdf5.types import Place
+from hyperslab.formats.hdf5.types import Place, is_bool
 from hyperslab.formats.netcdf import library, parser
 from hyperslab.formats.netcdf.classic import cell_spans
 from hyperslab.formats.netcdf.library import FindVariable, LibraryChunks
@@ -87,6 +87,10 @@ class NetcdfReader(Reader):
         opened = self._opened()
         with library.read_locked(self._url, ""):
             return set() if opened.hdf5 is None else set(opened.list_made_up())
+
+    def named_bools(self) -> set[str]:
+        """Return the names of the types of booleans in the root."""
+        return {name for name, kind in self._opened().types.of("").items() if is_bool(kind)}
 
     @property
     def limit(self) -> Unsupported | None:

@@ -142,6 +142,7 @@ class NetcdfWriter(Writer):
         self._needs_rewrite = False
         self._contents = Contents()
         self._nameless: set[Place] = set()
+        self._named_bools: set[str] = set()
         unreadable: dict[str, CorruptChunk] = {}
         version = find_version(path, url)
         if mode == "r+":
@@ -150,7 +151,7 @@ class NetcdfWriter(Writer):
                 if reader.limit is not None:
                     raise reader.limit
                 self._model, self._contents = reader.model, Contents.of(reader)
-                self._nameless = reader.made_up_dimensions()
+                self._nameless, self._named_bools = reader.made_up_dimensions(), reader.named_bools()
                 unreadable = reader.unreadable()
             finally:
                 reader.close()
@@ -543,8 +544,8 @@ class NetcdfWriter(Writer):
             dims = set(self._contents.dims.items) if self._model == data_model.PLAIN else self._nameless
             if dims or self._model == data_model.PLAIN:
                 with self._changing(""):
-                    places = self._contents.dimension_places
-                    definitions.remove_names(self._work, dims, places, places.keys())
+                    along = self._contents.dimension_places
+                    definitions.remove_names(self._work, dims, self._named_bools, along)
         except BaseException:
             self.discard()
             raise
