@@ -395,6 +395,16 @@ def test_numbers_that_the_common_type_would_round_are_refused(tmp_path: Path) ->
         hs.join([tmp_path / "c.zarr", tmp_path / "d.zarr"])
 
 
+def test_unsigned_numbers_of_several_types_are_refused(tmp_path: Path) -> None:
+    """The byte -56 is 200, and as a number of two bytes it would be 65480."""
+    first = piece(tmp_path / "a.zarr", 0, np.array([-56, 1, 0], "i1"), _Unsigned="true")
+    second = piece(tmp_path / "b.zarr", 3, np.array([3, 4, 0], "i2"), _Unsigned="true")
+    with pytest.raises(Invalid, match="type int16, and int8 in the first piece"):
+        hs.join([first, second])
+    same = piece(tmp_path / "c.zarr", 3, np.array([3, 4, 0], "i1"), _Unsigned="true")
+    assert hs.join([first, same])["t"].decoded()[...].tolist() == [200, 1, 0, 3, 4, 0]
+
+
 def test_times_of_other_types_and_epochs(tmp_path: Path) -> None:
     """Whole days among fractions of hours, with their bounds."""
     with hs.create(tmp_path / "a.zarr") as root:

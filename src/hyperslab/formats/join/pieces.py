@@ -186,9 +186,10 @@ def _differs(one: object, other: object) -> bool:
 
 def _check_alike(spec: ArraySpec, first: ArraySpec, url: str, path: str, *, promotes: bool) -> None:
     """Raise Invalid for an array whose dimensions or type are not those of the first piece; numbers may get a common
-    type where it ``promotes`` them."""
+    type where it ``promotes`` them, but for those that ``_Unsigned`` gives another sign: by bytes of their own type."""
     has_common_type = promotes and all(
-        isinstance(each.dtype, np.dtype) and each.dtype.kind in "iuf" for each in (spec, first)
+        isinstance(each.dtype, np.dtype) and each.dtype.kind in "iuf" and "_Unsigned" not in each.attrs
+        for each in (spec, first)
     )
     for what, here, there in (("dimensions", spec.dims, first.dims), ("type", spec.dtype, first.dtype)):
         if here != there and not (what == "type" and has_common_type):
