@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import xarray as xr
@@ -56,6 +57,38 @@ def test_info(air: Path) -> None:
     assert arrays["t2m"]["nbytes_stored"] == sum(path.stat().st_size for path in stored if path.name != ".lock")
     text = run("info", air).stdout
     assert "/t2m" in text and "float32" in text and "time: 6" in text and "a day's air" in text
+
+
+@pytest.mark.parametrize("suffix", [".nwb.zarr", ".h5"])
+def test_info_shows_the_seconds_of_series(tmp_path: Path, suffix: str) -> None:
+    """By their rate, their timestamps, or those of another series; nothing where there are none."""
+    path = tmp_path / f"lab{suffix}"
+    made: Any = h5py.File(path, "w") if suffix == ".h5" else hs.create(path)
+    with made as root:
+        for name in ("rated", "stamped", "linked", "bare"):
+            series = root.create_group(f"acquisition/{name}")
+            series.attrs["neurodata_type"] = "TimeSeries"
+            series["data"] = np.arange(6000, dtype="i2").reshape(3000, 2)
+        root["acquisition/rated/starting_time"] = 2.5
+        root["acquisition/rated/starting_time"].attrs["rate"] = 30_000.0
+        root["acquisition/stamped/timestamps"] = np.arange(3000) ** 2 / 8
+        if suffix == ".h5":
+            root["acquisition/linked/timestamps"] = h5py.SoftLink("/acquisition/stamped/timestamps")
+        else:
+            root["acquisition/linked"].create_link("timestamps", "/acquisition/stamped/timestamps")
+    arrays = {array["path"]: array.get("seconds") for array in document("info", path)["arrays"]}
+    stamps = {"first": 0.0, "last": 2999**2 / 8, "rate": None, "from": "/acquisition/stamped/timestamps"}
+    rate = {"first": 2.5, "last": 2.5 + 2999 / 30_000, "rate": 30_000.0, "from": "/acquisition/rated/starting_time"}
+    place = "linked" if suffix == ".h5" else "stamped"  # a link of HDF5 is followed by its library
+    linked = stamps | {"from": f"/acquisition/{place}/timestamps"}
+    wanted = {"rated": rate, "stamped": stamps, "linked": linked, "bare": None}
+    assert {name: arrays[f"acquisition/{name}/data"] for name in wanted} == wanted
+    assert [path for path, seconds in arrays.items() if seconds] == [
+        path for path in arrays if path.endswith("/data") and "bare" not in path
+    ]
+    lines = run("info", path).stdout.splitlines()
+    assert "seconds of /acquisition/rated/data: 2.5 to 2.59996666667, 30000 samples a second" in lines
+    assert f"seconds of /acquisition/linked/data: 0 to 1124250.125, by {linked['from']}" in lines
 
 
 def test_tree(air: Path) -> None:

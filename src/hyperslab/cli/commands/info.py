@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from hyperslab.array import Array
-from hyperslab.array.plain_values import codec_text
+from hyperslab.array.plain_values import codec_text, to_json_value
+from hyperslab.array.series import find_clock, read_sample_scale, sample_rate
 from hyperslab.chunks.plan import batched
 from hyperslab.cli.arguments import SelectionOptions, find_array, find_cells, open_dataset, parse_selections
 from hyperslab.cli.cdl import dump
@@ -33,7 +34,7 @@ from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.html import array_text
 from hyperslab.group.walk import arrays_of
 from hyperslab.model.amounts import size_text
-from hyperslab.model.dims import sizes_by_dimension
+from hyperslab.model.dims import index_cells, sizes_by_dimension
 from hyperslab.model.dtypes import describe
 from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child, split
@@ -99,7 +100,31 @@ def array_facts(path: str, array: Array) -> dict[str, object]:
         "units": array.units,
         "problem": array.spec.problem,
         "storage": storage,
+        **sample_facts(array),
     }
+
+
+def sample_facts(array: Array) -> dict[str, object]:
+    """Return the first and last second of the samples of a series of NWB, and its rate, None with timestamps; nothing
+    of other arrays, and where the seconds cannot be read."""
+    size = array.shape[0] if array.ndim else 0
+    ends = range(0, size, max(size - 1, 1))
+    with suppress(HyperslabError):  # a link may lead nowhere
+        clock = find_clock(array._session, array.path, array.spec) if size else None
+        if clock is not None:
+            _, path, spec = clock
+            found = Array(*clock)[:: ends.step] if spec.shape else index_cells(read_sample_scale(clock, size), ends)[0]
+            seconds = to_json_value(found)
+            rate = None if spec.shape else sample_rate(spec)
+            return {"seconds": {"first": seconds[0], "last": seconds[-1], "rate": rate, "from": f"/{path}"}}
+    return {}
+
+
+def _sample_text(path: str, seconds: Mapping[str, Any]) -> str:
+    """Return the line of a series: its seconds, and how they are stored."""
+    first, last = (f"{end:.12g}" if isinstance(end, float) else end for end in (seconds["first"], seconds["last"]))
+    source = f"by {seconds['from']}" if seconds["rate"] is None else f"{seconds['rate']:.12g} samples a second"
+    return f"seconds of /{path}: {first} to {last}, {source}"
 
 
 def _nodes(node: Group | Array, path: str) -> Generator[object]:
@@ -266,6 +291,7 @@ def as_text(facts: dict[str, Any], codecs: list[str]) -> str:
     units = [f"/{array['path']} {array['units']}" for array in facts["arrays"] if array["units"] not in (None, "")]
     parts += [f"units: {', '.join(units)}"] if units else []
     parts += storage
+    parts += [_sample_text(array["path"], array["seconds"]) for array in facts["arrays"] if "seconds" in array]
     parts += ["links:", *links] if links else []
     hidden = [f"  /{node['path']}: {node['message']}" for node in facts["not_shown"]]
     parts += ["not shown:", *hidden] if hidden else []
