@@ -63,6 +63,13 @@ def test_an_index_stays_through_positions_names_and_pickles(array: xr.DataArray)
     assert again.sel({name: 57.5}).values.tolist() == [2, 3]
     np.testing.assert_array_equal((array + array)[name], LABELS)
     np.testing.assert_array_equal(array.isel(y=[-1, -20])[name], LABELS[[-1, 0]])
+    masks = (LABELS > 30, np.zeros(20, bool), np.array([0, 19], "u1"), [])
+    for positions in masks:
+        np.testing.assert_array_equal(array.isel(y=positions)[name], LABELS[positions if len(positions) else slice(0)])
+    np.testing.assert_array_equal(array.where(array[name] > 30, drop=True)[name], LABELS[LABELS > 30])
+    for positions in ([20], [-21], np.zeros(19, bool)):
+        with pytest.raises(IndexError):
+            array[name].isel(y=positions)
     assert array.to_series().index.get_level_values("y").size == 40
 
 

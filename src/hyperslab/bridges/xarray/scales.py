@@ -57,7 +57,11 @@ class RegularIndex(indexes.Index):
         dims, positions = (item.dims, item.values) if isinstance(item, xr.Variable) else ((self.dim,), np.asarray(item))
         if positions.ndim != 1 or dims != (self.dim,):
             return None
-        labels = self.scale.labels(np.where(positions < 0, positions + self.scale.size, positions))
+        size = self.scale.size
+        positions = positions if positions.size else positions.astype("i8")  # an empty list is one of floats
+        np.broadcast_to(False, (size,))[positions]  # NumPy's errors, without memory for each label
+        places = np.flatnonzero(positions) if positions.dtype == bool else positions.astype("i8")
+        labels = self.scale.labels(np.where(places < 0, places + size, places))
         return indexes.PandasIndex(pd.Index(labels, name=self.name), self.dim)
 
     def sel(
