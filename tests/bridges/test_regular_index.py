@@ -63,6 +63,9 @@ def test_an_index_stays_through_positions_names_and_pickles(array: xr.DataArray)
     assert again.sel({name: 57.5}).values.tolist() == [2, 3]
     np.testing.assert_array_equal((array + array)[name], LABELS)
     np.testing.assert_array_equal(array.isel(y=[-1, -20])[name], LABELS[[-1, 0]])
+    both = xr.concat([array.isel(y=slice(12, 15)), array.isel(y=slice(2, 5))], "y")
+    np.testing.assert_array_equal(both[name], LABELS[[12, 13, 14, 2, 3, 4]])
+    np.testing.assert_array_equal(both.sel({name: LABELS[3]}), array.isel(y=3))
     masks = (LABELS > 30, np.zeros(20, bool), np.array([0, 19], "u1"), [])
     for positions in masks:
         np.testing.assert_array_equal(array.isel(y=positions)[name], LABELS[positions if len(positions) else slice(0)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -49,6 +49,12 @@ class RegularIndex(indexes.Index):
         attrs, encoding = (None, None) if known is None else (known.attrs, known.encoding)
         cells = indexing.LazilyIndexedArray(ScaleCells(self.scale))
         return {self.name: xr.Variable((self.dim,), cells, attrs, encoding)}
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self], dim: Hashable, positions: Iterable[Iterable[int]] | None = None) -> Any:
+        """Return the labels of parts, one behind the other, as a ``PandasIndex``: steps may be missing between."""
+        listed = [indexes.PandasIndex(each.to_pandas_index(), each.dim) for each in parts]
+        return indexes.PandasIndex.concat(listed, dim, positions)
 
     def isel(self, indexers: Mapping[Any, Any]) -> indexes.Index | None:
         item = indexers[self.dim]
