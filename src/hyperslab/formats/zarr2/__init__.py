@@ -22,10 +22,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hyperslab.formats.base import Feature, FormatInfo, FormatTraits, Variant
-from hyperslab.formats.zarr.opening import PLAIN_NOTES, ZarrFormat
-from hyperslab.formats.zarr2.document import CONSOLIDATED, ZARRAY, ZGROUP, Zarr2
-from hyperslab.stores.location import Probe
+from hyperslab.chunks.settings import DEFAULTS, Settings
+from hyperslab.formats.base import Feature, Format, FormatInfo, FormatTraits, Mode, Reader, Variant
+from hyperslab.formats.documents import JsonMapping
+from hyperslab.formats.opening import check_choices
+from hyperslab.formats.zarr.opening import PLAIN_NOTES, ZarrFormat, open_zarr
+from hyperslab.formats.zarr2.document import CONSOLIDATED, SEPARATORS, ZARRAY, ZGROUP, Separator, Zarr2
+from hyperslab.stores.location import Location, Probe
 
 _LACKS = {Feature.VARYING_CHUNKS, Feature.SHARDS, Feature.LINKS, Feature.REFERENCES, Feature.SPARSE}
 _NOTES = PLAIN_NOTES | {
@@ -38,7 +41,9 @@ _NOTES = PLAIN_NOTES | {
 
 @dataclass(frozen=True)
 class Zarr2Format(ZarrFormat):
-    """Zarr format 2, read and written."""
+    """Zarr format 2, read and written. ``dimension_separator``: between the numbers in chunk keys of new arrays."""
+
+    dimension_separator: Separator | None = None
 
     name = "zarr2"
     features = frozenset(Feature) - _LACKS
@@ -54,8 +59,31 @@ class Zarr2Format(ZarrFormat):
         is_keyed=True, keeps_consolidated=True, fill_value="missing", marks_nan=True, native_kinds="b"
     )
 
+    def variant(self, options: JsonMapping) -> Format:
+        separator = options.get("dimension_separator")
+        return next((Zarr2Format(each) for each in SEPARATORS if each == separator), self)
+
     metadata_dialect = Zarr2()
     dialects = (Zarr2,)
+
+    def open(
+        self,
+        where: Location,
+        mode: Mode,
+        *,
+        settings: Settings = DEFAULTS,
+        remembered: Probe | None = None,
+        consolidated: bool = False,
+        dimension_separator: Separator | None = None,
+    ) -> Reader:
+        """Open or make a dataset. ``consolidated``: write consolidated metadata even where there is none;
+        ``dimension_separator``: as the format's, unless None."""
+        dialect = Zarr2()
+        dialect.dimension_separator = self.dimension_separator if dimension_separator is None else dimension_separator
+        check_choices(dialect, {"dimension_separator": (None, *SEPARATORS)})
+        return open_zarr(
+            self, dialect, where, mode, settings=settings, consolidated=consolidated, remembered=remembered
+        )
 
     def sniff(self, probe: Probe) -> bool:
         """Return True where the root has one of the documents; a consolidated dataset is known by one request."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -257,7 +257,8 @@ def write_fill(value: Any, dtype: DataType) -> object:
 
 ZARRAY, ZGROUP, ZATTRS = ".zarray", ".zgroup", ".zattrs"
 DIMENSIONS = "_ARRAY_DIMENSIONS"
-_SEPARATORS = (".", "/")
+Separator = Literal[".", "/"]
+SEPARATORS: tuple[Separator, ...] = (".", "/")
 
 
 _NAME_KINDS = frozenset({str, type(None)})
@@ -327,7 +328,7 @@ def _read_document(doc: JsonMapping, marks: ExtendedMetadata, problems: Problems
     )
     codecs = read_codecs(doc, len(shape), problems)
     dtype, fill = _cells(doc, codecs, marks, problems)
-    if doc.get("dimension_separator", ".") not in _SEPARATORS:
+    if doc.get("dimension_separator", ".") not in SEPARATORS:
         problems.undecodable(
             "separator", f"dimension_separator is {shorten(doc['dimension_separator'])}, not '.' or '/'"
         )
@@ -401,9 +402,9 @@ def render_array(spec: ArraySpec, old: JsonMapping) -> JsonObject:
     return kept if old else kept | {"dimension_separator": "."}
 
 
-def new_array(wish: ArraySpec) -> ArraySpec:
+def new_array(wish: ArraySpec, separator: Separator | None = None) -> ArraySpec:
     """Return a user's wish in this format's spelling. No fill value is null, so that xarray masks no zeros; no
-    checksum.
+    checksum. ``separator``: of chunk keys; None keeps that of an array of this format, else it is ``.``.
 
     What the codecs cannot do to such cells is Invalid now, not when the first chunk is written.
     """
@@ -416,7 +417,10 @@ def new_array(wish: ArraySpec) -> ArraySpec:
     codecs = with_array_to_bytes(wish.codecs, array_to_bytes_codec(stored))
     layout = {name: wish.layout[name] for name in ("zarr2",) if name in wish.layout}
     spec = wish.evolve(codecs=codecs, fill_value=to_fill_cell(fill, wish.dtype), layout=layout, problem=None)
-    result = parse(render(spec))
+    docs = render(spec)
+    if separator is not None:
+        docs[ZARRAY]["dimension_separator"] = separator
+    result = parse(docs)
     if not result.is_array:
         raise TypeError("no array")
     try_chain(result)
@@ -447,7 +451,12 @@ class Zarr2(MetadataDialect):
     consolidated_name = CONSOLIDATED
     render = staticmethod(render)
     key_of = staticmethod(chunk_keys)
-    new_array = staticmethod(new_array)
+    dimension_separator: Separator | None = None
+    """Between the numbers in chunk keys of new arrays; None: as :func:`new_array` has it."""
+
+    def new_array(self, wish: ArraySpec) -> ArraySpec:
+        """Return the spec to put; Unsupported for a type that Zarr v2 lacks, Invalid for codecs of other cells."""
+        return new_array(wish, self.dimension_separator)
 
     def read(self, docs: Docs, node: str, problems: Problems) -> GroupSpec | ArraySpec:
         stored = docs.get(ZATTRS, {})
