@@ -1,6 +1,7 @@
 """Hold the workflows to what they say: each job calls targets of the Makefile that exist, and nothing else."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,10 @@ def test_actions_are_commits(path):
 def test_the_page_on_releases_names_them_all():
     page = (ROOT / "docs" / "project" / "releasing.md").read_text()
     assert all(f"`{path.name}`" in page for path in WORKFLOWS)
+
+
+def test_the_folders_and_files_that_run_without_the_lock_are_there():
+    """Nobody sees that one was moved: few machines have such a Python."""
+    names = runpy.run_path(str(ROOT / ".ci" / "free_threaded.py"))
+    for name in (*names["ROOMS"], *names["FILES"], *names["LEFT_OUT"]):
+        assert (ROOT / "tests" / name).exists(), name
