@@ -195,3 +195,14 @@ def test_a_boolean_attribute_needs_no_boolean_array(tmp_path: Path, value: bool 
     with hs.open(tmp_path / "a.h5") as root:
         assert equal(root.attrs["flag"], value) and equal(root["x"].attrs["flag"], value)
     assert hs.check(tmp_path / "a.h5") == []
+
+
+def test_units_in_an_array_of_one_are_units(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        time = file.create_dataset("time", data=np.arange(3))
+        time.attrs.create("units", np.array(["days since 2020-01-01"], object), dtype=STRING)
+        time.attrs.create("sensors", np.array(["first"], object), dtype=STRING)
+    with hs.open(tmp_path / "a.h5") as root:
+        assert root["time"].units == "days since 2020-01-01"
+        assert equal(root["time"].attrs["sensors"], np.array(["first"], np.dtypes.StringDType()))
+        assert root["time"].decoded()[2] == np.datetime64("2020-01-03")

@@ -330,6 +330,10 @@ def _list_attributes(node: Any, stored: h5py.Dataset | None) -> list[str] | None
 
 
 _ABSENT = object()
+# Attributes of CF that are one text each, in an array of one, too: writers of plain HDF5 make such of their lists.
+_SINGLE_TEXTS = frozenset(
+    {"units", "calendar", "standard_name", "long_name", "axis", "positive", "coordinates", "bounds", "grid_mapping"}
+)
 
 
 def _with_nuls(opened: OpenNetcdfFile, name: str | None, attrs: dict[str, Any]) -> dict[str, object]:
@@ -376,7 +380,9 @@ def _text(opened: OpenNetcdfFile, value: str, stored: h5py.Dataset | None, name:
         return str(value)
     kind = handle.get_type()
     if getattr(kind, "is_variable_str", bool)():
-        is_array = handle.shape == (1,) and (is_resizable(handle) or not opened.has_netcdf_texts)
+        is_array = handle.shape == (1,) and (
+            is_resizable(handle) or not (opened.has_netcdf_texts or name in _SINGLE_TEXTS)
+        )
         return np.array([value], np.dtypes.StringDType()) if is_array else np.str_(value)
     size = kind.get_size()
     if handle.shape or size == len(value.encode()):
