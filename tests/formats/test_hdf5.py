@@ -14,12 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyperslab.errors import CorruptChunk, ReadOnly
-from hyperslab.formats.hdf5.cells import (
-    LOCAL_SOURCES,
-    ContiguousCells,
-    Hdf5Chunks,
-    open_chunk_source,
-)
+from hyperslab.formats.hdf5.cells import ContiguousCells, Hdf5Chunks, open_chunk_source
 from hyperslab.formats.hdf5.filters import codec_from_filter, read_filters
 from hyperslab.model.dtypes import Char, Enum
 from hyperslab.model.spec import ArraySpec, Codec
@@ -45,7 +40,7 @@ def opened(dataset: Any, **changes: Any) -> tuple[Any, ArraySpec]:
         fill_value=dataset.fillvalue,
     ).evolve(**changes)
     descriptor = os.open(dataset.file.filename, os.O_RDONLY)
-    return open_chunk_source(dataset, descriptor, spec, dataset.file.filename, LOCAL_SOURCES), spec
+    return open_chunk_source(dataset, descriptor, spec, dataset.file.filename, (ContiguousCells, Hdf5Chunks)), spec
 
 
 def cells(source: Any, spec: ArraySpec) -> np.ndarray[Any, Any]:

@@ -31,12 +31,15 @@ def test_the_end_of_the_name_tells(url: str, name: str) -> None:
     assert format_for_new(url) == name
 
 
-@pytest.mark.parametrize(
-    "url", ["a.foo", "a.zarr2", "a.h5", "/x/a.npy/", "s3://b/a.csv", "memory://a.foo", "a.foo.zip"]
-)
+@pytest.mark.parametrize("url", ["a.foo", "a.zarr2", "/x/a.npy/", "s3://b/a.csv", "memory://a.foo", "a.foo.zip"])
 def test_an_ending_that_promises_something_else_is_refused(url: str) -> None:
-    with pytest.raises(Unsupported, match=r"ends in \.(foo|zarr2|h5|npy|csv) .*\.zarr, .*--format"):
+    with pytest.raises(Unsupported, match=r"ends in \.(foo|zarr2|npy|csv) .*\.zarr, .*--format"):
         format_for_new(url)
+
+
+def test_the_model_of_plain_hdf5_is_named() -> None:
+    with pytest.raises(Unsupported, match=r"ends in \.h5 .*--format netcdf --option model=HDF5"):
+        format_for_new("a.h5")
 
 
 def test_nothing_is_made_under_such_a_name() -> None:
