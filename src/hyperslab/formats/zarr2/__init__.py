@@ -79,8 +79,10 @@ class Zarr2Format(ZarrFormat):
         """Open or make a dataset. ``consolidated``: write consolidated metadata even where there is none;
         ``dimension_separator``: as the format's, unless None."""
         dialect = Zarr2()
-        dialect.dimension_separator = self.dimension_separator if dimension_separator is None else dimension_separator
-        check_choices(dialect, {"dimension_separator": (None, *SEPARATORS)})
+        dialect.dimension_separator = self.dimension_separator
+        if dimension_separator is not None:
+            dialect.dimension_separator = dimension_separator
+            check_choices(dialect, {"dimension_separator": SEPARATORS})
         return open_zarr(
             self, dialect, where, mode, settings=settings, consolidated=consolidated, remembered=remembered
         )
