@@ -185,8 +185,8 @@ def _make_client(uri: str, options: Mapping[str, Any], shown: str) -> MongoClien
 
 
 def _require_answer(client: MongoClient[Any], shown: str) -> None:
-    """Raise StorageError unless a server of it answers: any, for a set may have no primary for a
-    while. What else it says, such as of a password, it says again when it is needed."""
+    """Raise StorageError unless a server of it answers: any, for a set may have no primary for a while. What else it
+    says, such as of a password, it says again when it is needed."""
     pymongo = import_pymongo()
     try:
         with pymongo.timeout(_FIRST_CONTACT_SECONDS):
