@@ -487,6 +487,18 @@ def test_flags_have_no_mean(flags, tmp_path, how):
     assert not (tmp_path / "flags.nc").exists()
 
 
+def test_texts_have_no_mean(tmp_path):
+    with hs.create(tmp_path / "a.nc") as root:
+        root.create_array("t", data=np.arange(6.0).reshape(3, 2), dims=("time", "x"))
+        root.create_array("name", data=np.array(["a", "b", "c"], "T"), dims=("time",))
+    alone = run(tmp_path / "a.nc", tmp_path / "out.nc", "--how", "mean", "--over", "time", "-v", "name")
+    assert alone.exit_code != 0
+    assert "/name has no mean: its cells are no numbers" in alone.output
+    assert not (tmp_path / "out.nc").exists()
+    assert run(tmp_path / "a.nc", tmp_path / "out.nc", "--how", "mean", "--over", "time").exit_code == 0
+    assert sorted(hs.open(tmp_path / "out.nc")) == ["t"]
+
+
 def test_flags_have_extremes_and_a_count(flags, tmp_path):
     found = aggregated(tmp_path, "--how", "max", "--over", "time")
     assert found["quality"][...].tolist() == [3, 4]

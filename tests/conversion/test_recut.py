@@ -134,6 +134,14 @@ def test_the_same_chunks_in_shards(image: Path, tmp_path: Path) -> None:
         hs.convert(image, tmp_path / "e.zarr", chunks="some")
 
 
+def test_shards_without_suitable_chunks_are_refused(tmp_path: Path) -> None:
+    hs.save(tmp_path / "a.zarr", np.zeros(70_000, "u1"), chunks=1000)
+    with pytest.raises(Invalid, match=r"dim_0=65537 .* dim_0=1 or dim_0=65537, .* choose dim_0=66000"):
+        hs.convert(tmp_path / "a.zarr", tmp_path / "b.zarr", chunks={}, shards={"dim_0": 65537})
+    assert not (tmp_path / "b.zarr").exists()
+    hs.convert(tmp_path / "a.zarr", tmp_path / "b.zarr", shards={"dim_0": 66000})
+
+
 def test_a_checksum_of_netcdf_that_is_not_kept_is_told(tmp_path: Path) -> None:
     with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
         file.createDimension("x", 3)

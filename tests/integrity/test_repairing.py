@@ -25,7 +25,7 @@ import hyperslab as hs
 from hyperslab.chunks.settings import Settings
 from hyperslab.codecs.reference_pickle import pickled
 from hyperslab.codecs.registry import shard_index
-from hyperslab.errors import Conflict, ReadOnly, StorageError
+from hyperslab.errors import Conflict, Invalid, ReadOnly, StorageError
 from hyperslab.formats.zarr.writer import ZarrWriter
 from hyperslab.formats.zarr3.document import Zarr3
 from hyperslab.integrity.mender import Mender
@@ -200,6 +200,12 @@ def test_whatever_is_changed_in_a_bucket_is_changed_under_its_lease(tmp_path: Pa
     assert len(report) >= 5 and all(mend.done for mend in report)  # type: ignore[attr-defined]
     assert store.unguarded == [] and store.read_lock(".lock") is None
     assert not hs.check(store, deep=True)
+
+
+def test_links_alone_and_files_at_once_are_refused(tmp_path: Path) -> None:
+    place = sound(tmp_path, "zarr3")
+    with pytest.raises(Invalid, match="two repairs"):
+        hs.repair(place, links=True, drop_foreign=True)
 
 
 def flushed(monkeypatch: pytest.MonkeyPatch) -> list[str]:

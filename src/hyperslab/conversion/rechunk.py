@@ -30,6 +30,9 @@ from hyperslab.model.spec import ArraySpec, Chunks
 _SMALL = 1 << 16
 _LARGE = 64 << 20
 _MANY = 16
+# Chunks that have to divide a shard may be so many times shorter or longer than those that suit. A shard of prime
+# length has only chunks of one cell and the whole of it: that may be a million small ones, or one larger than memory.
+_FAR = 16
 
 SAME: Literal["same"] = "same"
 """For ``chunks``: those of the source, whether or not they suit."""
@@ -148,7 +151,7 @@ def _source_shards(spec: ArraySpec, picked: ArraySelection, chunks: Chunks) -> t
 def _fit_chunks(chunks: tuple[int, ...], shards: AxisLengths, chosen: Sequence[bool]) -> tuple[int, ...]:
     """Return chunk lengths of which each shard holds a whole number: those of ``chunks`` where they do so already, else
     the divisor of the shard's length that is nearest. ``chosen``: along which axes the caller wants these chunks;
-    Invalid where they do not fit there.
+    Invalid where they do not fit there, and where no divisor is near, as for a large prime.
     """
     lengths = []
     for cut, (dim, shard), is_chosen in zip(chunks, shards, chosen, strict=True):
@@ -163,7 +166,13 @@ def _fit_chunks(chunks: tuple[int, ...], shards: AxisLengths, chosen: Sequence[b
         check_shards((shard,), (cut,))  # which bounds the search
         shorter = next(size for size in range(min(cut, shard), 0, -1) if shard % size == 0)
         longer = shard // next(count for count in range(max(shard // cut, 1), 0, -1) if shard % count == 0)
-        lengths.append(shorter if cut * cut <= shorter * longer else longer)
+        nearest = shorter if cut * cut <= shorter * longer else longer
+        if min(cut, shard) > nearest * _FAR or nearest > cut * _FAR:
+            raise Invalid(
+                f"shards of {dim}={shard} hold only chunks of {dim}={shorter} or {dim}={longer}, far from {cut}",
+                remedy=f"choose {dim}={-(-shard // cut) * cut}, a multiple of the chunks, or set --chunks (chunks=)",
+            )
+        lengths.append(nearest)
     return tuple(lengths)
 
 

@@ -22,7 +22,7 @@ from hyperslab.chunks.pool import each_batch
 from hyperslab.chunks.progress import ProgressCallback, watching
 from hyperslab.chunks.settings import DEFAULTS, Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, ReadOnly
+from hyperslab.errors import CorruptChunk, FormatError, HyperslabError, Invalid, ReadOnly
 from hyperslab.formats.base import Writer
 from hyperslab.formats.enclosing import EnclosingDataset
 from hyperslab.formats.opening import refuse_moment
@@ -68,10 +68,14 @@ def repair(
     take out files and folders that no format knows, which otherwise are only notes of a check. ``progress``: as for
     ``check``, and so is the place of a node within a dataset. What cannot be mended, also because a writer held a lock
     for longer than ``lock_timeout`` seconds, is not ``done``. ReadOnly when the place takes no writes; Conflict when a
-    bucket's lease is another's for that long: a conversion, or another repair, is at work.
+    bucket's lease is another's for that long: a conversion, or another repair, is at work. Invalid for ``links`` and
+    ``drop_foreign`` at once.
     """
     place = find_place(url, format, storage_options, allow_external)
     refuse_moment(place.where)
+    if links and drop_foreign:
+        remedy = "run two repairs: one with --links (links=), one with --drop-foreign (drop_foreign=)"
+        raise Invalid("links alone are mended, and files are taken out", url=place.where.url, remedy=remedy)
     settings = Settings(workers=workers, cache_bytes=0, lock_timeout=lock_timeout)
     wanted = {LINKS: links, "drop_links": drop_links, FOREIGN: drop_foreign}
     wishes = frozenset(name for name, wished in wanted.items() if wished)

@@ -101,7 +101,7 @@ def aggregate(dataset: xr.Dataset, wanted: Aggregation) -> tuple[xr.Dataset, dic
     """Return the aggregated dataset, lazily, and the variables that have no such number and are left out, with why.
 
     Missing cells weigh nothing; where all are missing, the result is. Means and deviations of short floats are summed
-    as double and stored as they were. Invalid where all of them are flags, of which there is no such number.
+    as double and stored as they were. Invalid where none of the variables along these dimensions has such a number.
     """
     wanted = wanted.check(dataset)
     time = next((dim for dim in wanted.over if _has_times(dataset, dim)), None)
@@ -122,10 +122,10 @@ def aggregate(dataset: xr.Dataset, wanted: Aggregation) -> tuple[xr.Dataset, dic
         else:
             variables[name] = _reduced(dataset, array, wanted, time, groups)
             is_any_reduced = True
-    if not is_any_reduced and (flags := [name for name in left_out if are_flags(dataset[name].attrs)]):
-        raise Invalid(
-            f"/{flags[0]} has no {wanted.how}: {left_out[flags[0]]}", remedy="choose another --how, or variable"
-        )
+    if left_out and not is_any_reduced:
+        flags = [name for name in left_out if are_flags(dataset[name].attrs)]
+        name = next(iter(flags or left_out))
+        raise Invalid(f"/{name} has no {wanted.how}: {left_out[name]}", remedy="choose another --how, or variable")
     coords = {name: coord.variable for name, coord in dataset.coords.items() if not set(wanted.over) & set(coord.dims)}
     unnamed = coords.keys() - {word for array in dataset.data_vars.values() for word in coordinate_words(array)}
     for name, variable in variables.items():
