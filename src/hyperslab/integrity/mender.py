@@ -75,7 +75,7 @@ def repair(
     refuse_moment(place.where)
     if links and drop_foreign:
         remedy = "run two repairs: one with --links (links=), one with --drop-foreign (drop_foreign=)"
-        raise Invalid("links alone are mended, and files are taken out", url=place.where.url, remedy=remedy)
+        raise Invalid("a repair of links alone takes out no files", url=place.where.url, remedy=remedy)
     settings = Settings(workers=workers, cache_bytes=0, lock_timeout=lock_timeout)
     wanted = {LINKS: links, "drop_links": drop_links, FOREIGN: drop_foreign}
     wishes = frozenset(name for name, wished in wanted.items() if wished)

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from click.testing import CliRunner, Result
+from click.testing import Result
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 
 import hyperslab as hs
+from command_line import CliRunner
 from hyperslab.cli import main
 from hyperslab.hdmf import HyperslabIO
 

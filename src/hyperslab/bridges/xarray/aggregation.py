@@ -123,9 +123,8 @@ def aggregate(dataset: xr.Dataset, wanted: Aggregation) -> tuple[xr.Dataset, dic
             variables[name] = _reduced(dataset, array, wanted, time, groups)
             is_any_reduced = True
     if left_out and not is_any_reduced:
-        flags = [name for name in left_out if are_flags(dataset[name].attrs)]
-        name = next(iter(flags or left_out))
-        raise Invalid(f"/{name} has no {wanted.how}: {left_out[name]}", remedy="choose another --how, or variable")
+        name, reason = next(iter(left_out.items()))
+        raise Invalid(f"/{name} has no {wanted.how}: {reason}", remedy="choose another --how, or variable")
     coords = {name: coord.variable for name, coord in dataset.coords.items() if not set(wanted.over) & set(coord.dims)}
     unnamed = coords.keys() - {word for array in dataset.data_vars.values() for word in coordinate_words(array)}
     for name, variable in variables.items():

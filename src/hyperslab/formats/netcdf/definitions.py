@@ -351,6 +351,9 @@ def _set(node: Any, name: str, value: Any) -> None:
             node.setncattr(key, text.rstrip(b"\0").ljust(len(text), b" "))
         case np.ndarray() if value.dtype.kind == "T":
             node.setncattr_string(key, [str(item) for item in value])
+        case np.ndarray():
+            # a file holds no byte order of attributes, and netCDF4 1.7.3 stores swapped bytes as other numbers
+            node.setncattr(key, value.astype(value.dtype.newbyteorder("="), copy=False))
         case _:
             node.setncattr(key, value)
     if key != name:

@@ -142,8 +142,12 @@ class DocumentCommits:
             self._store.put(child(holder, name), write_again(left), durable=self._durable)
 
     def _put_back(self, holder: str, consolidated: ConsolidatedDocs, docs: Docs | None) -> None:
-        """Write consolidated metadata; what is larger than is read is left out from now on, and none stays."""
+        """Write consolidated metadata; what is larger than is read is left out from now on, and none stays. An array
+        keeps none: it holds no other nodes, and zarr-python 3.1.3 opens no array with a copy in its document."""
         stored = self._docs(holder) if docs is None else docs
+        if stored is not None and self._dialect.is_array(stored):
+            self._take_away(holder, stored)
+            return
         encoded = write_again(self._dialect.write_consolidated(stored or {}, consolidated))
         try:
             check_limits(encoded)
