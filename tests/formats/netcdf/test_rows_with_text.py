@@ -20,7 +20,7 @@ ROWS = np.array([("zwölf", 1, True, "ab"), ("", 2, False, "c"), ("x" * 300, 3, 
 PLAIN = [("zwölf", 1, True, "ab"), ("", 2, False, "c"), ("x" * 300, 3, True, "")]
 NETCDF_OPENS_THEM = pytest.mark.skipif(
     [int(part) for part in netCDF4.__netcdf4libversion__.split(".")[:2]] < [4, 10],
-    reason="netCDF 4.9 opens no such file",
+    reason="netCDF 4.9 opens none",
 )
 
 
