@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pickle
 import tracemalloc
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hyperslab.bridges.xarray.scales import RegularIndex, coordinates_with
 from hyperslab.errors import LabelError
@@ -86,3 +90,84 @@ def test_positions_take_no_memory_for_the_other_labels() -> None:
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
     assert part["time"].values.tolist() == [5 + (86_400 * rate - 1) / rate, 6.0]
+
+
+def labelled(scale: ScaleIndex, first: float) -> xr.DataArray:
+    cells = xr.DataArray(first + np.arange(scale.size), dims="y")
+    return cells.assign_coords(coordinates_with(RegularIndex(scale, "y", "y"), "y"))
+
+
+def listed(scale: ScaleIndex, positions: range, first: float) -> xr.DataArray:
+    labels = scale.labels(range(-50, 50))[positions.start + 50 : positions.stop + 50]
+    return xr.DataArray(first + np.arange(len(positions)), coords={"y": labels}, dims="y")
+
+
+@pytest.mark.parametrize("join", ["inner", "outer", "left", "right", "exact", "override"])
+@given(
+    scale=st.builds(
+        ScaleIndex,
+        st.sampled_from([0.0, 0.3, 60.0, -7.5]),
+        st.sampled_from([0.1, -0.1, 0.25, -2.5, 1 / 3]),
+        st.integers(0, 12),
+    ),
+    rate=st.sampled_from([None, 3.0, 30_000.0]),
+    place=st.integers(-15, 15),
+    size=st.integers(0, 12),
+)
+def test_parts_of_a_scale_join_as_listed_labels(
+    join: str, scale: ScaleIndex, rate: float | None, place: int, size: int
+) -> None:
+    scale = scale if rate is None else ScaleIndex(scale.start, 1 / rate, scale.size, rate)
+    parts = range(scale.size), range(place, place + size)
+    pairs = (
+        (labelled(scale, 0.0), labelled(scale.take(parts[1]), 100.0)),
+        (listed(scale, parts[0], 0.0), listed(scale, parts[1], 100.0)),
+    )
+    found, wanted = (outcome(xr.align, *pair, join=join) for pair in pairs)
+    assert isinstance(found, type(wanted))
+    if not isinstance(wanted, tuple):
+        return
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+        np.testing.assert_allclose(ours["y"], theirs["y"], rtol=1e-14, atol=1e-14)
+
+
+def outcome(call: Callable[..., Any], *args: object, **options: object) -> object:
+    try:
+        return call(*args, **options)
+    except (ValueError, NotImplementedError) as error:
+        return error
+
+
+def test_scales_of_several_grids_join_as_listed_labels() -> None:
+    scales = ScaleIndex(0.0, 0.5, 10), ScaleIndex(1.0, 0.25, 10), ScaleIndex(0.5, 0.5, 3), ScaleIndex(40.0, 0.5, 2)
+    scaled = [labelled(each, 0.0) for each in scales]
+    plain = [xr.DataArray(each.values, coords={"y": each["y"].values}, dims="y") for each in scaled]
+    for join in ("inner", "outer"):
+        for ours, theirs in zip(xr.align(*scaled, join=join), xr.align(*plain, join=join), strict=True):
+            check_same(ours, theirs)
+    check_same(scaled[0].combine_first(scaled[2]), plain[0].combine_first(plain[2]))
+    check_same(scaled[0].reindex_like(scaled[1]), plain[0].reindex_like(plain[1]))
+    check_same(scaled[0] - scaled[0].isel(y=slice(3, 7)), plain[0] - plain[0].isel(y=slice(3, 7)))
+    with pytest.raises(ValueError, match="conflicting indexes"):
+        scaled[0] - plain[2]
+    check_same(scaled[0].drop_indexes("y").set_xindex("y") - plain[2], plain[0] - plain[2])
+
+
+def test_one_part_taken_in_two_ways_is_equal() -> None:
+    seconds = labelled(ScaleIndex(5.0, 1 / 7, 200, 7.0), 0.0)
+    once, twice = seconds.isel(y=slice(4, None)), seconds.isel(y=slice(1, None)).isel(y=slice(3, None))
+    assert once["y"].values.tolist() != twice["y"].values.tolist()  # to the last bit
+    np.testing.assert_array_equal(xr.align(once, twice, join="exact")[1], once)
+
+
+def test_a_joined_scale_lists_no_labels() -> None:
+    rate = 30_000.0
+    day = RegularIndex(ScaleIndex(0.0, 1 / rate, 86_400 * int(rate), rate), "y", "y")
+    second = RegularIndex(day.scale.take(range(90_000, 120_000)), "y", "y")
+    tracemalloc.start()
+    joined = day.join(second), day.join(second, "outer")
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    assert [each.scale.size for each in joined] == [30_000, 86_400 * 30_000]
+    assert day.reindex_like(second)["y"].tolist() == list(range(90_000, 120_000))

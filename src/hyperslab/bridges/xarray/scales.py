@@ -86,8 +86,38 @@ class RegularIndex(indexes.Index):
             found = xr.Variable(inner.dims, found)
         return indexing.IndexSelResult({self.dim: found})
 
+    def join(self, other: Self, how: str = "inner") -> Any:
+        """Return the labels of both (``how``: "inner") or of either ("outer"), sorted where "outer", as xarray does.
+
+        They are a scale where both are on one grid with no gap between, else a ``PandasIndex``. xarray joins a third
+        one to either, so ``self`` may be a ``PandasIndex``.
+        """
+        theirs = _find_positions(self, other)
+        if theirs is not None:
+            size = self.scale.size
+            shared = range(max(0, theirs.start), min(size, theirs.stop))
+            if how == "inner":
+                return RegularIndex(self.scale.take(shared), self.dim, self.name)
+            if shared.start <= shared.stop:
+                either = range(min(0, theirs.start), max(size, theirs.stop))
+                either = either if self.scale.step > 0 else either[::-1]
+                return RegularIndex(self.scale.take(either), self.dim, self.name)
+        mine, listed = (indexes.PandasIndex(each.to_pandas_index(), self.dim) for each in (self, other))
+        return mine.join(listed, how)
+
+    def reindex_like(self, other: indexes.Index) -> dict[Hashable, Any]:
+        """Return the position of each label of ``other``, -1 where this index lacks it."""
+        theirs = _find_positions(self, other)
+        if theirs is None:
+            mine, listed = (indexes.PandasIndex(each.to_pandas_index(), self.dim) for each in (self, other))
+            return mine.reindex_like(listed)
+        positions = np.arange(theirs.start, theirs.stop)
+        return {self.dim: np.where((positions >= 0) & (positions < self.scale.size), positions, -1)}
+
     def equals(self, other: indexes.Index, **_: Any) -> bool:
-        return isinstance(other, RegularIndex) and (self.scale, self.dim) == (other.scale, other.dim)
+        if not isinstance(other, RegularIndex) or (self.dim, self.scale.size) != (other.dim, other.scale.size):
+            return False
+        return not self.scale.size or _find_positions(self, other) == range(self.scale.size)
 
     def rename(self, name_dict: Mapping[Any, Hashable], dims_dict: Mapping[Any, Hashable]) -> Self:
         return type(self)(self.scale, dims_dict.get(self.dim, self.dim), name_dict.get(self.name, self.name))
@@ -99,6 +129,21 @@ class RegularIndex(indexes.Index):
         return f"RegularIndex (start={self.scale.start:g}, step={self.scale.step:g}, size={self.scale.size})"[
             :max_width
         ]
+
+
+def _find_positions(one: indexes.Index, other: indexes.Index) -> range | None:
+    """Return the positions in ``one`` of the labels of ``other``, of which some may lie before or behind it; None where
+    the two are no scales of one grid."""
+    if not (isinstance(one, RegularIndex) and isinstance(other, RegularIndex) and one.scale.size and other.scale.size):
+        return None
+    place = (other.scale.start - one.scale.start) / one.scale.step
+    if not abs(place) < 2**53:  # more labels than a float can count
+        return None
+    found = range(round(place), round(place) + other.scale.size)
+    mine, theirs = one.scale.labels([found[0], found[-1]]), other.scale.labels([0, other.scale.size - 1])
+    # The labels of a part differ by the rounding of its start and of products, which is far less than a step.
+    rounding = 4 * np.spacing(max(abs(one.scale.start), abs(other.scale.start), *np.abs(mine)))
+    return found if np.all(np.abs(mine - theirs) <= min(rounding, abs(one.scale.step) / 4)) else None
 
 
 def coordinates_with(index: indexes.Index, name: Hashable) -> xr.Coordinates:
