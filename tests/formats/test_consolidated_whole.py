@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,19 @@ def test_an_array_without_a_group_gets_no_copy(tmp_path: Path, form: str) -> Non
     found = zarr.open_array(tmp_path / "y.zarr", mode="r")
     assert found[:].tolist() == [0, 1, 2] and found.attrs["note"] == "n"
     assert not hs.check(tmp_path / "y.zarr")
+
+
+def test_a_copy_in_the_document_of_an_array_is_taken_out(tmp_path: Path) -> None:
+    zarr.create_array(tmp_path / "x.zarr", data=np.arange(3))
+    document = tmp_path / "x.zarr/zarr.json"
+    plain = json.loads(document.read_bytes())
+    copy = {"kind": "inline", "must_understand": False, "metadata": {}}
+    document.write_text(json.dumps(plain | {"consolidated_metadata": copy}))
+    (problem,) = hs.check(tmp_path / "x.zarr")
+    assert problem.kind == "damaged-copy" and "array" in problem.message
+    hs.repair(tmp_path / "x.zarr", dry_run=False)
+    assert json.loads(document.read_bytes()) == plain and not hs.check(tmp_path / "x.zarr")
+    assert zarr.open_array(tmp_path / "x.zarr", mode="r")[:].tolist() == [0, 1, 2]
 
 
 def test_a_plain_array_is_saved_with_a_copy(tmp_path: Path) -> None:

@@ -122,11 +122,16 @@ class ConsolidatedMetadata:
         # a document that claims to have consolidated metadata has other keys than one without it
         own = dialect.without_consolidated(stored.consolidated)
         claims = own is None or any(value is not None for name, value in stored.consolidated.items() if name not in own)
-        if listed is not None:
+        is_array_with_copy = own is not None and claims and stored.spec is not None and stored.spec.is_array
+        if listed is not None and not is_array_with_copy:
             self._metadata[path] = listed
         elif claims:
             place = child(path, dialect.consolidated_name)
             message = "the consolidated metadata is damaged, and is not used"
+            if is_array_with_copy:
+                message = (
+                    "the document of an array has consolidated metadata, with which zarr-python 3.1.3 does not open it"
+                )
             self._found.append(found_at(path, "damaged-copy", message, place, detail=path, part=LINKS))
 
     def lost(self, path: str) -> None:
