@@ -171,3 +171,27 @@ def test_a_joined_scale_lists_no_labels() -> None:
     tracemalloc.stop()
     assert [each.scale.size for each in joined] == [30_000, 86_400 * 30_000]
     assert day.reindex_like(second)["y"].tolist() == list(range(90_000, 120_000))
+
+
+def test_steps_of_a_scale_keep_its_labels() -> None:
+    scale = ScaleIndex(-179.9, 0.1, 400)
+    for step in (2, 3, 7, -1, -3):
+        chosen = range(400)[::step]
+        assert scale.take(chosen).labels(range(len(chosen))).tolist() == scale.labels(chosen).tolist()
+    whole = labelled(scale, 0.0)
+    part = whole.isel(y=slice(None, None, 3))
+    assert (whole - part).sizes["y"] == part.sizes["y"]
+    assert whole.combine_first(part).sizes["y"] == 400
+
+
+def test_reindex_like_takes_the_nearest() -> None:
+    whole, other = labelled(SCALE, 0.0), labelled(ScaleIndex(59.0, -5.0, 3), 0.0)
+    plain = xr.DataArray(whole.values, coords={"y": LABELS}, dims="y")
+    wanted = plain.reindex(y=other["y"].values, method="nearest")
+    check_same(whole.reindex_like(other, method="nearest"), wanted)
+
+
+def test_an_error_names_the_coordinate(array: xr.DataArray) -> None:
+    name = str(next(iter(array.coords)))
+    with pytest.raises(LabelError, match=f"^{name} 57.4 lies between"):
+        array.sel({name: 57.4})

@@ -217,3 +217,22 @@ def test_rows_for_a_dataset_that_nobody_made(tmp_path: object, mode: str | None)
     with pytest.raises(NotFound) as caught:
         hs.save(f"{tmp_path}/a.zarr", along_x([1]), append_dim="x", mode=mode)
     assert caught.value.remedy.endswith("make it first: save without append_dim and region")
+
+
+@pytest.mark.filterwarnings("ignore:saving variable a with floating point data as an integer dtype")
+@pytest.mark.parametrize("suffix", ["zarr", "nc"])
+@pytest.mark.parametrize("lazily", [False, True])
+@pytest.mark.parametrize("options", [{"append_dim": "x"}, {"region": "auto"}])
+def test_fractions_do_not_become_whole_numbers(tmp_path: object, suffix: str, lazily: bool, options: dict) -> None:
+    url = f"{tmp_path}/a.{suffix}"
+    stored = along_x(np.arange(3), coords={"x": [0, 1, 2]})
+    hs.save(url, stored, unlimited_dims=["x"])
+    labels = [3, 4, 5] if "append_dim" in options else [0, 1, 2]
+    other = along_x([1.0, 2.5, 3.0], coords={"x": labels})
+    with pytest.raises(Invalid, match=r"'a' holds 2\.5, which cells of int64 cannot"):
+        hs.save(url, other.chunk() if lazily else other, **options)
+    with hs.open(url) as root:
+        assert root["a"][...].tolist() == [0, 1, 2]
+    hs.save(url, other.round(), **options)
+    with hs.open(url) as root:
+        assert root["a"][-3:].tolist() == [1, 2, 3]

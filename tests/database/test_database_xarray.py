@@ -91,6 +91,16 @@ def test_defect_23_it_is_saved_to_netcdf_and_zarr(array, tmp_path, key):
         xr.testing.assert_identical(again["weather"].load(), found)
 
 
+def test_labels_of_a_scale_align_with_those_of_another_source(array):
+    whole = array.array.to_xarray().drop_attrs()
+    part = whole.isel(y=[1, 5])
+    assert (whole - part)["y"].values.tolist() == [89.75, 88.75]
+    listed = xr.DataArray(np.ones(2), coords={"y": [89.5, 80.0]}, dims="y")
+    assert (whole * listed)["y"].values.tolist() == [89.5]
+    assert whole.reindex(y=[89.5, 80.0])["y"].values.tolist() == [89.5, 80.0]
+    xr.testing.assert_equal(whole.sel(y=slice(89.6, 89.2)), whole[:, 2:4])
+
+
 def test_one_cell_is_no_data_array(array):
     with pytest.raises(Invalid):
         array[0, 0, 0, 0].read_xarray()

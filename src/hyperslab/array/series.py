@@ -22,6 +22,7 @@ from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError, NodeNotFound
 from hyperslab.model.dims import ScaleIndex
 from hyperslab.model.paths import child, split
+from hyperslab.model.series import DATA, SERIES_TYPE, STARTING_TIME, TIMESTAMPS, SampleTimes, finite_number, sample_rate
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.selection.positional import select
 
@@ -29,9 +30,7 @@ SECONDS = "time"
 """The name of the first dimension of a series in selections by seconds."""
 FoundArray = tuple[OpenDataset, str, ArraySpec]
 """An array: its dataset, its path there and its spec."""
-STARTING_TIME = "starting_time"
-"""The name of the array that says the second of the first sample."""
-_DATA, _CHANNELS = "data", "channel_conversion"
+_CHANNELS = "channel_conversion"
 _USED = ("conversion", "offset")
 
 
@@ -69,8 +68,8 @@ def find_series_meaning(session: OpenDataset, path: str, spec: ArraySpec) -> Ser
         return None
     unit = attrs.get("unit")
     return SeriesMeaning(
-        factor=_number(attrs.get("conversion"), 1.0),
-        offset=_number(attrs.get("offset"), 0.0),
+        factor=finite_number(attrs.get("conversion"), 1.0),
+        offset=finite_number(attrs.get("offset"), 0.0),
         units=spec.units or (unit.rstrip("\0") if isinstance(unit, str) else None),
         channels=_find_channels(session, split(path)[0], spec),
     )
@@ -79,11 +78,11 @@ def find_series_meaning(session: OpenDataset, path: str, spec: ArraySpec) -> Ser
 def is_series_data(session: OpenDataset, path: str) -> bool:
     """Return True for ``data`` of a group that NWB gives a type; False also where the group cannot be read."""
     folder, name = split(path)
-    if name != _DATA:
+    if name != DATA:
         return False
     with suppress(HyperslabError):
         group = session.reader.node(folder)
-        return isinstance(group, GroupSpec) and "neurodata_type" in group.attrs
+        return isinstance(group, GroupSpec) and SERIES_TYPE in group.attrs
     return False
 
 
@@ -104,13 +103,11 @@ def find_clock(session: OpenDataset, path: str, spec: ArraySpec) -> FoundArray |
     each sample, else its starting_time where that has a rate; None without. Errors of a link that stands for one."""
     if not spec.shape or not is_series_data(session, path):
         return None
-    stamps = _find_beside(session, path, "timestamps")
+    stamps = _find_beside(session, path, TIMESTAMPS)
     if stamps is not None and stamps[2].shape == spec.shape[:1]:
         return stamps
     start = _find_beside(session, path, STARTING_TIME)
-    if start is None or start[2].shape != () or start[2].numpy_dtype.kind not in "iuf":
-        return None
-    return start if sample_rate(start[2]) > 0 else None
+    return start if start is not None and sample_rate(start[2]) else None
 
 
 def read_sample_scale(clock: FoundArray, samples: int) -> ScaleIndex:
@@ -121,9 +118,24 @@ def read_sample_scale(clock: FoundArray, samples: int) -> ScaleIndex:
     return ScaleIndex(float(cells.read(select((), ()))), 1 / rate, samples, rate)
 
 
+def find_sample_times(session: OpenDataset, path: str, spec: ArraySpec) -> SampleTimes | None:
+    """Return when the samples of a series were taken; None for what is no series, or has no samples or no seconds."""
+    clock = find_clock(session, path, spec) if spec.shape and spec.shape[0] else None
+    if clock is None:
+        return None
+    if not clock[2].shape:
+        scale = read_sample_scale(clock, spec.shape[0])
+        first, last = scale.labels([0, scale.size - 1]).tolist()
+        return SampleTimes(first, last, scale.step)
+    holder, place, stamps = clock
+    cells = CellAccess(stamps, holder.reader.chunks(place), holder.settings, None, place, holder.url)
+    first, last = (float(cells.read(select((position,), stamps.shape))) for position in (0, -1))
+    return SampleTimes(first, last, None)
+
+
 def why_without_seconds(session: OpenDataset, path: str, spec: ArraySpec) -> str:
     """Return, for a message, why the samples of a series have no labels."""
-    found = _find_beside(session, path, "timestamps")
+    found = _find_beside(session, path, TIMESTAMPS)
     if found is not None and len(found[2].shape) == 1:
         return f"the timestamps /{found[1]} have the length {found[2].shape[0]}, the dimension {spec.shape[0]}"
     return "the series has neither timestamps nor a starting_time with a rate"
@@ -142,11 +154,6 @@ def _find_beside(session: OpenDataset, path: str, name: str) -> FoundArray | Non
     return (session, place, node) if node.is_array else None
 
 
-def sample_rate(start: ArraySpec) -> float:
-    """Return the samples in a second that a starting_time says; 0 without."""
-    return _number(start.attrs.get("rate"), 0.0)
-
-
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 
@@ -158,11 +165,3 @@ def _find_channels(session: OpenDataset, folder: str, spec: ArraySpec) -> str | 
         if isinstance(factors, ArraySpec) and factors.numpy_dtype.kind in "iuf" and factors.shape == spec.shape[1:2]:
             return path
     return None
-
-
-def _number(value: object, otherwise: float) -> float:
-    """Return the finite number that an attribute holds, also as an array of one."""
-    cells = np.asarray(value)
-    if cells.size != 1 or cells.dtype.kind not in "iuf" or not np.isfinite(cells).all():
-        return otherwise
-    return float(cells.ravel()[0])

@@ -15,6 +15,7 @@ from hyperslab import api
 from hyperslab.array import Array, times
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.row_labels import Repeated, check_order, check_other_labels, find_repeated, repeated_runs
+from hyperslab.array.series import find_sample_times
 from hyperslab.array.session import OpenDataset
 from hyperslab.conversion.labelled_part import read_axis
 from hyperslab.conversion.opening import tree_session
@@ -145,6 +146,7 @@ def append_dataset(
         sides = list(zip(pairs, found.values(), strict=True))
         _check_other_dims(session, sides)
         _check_auxiliary(session, sides)
+        _check_seconds(session, sides)
         runs, pairs = _place_rows(session, pairs, repeated)
         _check_all(session, pairs, is_ordered=repeated != "allow")
         for pair in pairs:
@@ -408,6 +410,17 @@ def _check_auxiliary(session: OpenDataset, pairs: Sequence[tuple[_Growth, Array]
             checked.add((stored.path, other.path))
             with session.add_place_to_errors(stored.path):
                 check_other_labels(name, _decode_cells(stored), _decode_cells(other), axis_names(stored.dims))
+
+
+def _check_seconds(session: OpenDataset, pairs: Sequence[tuple[_Growth, Array]]) -> None:
+    """Raise Invalid for samples of a series of NWB that do not follow those that are there: its starting_time and rate
+    would tell other seconds, or its timestamps fall back."""
+    for pair, rows in pairs:
+        if pair.axis == 0:
+            with session.add_place_to_errors(pair.array.path):
+                stored, added = (find_sample_times(each._session, each.path, each.spec) for each in (pair.array, rows))
+                if stored is not None and added is not None:
+                    stored.extend(added)
 
 
 def _auxiliary_coordinates(array: Array, search: AxisSearch) -> dict[str, Array]:

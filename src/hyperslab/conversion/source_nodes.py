@@ -17,7 +17,7 @@ import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.array.attributes import with_missing
-from hyperslab.array.series import find_clock, sample_rate
+from hyperslab.array.series import find_clock
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
@@ -47,6 +47,7 @@ from hyperslab.model.cells import as_type
 from hyperslab.model.dims import Dimension, axis_names
 from hyperslab.model.guessing import meant
 from hyperslab.model.paths import child, is_within, join, normalize, outward, relative, split
+from hyperslab.model.series import sample_rate
 from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 from hyperslab.selection.region import Range
 

@@ -110,7 +110,8 @@ class ScaleIndex:
             return replace(self, size=len(positions))
         stride = positions.step
         rate = None if self.rate is None else self.rate / stride
-        return ScaleIndex(float(self.labels([positions.start])[0]), self.step * stride, len(positions), rate)
+        step = self.step * stride if rate is not None else scale_value(0.0, self.step, stride)
+        return ScaleIndex(float(self.labels([positions.start])[0]), step, len(positions), rate)
 
 
 def scale_value(start: float, step: float, position: int) -> float:

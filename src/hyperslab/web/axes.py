@@ -14,13 +14,13 @@ from hyperslab.array import Array, cf, times
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.axis_roles import role_of
 from hyperslab.array.plain_values import cell_text, to_json_value
-from hyperslab.array.series import STARTING_TIME
 from hyperslab.chunks.grid import Axis
 from hyperslab.errors import HyperslabError, Invalid, SelectionError
 from hyperslab.group.coordinates import find_labels
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import axis_names, index_cells
 from hyperslab.model.paths import child, split
+from hyperslab.model.series import STARTING_TIME
 from hyperslab.web.bounded_values import cut_text, public_text
 
 # Decoded bytes of the chunks of a coordinate that are read for labels; of a longer one the ends alone are told.

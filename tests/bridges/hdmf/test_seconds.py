@@ -145,3 +145,56 @@ def test_what_hdmf_zarr_wrote(archive: str, name: str, tmp_path: Path) -> None:
     hs.convert(place, tmp_path / "part.nwb.zarr", select={"time": slice(0.15, 0.4)})
     with hs.open_group(tmp_path / "part.nwb.zarr") as root:
         np.testing.assert_allclose(root["acquisition/ts/timestamps"], [0.2, 0.3, 0.4])
+
+
+# -- sessions behind one another ---------------------------------------------------------------------------------------
+
+
+def write_part(place: Path, start: float, *, rate: float = 1000.0, samples: int = 200, stamped: bool = False) -> Path:
+    """Write a session with one series from ``start`` on, whose cells tell their milliseconds."""
+    seconds = start + np.arange(samples) / rate
+    clock = {"timestamps": seconds} if stamped else {"rate": rate, "starting_time": start}
+    nwb = NWBFile("a part", "part", datetime(2026, 1, 1, 12, tzinfo=UTC))
+    nwb.add_acquisition(TimeSeries(name="lfp", data=np.rint(seconds * 1000), unit="V", **clock))
+    with HyperslabIO(place, "w") as io:
+        io.write(nwb)
+    return place
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+def test_parts_that_follow_one_another_keep_their_seconds(tmp_path: Path, stamped: bool) -> None:
+    parts = [write_part(tmp_path / f"{i}.nwb.zarr", 3 + i / 5, stamped=stamped) for i in range(3)]
+    with hs.join(parts, along="num_times") as root:
+        found: Any = root["acquisition/lfp/data"]
+        np.testing.assert_array_equal(found.sel(time=slice(3.1, 3.5)), np.arange(3100, 3501))
+    run("append", parts[0], parts[1], "--dim", "num_times")
+    with hs.open_group(parts[0]) as root:
+        found = root["acquisition/lfp/data"]
+        np.testing.assert_array_equal(found.sel(time=slice(3.1, 3.3)), np.arange(3100, 3301))
+
+
+@pytest.mark.parametrize(
+    ("start", "rate", "stamped", "message"),
+    [
+        (5.0, 1000.0, False, "lead to 3.2 s"),  # a gap
+        (3.1, 1000.0, False, "lead to 3.2 s"),  # an overlap
+        (1.0, 1000.0, False, "lead to 3.2 s"),  # another order
+        (3.2, 500.0, False, "a rate of 500 Hz, those before of 1000 Hz"),
+        (3.1, 1000.0, True, "begin at 3.1 s, those before end at 3.199 s"),
+        (1.0, 1000.0, True, "begin at 1 s, those before end at 3.199 s"),
+    ],
+)
+def test_parts_of_which_one_clock_does_not_tell_are_refused(
+    start: float, rate: float, stamped: bool, message: str, tmp_path: Path
+) -> None:
+    one = write_part(tmp_path / "one.nwb.zarr", 3.0, stamped=stamped)
+    other = write_part(tmp_path / "other.nwb.zarr", start, rate=rate, stamped=stamped)
+    with pytest.raises(hs.errors.Invalid, match=message) as caught:
+        hs.join([one, other], along="num_times")
+    assert caught.value.url == str(other) and caught.value.node == "acquisition/lfp/data"
+    with pytest.raises(hs.errors.Invalid, match="samples"):
+        hs.convert([one, other], tmp_path / "both.nwb.zarr", along="num_times")
+    result = CliRunner().invoke(main, ["append", str(one), str(other), "--dim", "num_times"])
+    assert result.exit_code and message in result.stderr
+    with hs.open_group(one) as root:
+        assert root["acquisition/lfp/data"].shape == (200,)

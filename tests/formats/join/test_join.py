@@ -510,3 +510,15 @@ def test_pieces_in_shards_keep_their_codec(tmp_path: Path) -> None:
     hs.convert(f"{tmp_path}/piece_*.zarr", tmp_path / "all.zarr", along="time")
     with hs.open_group(tmp_path / "all.zarr") as root:
         assert [step.config["level"] for step in inner_codecs(root["t"].codec) if step.name == "gzip"] == [7]
+
+
+@pytest.mark.parametrize("name", ["a.nc", "a.zarr"])
+def test_one_piece_needs_no_dimension(tmp_path: Path, name: str) -> None:
+    """A pattern may match a single file, whose dimensions are all of a fixed length."""
+    made = xr.Dataset({"air": (("time", "x"), np.ones((3, 2))), "height": ((), 2.0)}, {"time": [1.0, 2.0, 3.0]})
+    hs.save(tmp_path / name, made)
+    for place in ([tmp_path / name], str(tmp_path / "a.*")):
+        with xr.open_dataset(place, engine="hyperslab") as found:
+            xr.testing.assert_identical(found.load(), made)
+    hs.save(tmp_path / "all.nc", made.assign_coords(time=[-3.0, -2.0, -1.0]), unlimited_dims=["time"])
+    assert append_dataset(tmp_path / "all.nc", [tmp_path / name]).rows == 3

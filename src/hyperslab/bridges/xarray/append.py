@@ -64,7 +64,7 @@ def append(
                 for mine, theirs in repeated_runs(places):
                     write_delayed(write_region(group, rows.isel({dim: mine}), {dim: theirs}, how))
                 dataset, rows = (each.isel({dim: places < 0}) for each in (dataset, rows))
-        variables, _ = encode_for(group, as_stored(group, detached(rows, group.url), existing, how))
+        variables, _ = encode_for(group, as_stored(group, detached(rows, group.url), existing, how), rounds=False)
         pairs: list[tuple[Any, xr.Variable]] = [(group[name], variable) for name, variable in variables.items()]
         for name, (array, variable) in zip(variables, pairs, strict=True):
             check_dims(name, variable, array, dim)

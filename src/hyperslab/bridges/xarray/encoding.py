@@ -27,13 +27,15 @@ _SCALING = (("scale_factor", 1), ("add_offset", 0))
 
 @dataclass(frozen=True)
 class Packing:
-    """The dtype and scale that numbers are stored with. ``marks``: a value stands for NaN."""
+    """The dtype and scale that numbers are stored with. ``marks``: a value stands for NaN; ``rounds``: fractions become
+    whole numbers where the dtype has no others."""
 
     name: str
     dtype: np.dtype
     scale: float
     offset: float
     marks: bool
+    rounds: bool
 
     def check(self, cells: Any) -> Any:
         """Return the same cells. Invalid for numbers that the stored type would hold otherwise; floats may be
@@ -64,6 +66,8 @@ class Packing:
             if missing.any() and not self.marks:
                 raise self._refusal("NaN", "say which number stands for it: encoding _FillValue")
             values = values[~missing]
+            if not self.rounds and (self.scale, self.offset) == (1, 0) and (lost := values != np.rint(values)).any():
+                raise self._refusal(str(values[lost][0]), "round the cells first, or store the variable anew as floats")
         if not values.size:
             return
         low, high = values.min().item(), values.max().item()
@@ -76,10 +80,10 @@ class Packing:
         return Invalid(f"{self.name!r} holds {what}, which cells of {self.dtype} cannot", remedy=instead)
 
 
-def checked(name: str, variable: xr.Variable, encoding: Mapping[str, Any]) -> xr.Variable:
+def checked(name: str, variable: xr.Variable, encoding: Mapping[str, Any], *, rounds: bool = True) -> xr.Variable:
     """Return the same variable. Invalid where ``encoding`` stores its numbers as a type that does not hold them: at
     once where they are in memory, when a block is computed where they are of dask."""
-    packing = _packing(name, variable, encoding)
+    packing = _packing(name, variable, encoding, rounds=rounds)
     if packing is None:
         return variable
     if is_chunked_array(variable._data):
@@ -89,7 +93,7 @@ def checked(name: str, variable: xr.Variable, encoding: Mapping[str, Any]) -> xr
     return variable
 
 
-def _packing(name: str, variable: xr.Variable, encoding: Mapping[str, Any]) -> Packing | None:
+def _packing(name: str, variable: xr.Variable, encoding: Mapping[str, Any], *, rounds: bool) -> Packing | None:
     """Return how numbers are packed; None where every number is stored as it is."""
     wanted = encoding.get("dtype")
     if wanted is None or wanted is str or variable.dtype.kind not in "biufc":
@@ -99,7 +103,7 @@ def _packing(name: str, variable: xr.Variable, encoding: Mapping[str, Any]) -> P
     if dtype.kind not in "biufc" or (dtype == variable.dtype and (scale, offset) == (1, 0)):
         return None
     marks = any(encoding.get(word, variable.attrs.get(word)) is not None for word in _MARKERS)
-    return Packing(name, dtype, scale, offset, marks)
+    return Packing(name, dtype, scale, offset, marks, rounds)
 
 
 def _number_type(dtype: np.dtype, encoding: Mapping[str, Any]) -> np.dtype:
@@ -159,11 +163,13 @@ def encoded(
     native: str = "",
     chars: bool = False,
     marks_nan: bool = True,
+    rounds: bool = True,
 ) -> tuple[dict[str, xr.Variable], dict[str, Any]]:
     """Return variables as they are to be stored, and the attributes of the group. ``encoding`` overrides each
     variable's own. ``native``: the kinds of cells (times, truths) that stay what they are where no encoding says
     otherwise. ``chars``: bytes of one length become chars along one more dimension, as xarray's netCDF engines store
     them and all read them. ``marks_nan``: floats get a ``_FillValue`` NaN, unless their encoding has another or None.
+    ``rounds``: fractions are rounded where an encoding without a scale has whole numbers.
 
     Invalid for names in ``encoding`` that mean nothing.
     """
@@ -173,7 +179,9 @@ def encoded(
         wanted = chosen.get(name, {})
         dataset[name].encoding = {**_own_encoding(variable, wanted), **wanted}
     variables, attrs = conventions.encode_dataset_coordinates(dataset)
-    stored = {str(name): _encode(str(name), variable, native, marks_nan) for name, variable in variables.items()}
+    stored = {
+        str(name): _encode(str(name), variable, native, marks_nan, rounds) for name, variable in variables.items()
+    }
     return {name: _as_chars(name, variable) if chars else variable for name, variable in stored.items()}, dict(attrs)
 
 
@@ -217,7 +225,7 @@ def _own_encoding(variable: xr.Variable, wanted: Mapping[str, Any]) -> dict[str,
     return {name: value for name, value in variable.encoding.items() if name not in stale}
 
 
-def _encode(name: str, variable: xr.Variable, native: str, marks_nan: bool) -> xr.Variable:
+def _encode(name: str, variable: xr.Variable, native: str, marks_nan: bool, rounds: bool) -> xr.Variable:
     words = (*STORED, "chunksizes", "char_dim_name")
     layout = {key: variable.encoding[key] for key in words if key in variable.encoding}
     plain = variable.copy(deep=False)
@@ -234,7 +242,7 @@ def _encode(name: str, variable: xr.Variable, native: str, marks_nan: bool) -> x
     if not marks_nan or is_any_sparse(variable._data):  # the cells that no one stores are zeros there
         plain.encoding.setdefault(FILL_VALUE, None)  # else xarray's coder marks NaN
     try:
-        plain = checked(name, plain, plain.encoding)
+        plain = checked(name, plain, plain.encoding, rounds=rounds)
         done = typed(name, _encode_signs(name, plain))
         if done.dtype.kind == "b" or (variable.dtype.kind == "O" and done.dtype.kind == "f" and marks_nan):
             # objects that are truths or floats: xarray's coder saw objects

@@ -36,6 +36,9 @@ from hyperslab.model.dims import Index, Labels, ScaleIndex, TimeScale, show_size
 from hyperslab.model.dtypes import Char
 from hyperslab.model.paths import join, split
 
+# A regular scale of so many labels is listed: each takes 1 us. xarray aligns and reindexes listed labels alone.
+_MOST_LISTED = 1 << 16
+
 # -- cells of an array that xarray reads when it needs them ------------------------------------------------------------
 
 
@@ -217,7 +220,7 @@ def _encoding(array: Array, dims: tuple[str, ...]) -> dict[str, Any]:
 
 
 def computed_coordinates(arrays: Iterable[Array], dataset: xr.Dataset) -> xr.Coordinates | None:
-    """Return a ``RegularIndex`` for each regular scale and a ``PandasIndex`` for labels; None where there are none.
+    """Return the indexed coordinates of labels that are in no array; None where there are none.
 
     Arrays that call the positions of one dimension differently leave it without labels.
     """
@@ -251,11 +254,13 @@ def seconds_of_samples(arrays: Mapping[str, Array], dataset: xr.Dataset) -> xr.C
 
 def coordinates_of(dim: str, index: Index, name: str | None = None) -> xr.Coordinates:
     """Return the labels of one dimension as coordinates, and their index; ``name``: of the coordinate, where that is
-    not the dimension's."""
+    not the dimension's. Seconds of samples, and many labels of another scale, are computed where they are read."""
     name = dim if name is None else name
     match index:
-        case ScaleIndex():
+        case ScaleIndex(rate=rate, size=size) if rate is not None or size > _MOST_LISTED:
             return coordinates_with(RegularIndex(index, dim, name), name)
+        case ScaleIndex(size=size):
+            values = index.labels(range(size))
         case TimeScale(start=first, step=pace, size=size):
             values = first + np.arange(size) * pace
         case Labels(names=names):

@@ -79,7 +79,7 @@ class RegularIndex(indexes.Index):
         if isinstance(item, slice):  # whose bounds may be cells of a coordinate
             bounds = (item.start, item.stop, item.step)
             wanted = slice(*(each.values[()] if isinstance(each, xr.DataArray) else each for each in bounds))
-        (found,) = resolve_sel({"": wanted}, ("",), lambda _: self.scale, method, tolerance)
+        (found,) = resolve_sel({str(self.name): wanted}, (str(self.name),), lambda _: self.scale, method, tolerance)
         if isinstance(item, xr.DataArray):
             found = item.copy(data=np.asarray(found))
         elif isinstance(inner, xr.Variable):
@@ -105,12 +105,15 @@ class RegularIndex(indexes.Index):
         mine, listed = (indexes.PandasIndex(each.to_pandas_index(), self.dim) for each in (self, other))
         return mine.join(listed, how)
 
-    def reindex_like(self, other: indexes.Index) -> dict[Hashable, Any]:
-        """Return the position of each label of ``other``, -1 where this index lacks it."""
+    def reindex_like(
+        self, other: indexes.Index, method: str | None = None, tolerance: object = None
+    ) -> dict[Hashable, Any]:
+        """Return the position of each label of ``other``, -1 where this index lacks it; ``method`` and ``tolerance`` of
+        pandas."""
         theirs = _find_positions(self, other)
-        if theirs is None:
+        if theirs is None or method is not None:
             mine, listed = (indexes.PandasIndex(each.to_pandas_index(), self.dim) for each in (self, other))
-            return mine.reindex_like(listed)
+            return mine.reindex_like(listed, method, tolerance)
         positions = np.arange(theirs.start, theirs.stop)
         return {self.dim: np.where((positions >= 0) & (positions < self.scale.size), positions, -1)}
 

@@ -132,18 +132,20 @@ def write_new(group: Group, dataset: xr.Dataset, how: NewArrayOptions) -> list[D
 
 
 def encode_for(
-    group: Group, dataset: xr.Dataset, encoding: Encoding | None = None
+    group: Group, dataset: xr.Dataset, encoding: Encoding | None = None, *, rounds: bool = True
 ) -> tuple[dict[str, xr.Variable], dict[str, Any]]:
     """Return variables and attributes of the group as its format stores them.
 
     Kinds of cells that are stored as such where CF would make numbers of them: times and truths in MongoDB, whose other
     readers know no conventions, truths in Zarr, as xarray's own writer stores them. In netCDF bytes of one length are
-    arrays of chars.
+    arrays of chars. ``rounds``: as of ``encoded``.
     """
     target = group._session.format
     has_chars = Feature.CHAR in target.features and Feature.FIXED_BYTES not in target.features
     traits = target.traits
-    return encoded(dataset, encoding, native=traits.native_kinds, chars=has_chars, marks_nan=traits.marks_nan)
+    return encoded(
+        dataset, encoding, native=traits.native_kinds, chars=has_chars, marks_nan=traits.marks_nan, rounds=rounds
+    )
 
 
 def _check_sparse(group: Group, variables: Mapping[str, xr.Variable], *, densify: bool) -> None:
@@ -295,7 +297,7 @@ def write_region(
     if missing:
         raise Invalid(f"variables that are not there: {missing}", remedy="write them with mode='a' first")
     key = {} if region is None else resolve_region(region, dataset, existing)
-    variables, _ = encode_for(group, as_stored(group, detached(dataset, group.url), existing, how))
+    variables, _ = encode_for(group, as_stored(group, detached(dataset, group.url), existing, how), rounds=False)
     writes = []
     for name, variable in variables.items():
         array: Any = group[name]

@@ -12,7 +12,7 @@ import click
 
 from hyperslab.array import Array
 from hyperslab.array.plain_values import codec_text, to_json_value
-from hyperslab.array.series import find_clock, read_sample_scale, sample_rate
+from hyperslab.array.series import find_clock, read_sample_scale
 from hyperslab.chunks.plan import batched
 from hyperslab.cli.arguments import SelectionOptions, find_array, find_cells, open_dataset, parse_selections
 from hyperslab.cli.cdl import dump
@@ -39,6 +39,7 @@ from hyperslab.model.dtypes import describe
 from hyperslab.model.nesting import flattened
 from hyperslab.model.paths import child, split
 from hyperslab.model.refs import Link, ObjectReference, RegionReference
+from hyperslab.model.series import sample_rate
 from hyperslab.model.spec import Chunks, Codec
 from hyperslab.stores.credentials import redact
 from hyperslab.stores.location import Location

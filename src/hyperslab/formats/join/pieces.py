@@ -26,6 +26,7 @@ from hyperslab.model.cells import Values, equal_labels
 from hyperslab.model.dims import split_units
 from hyperslab.model.dtypes import NumpyDType
 from hyperslab.model.paths import child, split
+from hyperslab.model.series import DATA, SERIES_TYPE, STARTING_TIME, TIMESTAMPS, SampleTimes, sample_rate
 from hyperslab.model.spec import ArraySpec, Chunks, Codec, GroupSpec
 from hyperslab.model.time_units import TimeUnits
 from hyperslab.stores.location import Location
@@ -51,7 +52,7 @@ class PieceMetadata:
     path, and attributes that differ from those of the first piece (:data:`FILL` among them). ``stored``: by path, where
     the chunks of an array lie, or all of its cells where these are few; only where that was asked for.
     ``compressed``: the codecs of arrays that are compressed, and not in the first piece; ``dtypes``: those of arrays of
-    numbers of another type than in the first piece."""
+    numbers of another type than in the first piece; ``seconds``: of the samples of series of NWB."""
 
     url: str
     shapes: Mapping[str, tuple[int, ...]]
@@ -61,6 +62,7 @@ class PieceMetadata:
     stored: Mapping[str, ChunkLocations | Values | None] = field(default_factory=dict)
     compressed: Mapping[str, tuple[Codec, ...]] = field(default_factory=dict)
     dtypes: Mapping[str, NumpyDType] = field(default_factory=dict)
+    seconds: Mapping[str, SampleTimes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,35 @@ def look_at_piece(reader: Reader, url: str, template: Template, *, locates: bool
         if is_compressed(spec.codecs) and not is_compressed(template.arrays[path].codecs)
     }
     dtypes = {path: spec.numpy_dtype for path, spec in tree.arrays.items() if spec.dtype != template.arrays[path].dtype}
-    return PieceMetadata(url, shapes, cuts, coordinates, attrs, stored, compressed, dtypes)
+    found = {path: read_sample_times(reader, tree, path) for path in tree.arrays if split(path)[1] == DATA}
+    seconds = {path: times for path, times in found.items() if times is not None}
+    return PieceMetadata(url, shapes, cuts, coordinates, attrs, stored, compressed, dtypes, seconds)
+
+
+def read_sample_times(reader: Reader, tree: Template, path: str) -> SampleTimes | None:
+    """Return when the samples of a series of NWB were taken; None for what is no series, or has no samples or no
+    seconds."""
+    folder, samples = split(path)[0], tree.arrays[path].shape[:1]
+    if SERIES_TYPE not in tree.groups[folder].attrs or samples in ((), (0,)):
+        return None
+    stamps, start = (tree.arrays.get(child(folder, name)) for name in (TIMESTAMPS, STARTING_TIME))
+    if stamps is not None and stamps.shape == samples:
+        first, last = (_read_cell(reader, child(folder, TIMESTAMPS), stamps, place) for place in (0, samples[0] - 1))
+        return SampleTimes(first, last, None)
+    rate = 0.0 if start is None else sample_rate(start)
+    if start is None or not rate:
+        return None
+    first = float(read_cells(reader, child(folder, STARTING_TIME), start))
+    return SampleTimes(first, first + (samples[0] - 1) / rate, 1 / rate)
+
+
+def _read_cell(reader: Reader, path: str, spec: ArraySpec, position: int) -> float:
+    """Return one number of a line, of which no more than its chunk is read."""
+    source = reader.chunks(path)
+    (axis,) = source.grid.axes
+    chunk = axis.find(position)
+    block = source.read((chunk,))
+    return float(spec.fill_cell() if block is None else block[position - axis.start(chunk)])
 
 
 def _locate(reader: Reader, path: str, spec: ArraySpec) -> ChunkLocations | Values | None:
@@ -262,10 +292,11 @@ class Arrangement:
 
 def arrange(template: Template, pieces: Sequence[PieceMetadata], along: Sequence[str] | None) -> Arrangement:
     """Return how the pieces lie along the dimensions ``along``; None: those whose labels differ between pieces, else
-    the unlimited one. Invalid for pieces that overlap, or do not fill a grid."""
+    the unlimited one; none at all of a single piece. Invalid for pieces that overlap, or do not fill a grid."""
     coordinates = coordinate_paths(template)
     labels = {dim: _all_labels(template, pieces, path) for dim, path in coordinates.items()}
-    dims = tuple(along) if along is not None else _differing_dims(template, labels)
+    is_alone = along is None and len(pieces) == 1
+    dims = () if is_alone else tuple(along) if along is not None else _differing_dims(template, labels)
     _check_scopes(template, dims, pieces[0].url)
     known = {dim for spec in template.arrays.values() for dim in spec.dims}
     for dim in dims:
@@ -281,7 +312,7 @@ def arrange(template: Template, pieces: Sequence[PieceMetadata], along: Sequence
             _check_equal(dim, values, pieces)
     _check_other_lengths(template, pieces, dims)
     orders = [_order_of(dim, labels.get(dim), pieces) for dim in dims]
-    places = list(zip(*orders, strict=True))
+    places: list[Place] = [()] if is_alone else list(zip(*orders, strict=True))
     numbers = {place: number for number, place in enumerate(places)}
     counts = tuple(max(order) + 1 for order in orders)
     if len(numbers) < len(pieces):
@@ -296,12 +327,28 @@ def arrange(template: Template, pieces: Sequence[PieceMetadata], along: Sequence
         raise Invalid(f"no piece is at {spans}", url=pieces[0].url, remedy="add it, or join along one dimension")
     joined = {}
     for axis, dim in enumerate(dims):
+        line = [numbers[tuple(each if i == axis else 0 for i in range(len(dims)))] for each in range(counts[axis])]
         if dim in labels:
-            line = [numbers[tuple(each if i == axis else 0 for i in range(len(dims)))] for each in range(counts[axis])]
             spell = _label_speller(template.arrays[coordinates[dim]].attrs)
             _check_spans(dim, [labels[dim][number] for number in line], [pieces[number].url for number in line], spell)
             joined[coordinates[dim]] = np.concatenate([labels[dim][number] for number in line])
+        else:
+            _check_seconds(template, dim, [pieces[number] for number in line])
     return Arrangement(dims, numbers, counts, joined)
+
+
+def _check_seconds(template: Template, dim: str, line: Sequence[PieceMetadata]) -> None:
+    """Raise Invalid for a series of NWB along ``dim`` whose samples do not follow those of the pieces before: one
+    starting_time, that of the first piece, tells the seconds of all."""
+    for path, spec in template.arrays.items():
+        so_far = None
+        for piece in line if spec.dims[:1] == (dim,) else ():
+            times = piece.seconds.get(path)
+            if times is not None:
+                try:
+                    so_far = times if so_far is None else so_far.extend(times)
+                except Invalid as error:
+                    raise error.locate(url=piece.url, node=path) from None
 
 
 def _check_scopes(template: Template, dims: Sequence[str], url: str) -> None:
