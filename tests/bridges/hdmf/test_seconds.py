@@ -198,3 +198,11 @@ def test_parts_of_which_one_clock_does_not_tell_are_refused(
     assert result.exit_code and message in result.stderr
     with hs.open_group(one) as root:
         assert root["acquisition/lfp/data"].shape == (200,)
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+def test_seconds_that_are_no_array_get_no_rows_of_xarray(tmp_path: Path, stamped: bool) -> None:
+    place = write_part(tmp_path / "one.nwb.zarr", 3.0, stamped=stamped) / "acquisition/lfp"
+    rows = xr.open_dataset(place, engine="hyperslab").load()
+    with pytest.raises(hs.errors.Unsupported, match=r"'time' is no array.*hyperslab append"):
+        hs.save(place, rows, append_dim="num_times")

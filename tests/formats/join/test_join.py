@@ -303,6 +303,14 @@ def test_times_that_overlap_or_are_missing_are_told_as_dates(tmp_path: Path, cap
     with caplog.at_level("WARNING", "hyperslab.join"):
         hs.join([tmp_path / "a.nc", tmp_path / "c.nc"], along="time")
     assert "2000-01-05 to 2000-02-01" in caplog.text
+    (tmp_path / "b.nc").unlink()
+    labels = {"time": ("time", np.arange(5.0), {"units": "days since 2001-01-01", "calendar": "noleap"})}
+    xr.Dataset({"x": ("time", np.arange(5.0))}, labels).to_netcdf(tmp_path / "d.nc")
+    caplog.clear()
+    with caplog.at_level("WARNING", "hyperslab.join"):
+        hs.join([tmp_path / f"{name}.nc" for name in "acd"], along="time")
+    (record,) = caplog.records  # one line for all of them
+    assert record.getMessage().endswith("2000-01-05 to 2000-02-01, and in 1 other place")
 
 
 def test_pieces_without_labels_keep_their_order(tmp_path: Path) -> None:

@@ -45,6 +45,11 @@ def append(
     refuse_frame(group.attrs, group.url)
     with lock_appends(group):
         existing = read_existing(group)
+        computed = [name for name in existing.variables if dim in existing[name].dims and name not in group]
+        if computed:
+            message = f"{computed[0]!r} is no array: it is computed of a series of NWB"
+            remedy = "append a session to a session (hyperslab append), or cells to its arrays (data.append)"
+            raise Unsupported(message, remedy=remedy)
         rest = [name for name in dataset.variables if dim not in dataset[name].dims]
         rows = dataset.drop_vars(rest)
         if dim not in rows.dims:

@@ -475,6 +475,7 @@ def _check_spans(
         return
     falls = any(values.size > 1 and values[-1] < values[0] for values in spans)
     steps = [_distance(values[1:], values[:-1]).max() for values in spans if values.size > 1]
+    gaps = []
     for (one, here), (other, there) in pairwise(zip(labels, urls, strict=True)):
         if not one.size or not other.size:
             continue
@@ -486,5 +487,7 @@ def _check_spans(
                 message, url=there, node=dim, remedy="leave one of them out, or take parts that do not overlap"
             )
         if steps and _distance(other[0], one[-1]) > max(steps) * _GAP:
-            span = spell(one[-1]), spell(other[0])
-            LOGGER.warning("between %s and %s labels of %s are missing: %s to %s", here, there, dim, *span)
+            gaps.append((here, there, dim, spell(one[-1]), spell(other[0])))
+    if gaps:  # one line, also where each day of a year ends in the evening
+        more = f", and in {counted(len(gaps) - 1, 'other place')}" if len(gaps) > 1 else ""
+        LOGGER.warning("between %s and %s labels of %s are missing: %s to %s%s", *gaps[0], more)
