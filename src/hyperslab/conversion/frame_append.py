@@ -19,9 +19,9 @@ from hyperslab.array import Array
 from hyperslab.array.narrowing import require_fit
 from hyperslab.array.row_labels import check_order, find_repeated
 from hyperslab.bridges.extras import library
-from hyperslab.conversion.frames import FrameDecoder, FrameEncoder, Part, free_number, name_to_json, require_frame
+from hyperslab.conversion.frames import FrameDecoder, FrameEncoder, free_number, name_to_json, require_frame
 from hyperslab.errors import HyperslabError, Invalid, NotFound, Unsupported
-from hyperslab.group.frame_columns import ATTRIBUTE
+from hyperslab.formats.frame_description import ATTRIBUTE, Part, row_parts
 from hyperslab.model.attrs import FILL_VALUE
 from hyperslab.model.cells import Values
 
@@ -88,7 +88,7 @@ class _Appender:
         before = str(self._root.attrs[ATTRIBUTE])
         dataset = FrameEncoder(self._pandas).dataset_of(new)
         parts = json.loads(dataset.attrs[ATTRIBUTE])
-        for known, part in zip(_row_parts(self._description), _row_parts(parts), strict=True):
+        for known, part in zip(row_parts(self._description), row_parts(parts), strict=True):
             self._match_column(known, part, dataset)
         self._describe_index(new.index)
         self._description["rows"] = self._count + len(new)
@@ -98,7 +98,7 @@ class _Appender:
 
     def _arrays(self) -> Iterator[Array]:
         """Yield the arrays along the rows."""
-        for part in _row_parts(self._description):
+        for part in row_parts(self._description):
             for name in (part["variable"], part.get("missing")):
                 if name is not None:
                     array = self._array(name)
@@ -357,14 +357,3 @@ class _Appender:
 
 # Kinds of dtypes whose cells are compared with what they become: numbers, times and timedeltas.
 _ALIKE = ("iuf", "M", "m")
-
-
-def _row_parts(description: Part) -> Iterator[Part]:
-    """Yield the parts of the description that have variables along the rows: of the index, then of the columns."""
-    waiting = [*description["index"].get("levels", ()), *description["cells"]]
-    while waiting:
-        part = waiting.pop(0)
-        if "ends" in part:
-            waiting = [*part["ends"], *waiting]
-        else:
-            yield part

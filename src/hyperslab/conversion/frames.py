@@ -28,7 +28,7 @@ from hyperslab.bridges.extras import library
 from hyperslab.conversion.labelled_part import TIME_UNITS
 from hyperslab.conversion.memory_objects import Mode, save
 from hyperslab.errors import FormatError, HyperslabError, Invalid, WrongType
-from hyperslab.group.frame_columns import ATTRIBUTE, VERSION, read_description
+from hyperslab.formats.frame_description import ATTRIBUTE, UNREADABLE, VERSION, Part, read_description
 from hyperslab.stores.location import Location
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 _ROWS = "row"
 # The kinds of missing objects, by their codes in a variable ``*_missing``: 0 is none.
 _NONE, _NAN, _NA, _NAT = 1, 2, 3, 4
-
-Part = dict[str, Any]
 
 
 def write_frame(url: Any, frame: pd.DataFrame, format: str | None = None, *, mode: Mode = "x", **options: Any) -> None:
@@ -427,7 +425,7 @@ class FrameDecoder:
             found.attrs.update(description["attrs"])
         except HyperslabError:
             raise
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        except UNREADABLE as error:
             raise FormatError(f"the description of the data frame is damaged: {error!r}", url=self._root.url) from error
         return found
 

@@ -2,7 +2,7 @@
 
 What they share: ``base`` (what a format is), ``opening`` (modes and options), ``format_errors``, ``signatures`` (of
 files that are no dataset), ``documents`` and ``metadata_json`` (metadata as JSON), ``codec_kinds``, ``bounded_memo``,
-``dimension_suffix``. Who writes a format of their own imports ``authoring``.
+``dimension_suffix``, ``frame_description`` (of data frames). Who writes a format of their own imports ``authoring``.
 """
 
 from __future__ import annotations

@@ -18,13 +18,10 @@ import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.errors import FormatError, HyperslabError, Invalid
+from hyperslab.formats.frame_description import ATTRIBUTE, UNREADABLE, Part, damaged_description
 from hyperslab.group.table_columns import Cells, TableColumn
 from hyperslab.model.cells import Values
 
-ATTRIBUTE = "pandas_frame"
-VERSION = 1
-
-Part = dict[str, Any]
 FindArray = Callable[[str], Array | None]
 # Periods whose numbers NumPy's times count alike, by their units there; quarters are three months.
 _PERIODS = {
@@ -40,24 +37,6 @@ _PERIODS = {
     "S": "s",
 }
 _EDGES = {"both": "[]", "left": "[)", "right": "(]", "neither": "()"}
-
-
-def read_description(attrs: Mapping[str, Any]) -> Part | None:
-    """Return the description of the frame that a group with these attributes is; None for a group that is none.
-    FormatError for a damaged one, and one of a later version."""
-    text = attrs.get(ATTRIBUTE)
-    if text is None:
-        return None
-    try:
-        description: Part = json.loads(str(text))
-        version = description["version"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise FormatError(
-            "the description of the data frame is damaged", remedy="read its arrays one by one"
-        ) from error
-    if version != VERSION:
-        raise FormatError(f"a data frame of version {version}", remedy="read it by a newer hyperslab")
-    return description
 
 
 def refuse_frame(attrs: Mapping[str, Any], url: str) -> None:
@@ -82,8 +61,8 @@ class FrameTable:
             is_counted = not self._levels and [self._index.get(key) for key in ("start", "step")] == [0, 1]
             names = self._index["names"]
             self._has_range = not self._levels and not (is_counted and names == [None])
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise _damaged(error) from error
+        except UNREADABLE as error:
+            raise damaged_description(error) from error
         self.width = len(self._parts) + len(self._levels) + self._has_range
 
     def columns(self) -> Iterator[tuple[str, TableColumn | HyperslabError]]:
@@ -97,8 +76,8 @@ class FrameTable:
             heads = self._column_names()
             yield from ((name, self._open(name, part)) for name, part in levels)
             yield from ((name, self._open(name, part)) for name, part in zip(heads, self._parts, strict=True))
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise _damaged(error) from error
+        except UNREADABLE as error:
+            raise damaged_description(error) from error
 
     def _column_names(self) -> list[str]:
         """Return the names of the frame's own columns as text; those of several levels with commas between."""
@@ -196,8 +175,8 @@ class FrameColumn(TableColumn):
             return self._cells(self.part, slice(start, max(start, min(stop, self.length))))
         except HyperslabError:
             raise
-        except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
-            raise _damaged(error) from error
+        except (*UNREADABLE, OverflowError) as error:
+            raise damaged_description(error) from error
 
     def _cells(self, part: Part, rows: slice) -> Values:
         if "ends" in part:
@@ -303,7 +282,3 @@ def _objects(cells: list[Any]) -> Values:
     found = np.empty(len(cells), object)
     found[:] = cells
     return found
-
-
-def _damaged(error: Exception) -> FormatError:
-    return FormatError(f"the description of the data frame is damaged: {error!r}", remedy="read its arrays one by one")

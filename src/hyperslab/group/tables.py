@@ -11,7 +11,8 @@ import numpy as np
 from hyperslab.array import Array
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import HyperslabError, NodeNotFound
-from hyperslab.group.frame_columns import FrameTable, read_description
+from hyperslab.formats.frame_description import read_description
+from hyperslab.group.frame_columns import FrameTable
 from hyperslab.group.links import follow
 from hyperslab.group.table_columns import ArrayColumn, TableColumn
 from hyperslab.model.paths import child, is_name

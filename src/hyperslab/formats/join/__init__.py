@@ -3,8 +3,8 @@
 Nothing is copied and nothing is stored: arrays that have the joined dimension lie in all pieces, chunk by chunk; all
 others are those of the first piece. The labels of the joined dimension are read when the dataset is opened.
 
-``pieces`` (what is known of each piece; checks, order), ``workers`` (a look at all of them), ``chunks`` (the chunks of
-all pieces, and where these lie), ``reader``.
+``pieces`` (what is known of each piece; checks, order), ``frames`` (data frames among them), ``workers`` (a look at all
+of them), ``chunks`` (the chunks of all pieces, and where these lie), ``reader``.
 """
 
 from __future__ import annotations

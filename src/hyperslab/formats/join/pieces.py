@@ -20,6 +20,7 @@ from hyperslab.errors import Invalid, Unsupported
 from hyperslab.formats.base import Format, Reader
 from hyperslab.formats.codec_kinds import inner_codecs, is_compressed
 from hyperslab.formats.join.chunks import Place
+from hyperslab.formats.join.frames import REMEDY, FrameRows, PieceFrame, check_frame, count_rows, read_frame
 from hyperslab.model.amounts import counted
 from hyperslab.model.calendars import iso_text
 from hyperslab.model.cells import Values, equal_labels
@@ -43,7 +44,9 @@ PACKING = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsign
 """The attributes that make other numbers of the cells."""
 FILL = "fill value"
 """The name by which the value of unwritten cells stands among attributes that differ."""
-_MEANING = ("units", "calendar", *PACKING)
+FLAGS = ("flag_values", "flag_masks", "flag_meanings")
+"""The attributes that make words of the cells."""
+_MEANING = ("units", "calendar", *PACKING, *FLAGS)
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,8 @@ class PieceMetadata:
     path, and attributes that differ from those of the first piece (:data:`FILL` among them). ``stored``: by path, where
     the chunks of an array lie, or all of its cells where these are few; only where that was asked for.
     ``compressed``: the codecs of arrays that are compressed, and not in the first piece; ``dtypes``: those of arrays of
-    numbers of another type than in the first piece; ``seconds``: of the samples of series of NWB."""
+    numbers of another type than in the first piece; ``seconds``: of the samples of series of NWB. ``frames``: the rows
+    of data frames, by path of the group."""
 
     url: str
     shapes: Mapping[str, tuple[int, ...]]
@@ -63,14 +67,16 @@ class PieceMetadata:
     compressed: Mapping[str, tuple[Codec, ...]] = field(default_factory=dict)
     dtypes: Mapping[str, NumpyDType] = field(default_factory=dict)
     seconds: Mapping[str, SampleTimes] = field(default_factory=dict)
+    frames: Mapping[str, FrameRows] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Template:
-    """The tree of the first piece, which that of all others is like."""
+    """The tree of the first piece, which that of all others is like; ``frames``: groups that are data frames."""
 
     groups: Mapping[str, GroupSpec]
     arrays: Mapping[str, ArraySpec]
+    frames: Mapping[str, PieceFrame]
 
 
 def missing_values(attrs: Mapping[str, object]) -> list[object]:
@@ -99,7 +105,18 @@ def read_tree(reader: Reader, url: str) -> Template:
             arrays[path] = node
         else:
             raise Unsupported("a link in a piece of a joined dataset", url=url, node=path, remedy="convert the piece")
-    return Template(groups, arrays)
+    found = {path: _find_frame(reader, path, groups[path], arrays) for path in groups}
+    return Template(groups, arrays, {path: frame for path, frame in found.items() if frame is not None})
+
+
+def _find_frame(reader: Reader, path: str, group: GroupSpec, arrays: Mapping[str, ArraySpec]) -> PieceFrame | None:
+    """Return the data frame that a group is; None for none. FormatError."""
+
+    def read(name: str) -> Values | None:
+        spec = arrays.get(child(path, name))
+        return None if spec is None else read_cells(reader, child(path, name), spec)
+
+    return read_frame(group.attrs, read)
 
 
 def read_cells(reader: Reader, path: str, spec: ArraySpec) -> Values:
@@ -129,9 +146,11 @@ def look_at_piece(reader: Reader, url: str, template: Template, *, locates: bool
     """Return what is known of a piece, once it is known to be like the first one; also where its chunks lie, if
     ``locates``. Invalid, Unsupported."""
     tree = read_tree(reader, url)
+    frames = _count_frames(tree, template, url)
     for path in template.arrays.keys() ^ tree.arrays.keys():
         there, here = ("in the first piece", "here") if path in template.arrays else ("here", "in the first piece")
         remedy = "leave the piece out, or select the arrays that all pieces have before they are joined"
+        remedy = REMEDY if split(path)[0] in tree.frames else remedy
         raise Invalid(f"an array is {there} and not {here}", url=url, node=path, remedy=remedy)
     attrs: dict[str, Mapping[str, object]] = {}
     labels = dict.fromkeys(coordinate_paths(template).values())
@@ -163,7 +182,7 @@ def look_at_piece(reader: Reader, url: str, template: Template, *, locates: bool
     dtypes = {path: spec.numpy_dtype for path, spec in tree.arrays.items() if spec.dtype != template.arrays[path].dtype}
     found = {path: read_sample_times(reader, tree, path) for path in tree.arrays if split(path)[1] == DATA}
     seconds = {path: times for path, times in found.items() if times is not None}
-    return PieceMetadata(url, shapes, cuts, coordinates, attrs, stored, compressed, dtypes, seconds)
+    return PieceMetadata(url, shapes, cuts, coordinates, attrs, stored, compressed, dtypes, seconds, frames)
 
 
 def read_sample_times(reader: Reader, tree: Template, path: str) -> SampleTimes | None:
@@ -190,6 +209,14 @@ def _read_cell(reader: Reader, path: str, spec: ArraySpec, position: int) -> flo
     chunk = axis.find(position)
     block = source.read((chunk,))
     return float(spec.fill_cell() if block is None else block[position - axis.start(chunk)])
+
+
+def _count_frames(tree: Template, template: Template, url: str) -> dict[str, FrameRows]:
+    """Return the rows of the data frames of a piece that are frames in the first one, too. Invalid for others."""
+    for path in tree.frames.keys() & template.frames.keys():
+        check_frame(tree.frames[path], template.frames[path], path, url)
+    lengths = {path: spec.shape[0] for path, spec in tree.arrays.items() if spec.shape}
+    return {path: count_rows(frame, lengths, path, url) for path, frame in tree.frames.items()}
 
 
 def _locate(reader: Reader, path: str, spec: ArraySpec) -> ChunkLocations | Values | None:

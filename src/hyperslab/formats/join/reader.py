@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +19,13 @@ from hyperslab.errors import HyperslabError, Invalid, Unsupported
 from hyperslab.formats.base import Format, Reader
 from hyperslab.formats.codec_kinds import inner_codecs
 from hyperslab.formats.format_errors import node_not_found
+from hyperslab.formats.frame_description import ATTRIBUTE as FRAME
+from hyperslab.formats.frame_description import row_parts
 from hyperslab.formats.join.chunks import JoinAxis, JoinChunks, Place
+from hyperslab.formats.join.frames import REMEDY, join_descriptions
 from hyperslab.formats.join.pieces import (
     FILL,
+    FLAGS,
     PACKING,
     Arrangement,
     PieceMetadata,
@@ -37,8 +42,8 @@ from hyperslab.formats.single_array.reader import CoordinateCells
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import split_units
 from hyperslab.model.dtypes import NumpyDType
-from hyperslab.model.paths import split
-from hyperslab.model.spec import ArraySpec, Codec, Node
+from hyperslab.model.paths import child, split
+from hyperslab.model.spec import ArraySpec, Codec, GroupSpec, Node
 from hyperslab.model.time_units import TimeUnits
 from hyperslab.stores.location import Location
 
@@ -174,7 +179,7 @@ class JoinReader(Reader):
                 dim if dim.name not in lengths else type(dim)(dim.name, lengths[dim.name], dim.unlimited)
                 for dim in group.dims
             )
-            return group.evolve(dims=dims, layout={})
+            return group.evolve(dims=dims, layout={}, attrs=self._group_attrs(path, group))
         first = self._template.arrays.get(path)
         if first is None:
             raise node_not_found(path, self._url)
@@ -193,6 +198,28 @@ class JoinReader(Reader):
         spec = first.evolve(shape=shape, chunks=cuts, codecs=codecs, layout={}, indexes={})
         change = self._changes.get(path)
         return spec if change is None else change.spec(spec)
+
+    def _group_attrs(self, path: str, group: GroupSpec) -> Mapping[str, object]:
+        """Return the attributes of a group: those of the first piece, a data frame with the rows of all. Without the
+        description where the arrays are none any more: in some pieces there is none, or cells were decoded."""
+        frame = self._template.frames.get(path)
+        if frame is None:
+            return group.attrs
+        names = [part["variable"] for part in row_parts(frame.description)]
+        arrays = {name: child(path, name) for name in names if child(path, name) in self._template.arrays}
+        dims = {dim for array in arrays.values() for dim in self._template.arrays[array].dims}
+        joint = next((joint for joint, dim in enumerate(self._arrangement.dims) if dim in dims), None)
+        if joint is None:
+            return group.attrs
+        rest = {name: value for name, value in group.attrs.items() if name != FRAME}
+        line = [self._pieces[self._arrangement.piece_at(place)] for place in self._line(joint)]
+        is_decoded = any(isinstance(self._changes.get(array), DecodedCells) for array in arrays.values())
+        if is_decoded or any(path not in piece.frames for piece in line):
+            return rest
+        found = {name: common_dtype(self._template, self._pieces, array) for name, array in arrays.items()}
+        dtypes = {name: str(dtype) for name, dtype in found.items() if dtype is not None}
+        rows, urls = [piece.frames[path] for piece in line], [piece.url for piece in line]
+        return rest | {FRAME: json.dumps(join_descriptions(frame, rows, dtypes, urls))}
 
     def _codecs(self, path: str, first: ArraySpec) -> tuple[Codec, ...]:
         """Return the codecs of the chunks of an array in the first piece, or in one that compresses it."""
@@ -415,7 +442,8 @@ def _find_changes(
             change = _find_change(spec, first, changed, dtype, decodes=decodes)
         except _OtherMeaning as error:
             url = pieces[arrangement.piece_at(error.place)].url
-            raise Invalid(error.message, url=url, node=path, remedy=error.remedy) from None
+            remedy = REMEDY if split(path)[0] in template.frames else error.remedy
+            raise Invalid(error.message, url=url, node=path, remedy=remedy) from None
         if change is not None:
             found[path] = change
     return found
@@ -439,6 +467,11 @@ def _find_change(
 ) -> Change | None:
     """Return how cells of an array become those of the whole one; ``changed``: by piece the attributes that differ from
     the ``first`` ones; ``dtype``: the common type of numbers of several. None where all are alike."""
+    for place, name in ((place, name) for place, attrs in changed.items() for name in FLAGS if name in attrs):
+        message = f"{name} is {changed[place][name]!r}, and {first.get(name)!r} in the first piece"
+        raise _OtherMeaning(
+            place, message, "hyperslab edit --set gives a piece the flags of the others, if cells mean these"
+        )
     # Each piece tells its own unwritten cells where they are converted anyway; of another type they read otherwise.
     packing = PACKING if dtype is not None else (*PACKING, FILL)
     packed = [(place, name) for place, attrs in changed.items() for name in packing if name in attrs]

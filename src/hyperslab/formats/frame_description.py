@@ -1,0 +1,63 @@
+"""The description of a data frame of pandas, an attribute of its group that ``conversion.frames`` writes: of which
+variables the frame is made, and what their cells mean."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hyperslab.errors import FormatError
+
+ATTRIBUTE = "pandas_frame"
+VERSION = 1
+
+Part = dict[str, Any]
+UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What a description without the entries that it must have raises."""
+
+
+def read_description(attrs: Mapping[str, Any]) -> Part | None:
+    """Return the description of the frame that a group with these attributes is; None for a group that is none.
+    FormatError for a damaged one, and one of a later version."""
+    text = attrs.get(ATTRIBUTE)
+    if text is None:
+        return None
+    try:
+        description: Part = json.loads(str(text))
+        version = description["version"]
+    except UNREADABLE as error:
+        raise FormatError(
+            "the description of the data frame is damaged", remedy="read its arrays one by one"
+        ) from error
+    if version != VERSION:
+        raise FormatError(f"a data frame of version {version}", remedy="read it by a newer hyperslab")
+    return description
+
+
+def damaged_description(error: Exception) -> FormatError:
+    """Return the error for a description that lacks what it must have."""
+    return FormatError(f"the description of the data frame is damaged: {error!r}", remedy="read its arrays one by one")
+
+
+def row_parts(description: Part) -> Iterator[Part]:
+    """Yield the parts that have a variable along the rows: of the index, then of the columns."""
+    for part in (*description["index"].get("levels", ()), *description["cells"]):
+        yield from _stored_parts(part)
+
+
+def word_parts(description: Part) -> Iterator[Part]:
+    """Yield the parts whose variables say what others mean: names of columns, categories."""
+    names = [each for part in description["columns"].get("levels", ()) for each in _stored_parts(part)]
+    yield from names
+    for part in (*names, *row_parts(description)):
+        if "categories" in part:
+            yield from _stored_parts(part["categories"])
+
+
+def _stored_parts(part: Part) -> Iterator[Part]:
+    """Yield the parts of a column that have a variable each: of intervals those of both ends."""
+    for end in part.get("ends", ()):
+        yield from _stored_parts(end)
+    if "ends" not in part:
+        yield part
