@@ -195,3 +195,12 @@ def test_an_error_names_the_coordinate(array: xr.DataArray) -> None:
     name = str(next(iter(array.coords)))
     with pytest.raises(LabelError, match=f"^{name} 57.4 lies between"):
         array.sel({name: 57.4})
+
+
+def test_labels_between_two_cells_are_those_of_pandas() -> None:
+    tenths = labelled(ScaleIndex(0.0, 0.1, 36), 0.0)
+    plain = xr.DataArray(tenths.values, coords={"y": tenths["y"].values}, dims="y")
+    for label in (0.25, 0.05, 1.15, 2.999):
+        check_same(tenths.sel(y=label, method="nearest"), plain.sel(y=label, method="nearest"))
+    with pytest.raises(LabelError, match=r"^y 0\.25 lies between 0\.2 and 0\.3;"):
+        tenths.sel(y=0.25)

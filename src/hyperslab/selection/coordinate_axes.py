@@ -13,7 +13,7 @@ import numpy as np
 
 from hyperslab.model.calendars import DAY, LENGTHS, RESOLUTIONS, iso_text, parse_moment, unit_length
 from hyperslab.model.cells import Values
-from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, ScaleIndex, TimeScale
+from hyperslab.model.dims import CFTime, Coordinate, FloatLabels, ScaleIndex, TimeScale, scale_value
 from hyperslab.model.dtypes import NumpyDType
 
 Number = Any
@@ -89,7 +89,9 @@ class ComputedAxis(CoordinateAxis):
     step: Number
 
     def at(self, position: int) -> Number:
-        return self.start + position * self.step
+        if isinstance(self.step, int):
+            return self.start + position * self.step
+        return scale_value(self.start, self.step, position)  # the label that is shown, to the last bit
 
     def rank(self, number: Number) -> int:
         if isinstance(self.step, int):
