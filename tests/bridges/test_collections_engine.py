@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from hyperslab.database import (
     Scale,
     TimeDimensionSchema,
 )
-from hyperslab.errors import Invalid
+from hyperslab.errors import ClientError, Invalid, Unsupported
 
 DAY = datetime(2023, 1, 1, tzinfo=UTC)
 
@@ -64,8 +66,45 @@ def test_one_array_is_a_dataset_with_coordinates(root: Path) -> None:
 
 @pytest.mark.parametrize("group", [None, "air"])
 def test_what_is_no_dataset_is_refused(root: Path, group: str | None) -> None:
-    with pytest.raises(Invalid, match="group='air"):
+    with Client(root) as client:
+        client.create_collection("aaa", ArraySchema([DimensionSchema("x", 2)], float))  # it has no arrays yet
+    with pytest.raises(Invalid, match=r"get_collection\(NAME\)\.to_xarray\(stack=ATTRIBUTE\)") as caught:
         xr.open_dataset(root, engine="hyperslab", group=group)
+    (named,) = re.findall(r"group='(air/[^']*)'", caught.value.remedy)
+    assert xr.open_dataset(root, engine="hyperslab", group=named)[named.partition("/")[2]].shape == (2, 3, 2)
+    with Client(root) as client:
+        assert client.get_collection("air").to_xarray(stack="dt").sizes["dt"] == 2
+
+
+def test_one_array_goes_into_a_netcdf_file_once_its_dicts_are_text(root: Path, tmp_path: Path) -> None:
+    with Client(root) as client:
+        cells = client.get_collection("air").filter({"dt": DAY}).first().array.to_xarray().rename("air")
+        target = tmp_path / "one.nc"
+        with pytest.raises(Unsupported, match=r"'primary_attributes' is of type dict.*; json\.dumps\(\) makes text"):
+            cells.hyperslab.save(target)
+        dicts = {name: json.dumps(value) for name, value in cells.attrs.items() if isinstance(value, dict)}
+        cells.assign_attrs(dicts).hyperslab.save(target)
+        with xr.open_dataset(target, engine="netcdf4") as found:
+            xr.testing.assert_equal(found["air"].load(), cells.load())
+            assert json.loads(found["air"].attrs["primary_attributes"]) == {"dt": DAY.isoformat()}
+
+
+def test_an_array_of_served_collections_keeps_its_own_times(root: Path) -> None:
+    """What is served is Zarr, where its collection is a group and the other arrays lie beside it."""
+    with hs.serve(root) as server:
+        options = {"client_options": {"default_headers": server.headers}}
+        with pytest.raises(ClientError, match=r"hyperslab\.open\(URL\)\['COLLECTION'\]"):
+            Client(server.zarr_urls["db"], storage_options=options, mode="r")
+        served = hs.open_group(server.zarr_urls["db"], storage_options=options)
+        by_day = {array.attrs["primary_attributes"]["dt"]: array for array in served["air"].values()}
+        assert sorted(by_day) == [DAY.isoformat(), (DAY + timedelta(days=1)).isoformat()]
+        for start, array in by_day.items():
+            one = served[f"air/{array.name}"].to_xarray()
+            assert one["hour"].values[0] == np.datetime64(start[:19])
+            assert array.sel(hour=start[:19], lat=57.5, layer="wet") == one.sel(hour=start[:19], lat=57.5, layer="wet")
+            place = f"{server.zarr_urls['db']}/air/{array.name}"
+            ours = xr.open_dataset(place, engine="hyperslab", storage_options=options)
+            np.testing.assert_array_equal(ours["hour"], one["hour"])
 
 
 def test_arrays_of_other_times_leave_a_tree_s_dimension_without_labels(root: Path) -> None:

@@ -247,7 +247,7 @@ def test_get(root: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["--overwrite", "--allow-loss"])
 def test_get_takes_no_options_of_objects(root: Path, tmp_path: Path, option: str) -> None:
     result = db("get", root, "air", ids(root, "air")[0], "-o", tmp_path / "part.npy", option)
-    assert (result.exit_code, "objects of a server" in result.stderr) == (2, True)
+    assert (result.exit_code, f"{option} for objects of a server" in result.stderr) == (2, True)
     assert not (tmp_path / "part.npy").exists()
 
 
@@ -421,6 +421,17 @@ class _YesAfter(io.RawIOBase):
         if len(buffer) and not self._answer.tell():
             self._change()
         return self._answer.readinto(buffer)
+
+
+@pytest.mark.parametrize("verb", ["delete", "get", "versions"])
+def test_a_word_that_is_no_id_and_no_condition_is_answered_with_what_is(root: Path, verb: str) -> None:
+    result = db(verb, root, "air", "height<10")
+    assert (result.exit_code, "'height<10' is no id, and no condition" in result.stderr) == (2, True)
+    assert "ATTR<=VALUE" in result.stderr and "hyperslab db query lists" in result.stderr
+    before = ids(root, "air")
+    assert db("delete", root, "air", before[0], "--yes").exit_code == 0 and ids(root, "air") == before[1:]
+    found = ids(root, "air", "height<=10")
+    assert found and document("delete", root, "air", "height<=10", "--yes")["ids"] == found
 
 
 def _delete_and_answer(change: Callable[[], object], *arguments: Any) -> Result:

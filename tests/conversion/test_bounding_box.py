@@ -283,6 +283,25 @@ def test_what_is_no_box_is_refused(bad: tuple[float, ...]) -> None:
         BoundingBox.of(bad)
 
 
+@pytest.mark.parametrize("bad", [(10, 20, 30), [1, 2, 3, 4, 5], "10,20,30,40", None], ids=repr)
+def test_convert_says_how_many_numbers_a_box_has(tmp_path: Path, bad: Any) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("lat", data=np.arange(0.0, 50, 10), dims=("lat",), attrs=NORTH)
+        root.create_array("lon", data=np.arange(0.0, 60, 10), dims=("lon",), attrs=EAST)
+        root.create_array("v", data=np.zeros((5, 6)), dims=("lat", "lon"))
+    with pytest.raises(Invalid, match=r"a box of .*; give four numbers: west, south, east and north"):
+        hs.convert(tmp_path / "a.zarr", tmp_path / "b.zarr", select={"bbox": bad})
+    hs.convert(tmp_path / "a.zarr", tmp_path / "b.zarr", select={"bbox": (10, 20, 30, 40)})
+    assert hs.open(tmp_path / "b.zarr")["v"].shape == (3, 3)
+
+
+def test_labels_of_a_dimension_called_bbox_are_no_box(tmp_path: Path) -> None:
+    with hs.create(tmp_path / "a.zarr") as root:
+        root.create_array("v", data=np.arange(6), dims=("bbox",))
+    hs.convert(tmp_path / "a.zarr", tmp_path / "b.zarr", select={"bbox": (1, 2, 5)})
+    assert hs.open(tmp_path / "b.zarr")["v"][...].tolist() == [1, 2, 5]
+
+
 def test_a_box_on_the_command_line_and_in_convert(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with hs.create(tmp_path / "a.zarr") as root:
         root.create_array("lat", data=np.arange(80.0, -81, -20), dims=("lat",), attrs=NORTH)

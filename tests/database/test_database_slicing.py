@@ -339,6 +339,28 @@ def test_a_label_that_no_cell_has_is_answered_with_what_finds_the_nearest(array)
     assert array.array.sel(y=91.0, method="nearest").shape == (6, 4, 10)
 
 
+@pytest.mark.parametrize(
+    ("key", "labels", "shape"),
+    [
+        (slice("2026-03-01", "2026-03-05"), {"time": slice("2026-03-01", "2026-03-05")}, (6, 5)),
+        ((0, slice(50.0, 20.0)), {"lat": slice(50.0, 20.0)}, (10, 2)),
+    ],
+)
+def test_a_slice_whose_end_no_cell_has_is_answered_with_what_takes_the_cells_within(tmp_path, key, labels, shape):
+    start = datetime(2026, 2, 28, 12, tzinfo=UTC)
+    dimensions = [
+        TimeDimensionSchema("time", 10, start, timedelta(hours=3)),
+        DimensionSchema("lat", 5, scale=Scale(90.0, -15.0)),
+    ]
+    with Client(tmp_path) as client:
+        array = client.create_collection("runs", ArraySchema(dimensions, float)).create()
+        (dim,) = labels
+        with pytest.raises(LabelError, match=rf"; array\.array\.sel\({dim}=slice\(\.\.\.\)\) takes") as caught:
+            array[key]
+        assert "nearest" not in str(caught.value)
+        assert array.array.sel(**labels).shape == shape
+
+
 def test_a_day_that_has_begun_before_the_first_cell_is_answered_with_what_takes_all_of_it(tmp_path):
     start = datetime(2026, 11, 3, 14, 30, tzinfo=UTC)
     schema = ArraySchema([TimeDimensionSchema("time", 5, start, timedelta(minutes=1))], float)

@@ -10,9 +10,10 @@ from hyperslab.cli.output import print_remark
 from hyperslab.database import Array, Client, Collection
 from hyperslab.database.typed_conditions import parse_conditions
 from hyperslab.errors import CollectionNotFound, HyperslabError, Invalid, NodeNotFound
-from hyperslab.formats.conditions import is_condition, join_conditions
+from hyperslab.formats.conditions import SYNTAX, is_condition, join_conditions
 from hyperslab.formats.opening import nothing_at
 from hyperslab.model.guessing import meant
+from hyperslab.model.schemas.arrays import is_id
 from hyperslab.stores.location import Location
 
 
@@ -45,9 +46,19 @@ def find_collection(client: Client, name: str, at: str | None = None) -> Collect
     return found
 
 
+def names_id(wanted: Sequence[str]) -> bool:
+    """Return True if an id is typed, False for conditions; Invalid for a word that is neither."""
+    if len(wanted) != 1 or is_condition(wanted[0]):
+        return False
+    if not is_id(wanted[0]):
+        remedy = f"{SYNTAX}; hyperslab db query lists arrays with their ids"
+        raise Invalid(f"{wanted[0]!r} is no id, and no condition", remedy=remedy)
+    return True
+
+
 def find_database_array(collection: Collection, wanted: Sequence[str]) -> Array:
     """Return the one array that an id, or conditions, name. NodeNotFound; Invalid where there are several."""
-    if len(wanted) == 1 and not is_condition(wanted[0]):
+    if names_id(wanted):
         return collection[wanted[0]]
     found = list(collection.query(parse_conditions(collection, join_conditions(wanted)), limit=2))
     if not found:

@@ -87,8 +87,8 @@ class Select:
         ``Array.sel``; a tuple has a tolerance for each kind of labels."""
         check_method(method, tolerance)
         if not isinstance(select, Select):
-            chosen = dict(select or {})
-            box = BoundingBox.of(chosen.pop("bbox")) if "bbox" in chosen and np.shape(chosen["bbox"]) == (4,) else None
+            chosen = {dim: list(value) if isinstance(value, tuple) else value for dim, value in (select or {}).items()}
+            box = BoundingBox.of(chosen.pop(_BOX)) if np.shape(chosen.get(_BOX, ())) == (4,) else None
             isel = {dim: value for dim, value in chosen.items() if _is_position(value)}
             select = cls(isel, {dim: value for dim, value in chosen.items() if dim not in isel}, box=box)
         if method is None:
@@ -430,6 +430,9 @@ class Selector:
         return DimensionCells(_as_slice(item), shifts)
 
     def _unknown(self, word: str) -> Invalid:
+        if word == _BOX and not self._select.typed:
+            value = {**self._select.isel, **self._select.sel}[word]
+            return Invalid(f"a box of {value!r}", remedy="give four numbers: west, south, east and north in degrees")
         dims: dict[str, list[str]] = {}
         for array in self.arrays[:_LISTED]:
             for name in axis_names(array.dims):
@@ -441,12 +444,8 @@ class Selector:
         curved = next(
             (found for each in self.arrays if (found := self._search.find_curved(each, word)) is not None), None
         )
-        remedy = (
-            _about_curved(curved)
-            if curved is not None
-            else nearest(word, names) or f"there are {', '.join(texts[:_LISTED]) or 'none'}"
-        )
-        return Invalid(f"no dimension {word!r}", remedy=remedy)
+        others = nearest(word, names) or f"there are {', '.join(texts[:_LISTED]) or 'none'}"
+        return Invalid(f"no dimension {word!r}", remedy=others if curved is None else _about_curved(curved))
 
 
 def _about_curved(coordinate: Array) -> str:
@@ -458,6 +457,7 @@ def _about_curved(coordinate: Array) -> str:
 
 # Arrays and dimensions that an error lists.
 _LISTED = 20
+_BOX = "bbox"  # of four numbers; other values are labels of a dimension of this name
 
 
 def _is_typed_label(array: Array, dim: str, word: str, item: Any) -> bool:

@@ -180,7 +180,7 @@ def resolve(key: object, dimensions: Sequence[Along]) -> Resolved:
     try:
         bounds = tuple(_item(item, along) for item, along in zip(items, dimensions, strict=False))
     except LabelError as error:
-        error.remedy = error.remedy and error.remedy.replace("sel(...", "array.array.sel(...")
+        error.remedy = error.remedy and error.remedy.replace("sel(", "array.array.sel(")
         raise
     whole = bounds + (WHOLE,) * (len(dimensions) - len(bounds))
     return Resolved(bounds, whole, select(whole, tuple(each.size for each in dimensions)))

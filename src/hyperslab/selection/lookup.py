@@ -21,6 +21,7 @@ from hyperslab.selection.coordinate_axes import ComputedAxis, CoordinateAxis, St
 from hyperslab.selection.label_query import LabelQuery, seek, span_of, span_text
 
 Where = int | slice | Values
+_NEAREST = 'sel(..., method="nearest") takes the closest cell'
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class NumberLabels(Lookup):
             end = axis.at(axis.size)
             if abs(end - query.first) <= self._tolerance(axis.size, query):
                 return axis.size
-        raise self._missing(label, query)
+        raise self._missing(label, query, f"sel({self.dim}=slice(...)) takes the cells within the range, its end too")
 
     def stride(self, step: Any) -> int:
         axis = self.axis
@@ -189,11 +190,11 @@ class NumberLabels(Lookup):
             slack, step = 4 * axis.slack, 0.0
         return float(min(max(step, slack), 0.25 * gap))
 
-    def _missing(self, label: object, query: LabelQuery) -> LabelError:
+    def _missing(self, label: object, query: LabelQuery, remedy: str = _NEAREST) -> LabelError:
+        """Return the error of a label that no cell has. ``remedy``: of a bound of a slice, which has no nearest."""
         axis, shown, number = self.axis, f"{self.dim} {label}", query.first
         if not axis.size:
             return LabelError(f"{shown} is not there: the dimension has no cells", remedy="append some first")
-        remedy = 'sel(..., method="nearest") takes the closest cell'
         if not axis.trend:
             closest = axis.show(axis.nearest(number))
             message = f"{shown} is not there; the closest is {closest}"

@@ -17,6 +17,7 @@ from hyperslab.bridges.xarray.reading import open_group, open_groups, open_label
 from hyperslab.errors import HyperslabError, Invalid
 from hyperslab.formats import SCHEMES, detect
 from hyperslab.group import Group
+from hyperslab.model.paths import child
 from hyperslab.stores.location import Location, Probe
 from hyperslab.stores.moments import split_moment
 
@@ -48,6 +49,7 @@ assert accessors  # imported for its registration: who uses the engine may write
 _OURS = (".nczarr", ".blp", ".blaze", ".b2nd")
 # Names of datasets that an error lists.
 _SHOWN = 10
+_STACK = "Client(PLACE).get_collection(NAME).to_xarray(stack=ATTRIBUTE)"
 _DECODERS = (
     "mask_and_scale",
     "decode_times",
@@ -139,11 +141,13 @@ def _group(target: Any, group: str | None, options: Mapping[str, Any]) -> Group:
 
 
 def _dataset(node: Group | Array) -> Group | Array:
-    """Return the node. Invalid for a place of many datasets, of which it names the first, and for a collection."""
+    """Return the node. Invalid for a place of many datasets, of which it names the first, and for collections, of which
+    it names an array."""
     reader = node._session.reader
     if isinstance(node, Group) and (members := reader.members(node.path)):
-        one = f"{node.path}/{members[0]}" if node.path else members[0]
-        remedy = f"name one of them (group={one!r}), or stack them with hyperslab.database: Collection.to_xarray"
+        paths = [child(node.path, name) for name in members]
+        one = next((child(path, ids[0]) for path in paths if (ids := reader.members(path))), paths[0])
+        remedy = f"open one array by its id (group={one!r}), or stack them by hyperslab.database: {_STACK}"
         raise Invalid("these are collections, or arrays of one, and no dataset", url=node.url, remedy=remedy)
     if not node.path and (found := reader.some_names(_SHOWN + 1)) is not None:
         names = ", ".join(map(repr, found[:_SHOWN])) + (" and more" if len(found) > _SHOWN else "")

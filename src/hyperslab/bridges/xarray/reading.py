@@ -326,6 +326,13 @@ def _names_of_other_sizes(array: Array, arrays: Mapping[str, Array]) -> set[str]
     }
 
 
+def _has_other_labels(beside: Array, array: Array) -> bool:
+    """Return True if an array has labels of its own along a dimension of ``array`` that are not those of ``array``, as
+    the times of another run in a collection that is read as Zarr."""
+    own = array.spec.indexes
+    return any(beside.spec.indexes.get(dim, own[dim]) != own[dim] for dim in own if dim in beside.dims)
+
+
 def indexed(dataset: xr.Dataset) -> xr.Dataset:
     """Return the dataset with an index for every dimension coordinate, as ``xarray.open_dataset`` adds
     them to what an engine gives."""
@@ -394,12 +401,13 @@ def open_labelled(array: Array, drop_variables: str | Iterable[str] | None = Non
 
 def _drop_unfitting(array: Array, drop: str | Iterable[str] | None) -> tuple[Group, Mapping[str, Array], list[str]]:
     """Return the group of an array, its arrays, and the names of what no Dataset has beside the array: those to
-    ``drop``, arrays of other sizes, and damaged ones, which are told of once."""
+    ``drop``, arrays of other sizes or with other labels of their own, and damaged ones, which are told of once."""
     above, name = split(array.path)
     group = Group(array._session, above)
     dropped = {drop} if isinstance(drop, str) else {*(drop or ())}
     arrays = GroupStore(group, dropped).arrays
     dropped |= {each for each in group if each not in arrays} | _names_of_other_sizes(array, arrays)
+    dropped |= {each for each, beside in arrays.items() if _has_other_labels(beside, array)}
     return group, arrays, sorted(dropped - {name})
 
 

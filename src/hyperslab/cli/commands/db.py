@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
@@ -80,6 +80,13 @@ def _objects(url: str, storage: dict[str, object] | None) -> Iterator[DatabaseOb
         yield objects
 
 
+def _refuse_options(command: str, options: Mapping[str, object], remedy: str) -> None:
+    """Raise Invalid for those of the ``options`` that have a value: they are for objects of a server alone."""
+    names = ", ".join(name for name, value in options.items() if value)
+    if names:
+        raise Invalid(f"{command}: {names} for objects of a server alone", remedy=remedy)
+
+
 @verb("list", "weather.db")
 @url_argument
 @attribute_option
@@ -101,8 +108,9 @@ def list_objects(
 ) -> None:
     """The collections at URL; of a server the objects that have these attributes, dimensions, variables and name."""
     if not is_server(url):
-        if attrs or dims or newest or any(wanted[name] for name in ("names", "name", "since", "until")):
-            raise Invalid("options of db list that are for objects of a server", remedy="choose arrays with db query")
+        options = {"--attr": attrs, "--dim": dims, "--variable": wanted["names"], "--name": wanted["name"]}
+        options |= {"--since": wanted["since"], "--until": wanted["until"], "--newest": newest}
+        _refuse_options("db list", options, "choose arrays with db query")
         with open_client(url, storage_option) as client:
             shown = list(islice(client, wanted["limit"]))
             facts = [describe_collection(collection) for collection in shown]
@@ -178,8 +186,8 @@ def get(
     Of an array -s chooses a part, which goes to stdout without -o. Of an object -o says where all of it goes.
     """
     if not is_server(url):
-        if overwrite or allow_loss:
-            raise Invalid("options of db get that are for objects of a server", remedy="write the part to a new file")
+        options = {"--overwrite": overwrite, "--allow-loss": allow_loss}
+        _refuse_options("db get", options, "write the part of an array to a new file")
         if not wanted:
             raise Invalid("db get is about one array", url=url, remedy="name its collection, and its id or ATTR=VALUE")
         check_ending(output)

@@ -11,13 +11,13 @@ import click
 from hyperslab.cli.database_objects import refuse_server
 from hyperslab.cli.database_options import is_confirmed, verb
 from hyperslab.cli.database_rows import array_rows, describe_array, schema_rows
-from hyperslab.cli.open_collections import find_collection, find_database_array, open_client, tell_unreadable
+from hyperslab.cli.open_collections import find_collection, find_database_array, names_id, open_client, tell_unreadable
 from hyperslab.cli.options import at_option, url_argument
 from hyperslab.cli.output import echo_rows, format_columns, print_json, print_remark
 from hyperslab.database import AttributeSchema, Collection
 from hyperslab.database.typed_conditions import parse_conditions, parse_value
 from hyperslab.errors import Conflict, Invalid
-from hyperslab.formats.conditions import is_condition, join_conditions
+from hyperslab.formats.conditions import join_conditions
 from hyperslab.model.schemas.attributes import type_of
 
 
@@ -262,7 +262,7 @@ def _delete_arrays(
     collection: Collection, wanted: Sequence[str], url: str, *, yes: bool
 ) -> tuple[list[str], int] | None:
     """Remove the arrays that an id or conditions name. Return their ids and number, None where the answer is no."""
-    if len(wanted) == 1 and not is_condition(wanted[0]):
+    if names_id(wanted):
         where, found = None, [collection[wanted[0]]]
     else:
         where = parse_conditions(collection, join_conditions(wanted))

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from hyperslab.chunks.settings import DEFAULTS, Settings
-from hyperslab.errors import FormatError, HyperslabError, StorageError
+from hyperslab.errors import FormatError, HyperslabError, StorageError, Unsupported
 from hyperslab.formats.base import Feature, Format, FormatTraits, Mode
 from hyperslab.formats.collections.base import Layout
 from hyperslab.formats.collections.tree import KEY, Tree, render_tree
@@ -62,6 +62,12 @@ FEATURES = frozenset(
 
 OF_ZARR = ("zarr.json", ".zmetadata", ".zgroup", ".zarray")
 """Documents that tell a dataset of Zarr."""
+
+
+_OVER_HTTP = (
+    "a Client needs a folder or a bucket; what hyperslab serves is opened without one: "
+    "hyperslab.open(URL)['COLLECTION'] has its arrays by id, with their attributes, ['COLLECTION/ID'] is one"
+)
 
 
 # Collections that are looked at to find out how a root is laid out.
@@ -152,8 +158,13 @@ class CollectionTreeFormat(Format):
 
 
 def _checked_reader(reader: CollectionTreeReader, where: Location) -> CollectionTreeReader:
-    """Return the reader of a place that holds collections. NotFound, FormatError."""
-    names, folders = reader.store.list_dir("")
+    """Return the reader of a place that holds collections. NotFound, FormatError, Unsupported where nothing lists."""
+    try:
+        names, folders = reader.store.list_dir("")
+    except Unsupported as error:
+        reader.close()
+        error.remedy = _OVER_HTTP
+        raise
     if FOLDER not in folders and KEY not in names:
         reader.close()
         if not names and not folders and where.scheme != "file":

@@ -270,7 +270,7 @@ def attribute_problem(value: object, model: str) -> str | None:
             return None
         case list() | tuple():
             return _list_problem(list(value), model)
-    return f"of type {type(value).__name__}, which netCDF has no attribute for; write it as JSON text"
+    return f"of type {type(value).__name__}, which netCDF has no attribute for; json.dumps() makes text of it"
 
 
 def _typed_problem(value: Values, model: str) -> str | None:
@@ -305,7 +305,7 @@ def _list_problem(values: list[Any], model: str) -> str | None:
         return attribute_problem(True, model)
     numbers = (int, float, np.integer, np.floating)
     if not all(isinstance(item, numbers) and not isinstance(item, bool) for item in values):
-        return "a list of other things than numbers or text; write it as JSON text"
+        return "a list of other things than numbers or text; json.dumps() makes text of it"
     if any(isinstance(item, float) for item in values):
         return None
     return next((reason for item in values if (reason := _integer_problem(int(item), model))), None)
