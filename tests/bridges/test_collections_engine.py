@@ -93,8 +93,9 @@ def test_an_array_of_served_collections_keeps_its_own_times(root: Path) -> None:
     """What is served is Zarr, where its collection is a group and the other arrays lie beside it."""
     with hs.serve(root) as server:
         options = {"client_options": {"default_headers": server.headers}}
-        with pytest.raises(ClientError, match=r"hyperslab\.open\(URL\)\['COLLECTION'\]"):
-            Client(server.zarr_urls["db"], storage_options=options, mode="r")
+        for mode in ("r", "a"):
+            with pytest.raises(ClientError, match=r"hyperslab\.open\(URL\)\['COLLECTION'\]"):
+                Client(server.zarr_urls["db"], storage_options=options, mode=mode)
         served = hs.open_group(server.zarr_urls["db"], storage_options=options)
         by_day = {array.attrs["primary_attributes"]["dt"]: array for array in served["air"].values()}
         assert sorted(by_day) == [DAY.isoformat(), (DAY + timedelta(days=1)).isoformat()]

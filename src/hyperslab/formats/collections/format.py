@@ -19,12 +19,9 @@ from hyperslab.errors import FormatError, HyperslabError, StorageError, Unsuppor
 from hyperslab.formats.base import Feature, Format, FormatTraits, Mode
 from hyperslab.formats.collections.base import Layout
 from hyperslab.formats.collections.tree import KEY, Tree, render_tree
-from hyperslab.formats.opening import (
-    has_keys,
-    nothing_at,
-    replace_folder,
-)
+from hyperslab.formats.opening import nothing_at, replace_folder
 from hyperslab.model.spec import ArraySpec
+from hyperslab.stores.base import Store
 from hyperslab.stores.building import already_exists
 from hyperslab.stores.location import Location, Probe
 
@@ -147,7 +144,7 @@ class CollectionTreeFormat(Format):
         store = writer.store
         if mode == "w":
             store.delete_prefix("")
-        elif has_keys(store):
+        elif any(map(len, _list_root(store))):
             writer.close()
             raise already_exists(where.url)
         if where.scheme == "file":
@@ -159,12 +156,7 @@ class CollectionTreeFormat(Format):
 
 def _checked_reader(reader: CollectionTreeReader, where: Location) -> CollectionTreeReader:
     """Return the reader of a place that holds collections. NotFound, FormatError, Unsupported where nothing lists."""
-    try:
-        names, folders = reader.store.list_dir("")
-    except Unsupported as error:
-        reader.close()
-        error.remedy = _OVER_HTTP
-        raise
+    names, folders = _list_root(reader.store)
     if FOLDER not in folders and KEY not in names:
         reader.close()
         if not names and not folders and where.scheme != "file":
@@ -172,6 +164,16 @@ def _checked_reader(reader: CollectionTreeReader, where: Location) -> Collection
         remedy = "name a root of collections, or make one with mode='x'"
         raise FormatError(f"this holds no collections: no folder {FOLDER!r}", url=where.url, remedy=remedy)
     return reader
+
+
+def _list_root(store: Store) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the names of the keys and folders right in a root. Unsupported where the server lists nothing: it says how
+    collections are read over HTTP."""
+    try:
+        return store.list_dir("")
+    except Unsupported as error:
+        error.remedy = _OVER_HTTP
+        raise
 
 
 def collection_at(where: Location, get: Callable[[str], bytes | None]) -> tuple[Location, str, list[str]] | None:
