@@ -37,6 +37,20 @@ def test_the_error_names_the_label_and_the_remedy() -> None:
         find_repeated("time", days, days, "replace")  # type: ignore[arg-type]
 
 
+def test_labels_that_new_rows_repeat_among_themselves() -> None:
+    """An error, as labels that are there, unless such are stored."""
+    stored, twice = np.array([1, 2]), np.array([3, 4, 3, 5, 4])
+    for repeated in ("error", "overwrite"):
+        with pytest.raises(Invalid, match=r"repeat the label 3 of 'x', and 1 more.*repeated='allow'"):
+            find_repeated("x", stored, twice, repeated)  # type: ignore[arg-type]
+    assert find_repeated("x", stored, twice, "allow").tolist() == [-1] * 5
+    assert find_repeated("x", np.array([1, 1]), twice, "error").tolist() == [-1] * 5
+    missing = np.array(["2026-01-01", "NaT", "NaT"], "M8[D]")
+    assert find_repeated("x", missing[:0], missing, "error").tolist() == [-1] * 3
+    mixed = np.array([1, "a", 1], object)
+    assert find_repeated("x", mixed[:0], mixed, "error").tolist() == [-1] * 3
+
+
 def test_labels_that_are_of_other_kinds_are_not_there() -> None:
     words = np.array(["a", "b"], object)
     assert find_repeated("x", words, np.array(["b", "c"], object), "allow").tolist() == [1, -1]

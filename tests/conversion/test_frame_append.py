@@ -148,8 +148,62 @@ def test_cells_of_another_dtype_keep_their_value_or_are_refused() -> None:
         ([pd.Timestamp(0)], "i8"),
     ]:
         stored = pd.DataFrame({"a": np.array([1], dtype)})
-        with pytest.raises(Invalid, match=r"'a' is of dtype .*, stored is .*astype\("):
+        with pytest.raises(Invalid, match=r"'a' is of dtype .*, stored is .*(astype\(|fillna\(\)|mode='w')"):
             grown(stored, pd.DataFrame({"a": cells}))
+
+
+def test_the_remedy_for_cells_of_another_dtype_works() -> None:
+    """Each is what the message says, on the rows that were refused."""
+    index = pd.date_range("2024-01-01", periods=4, name="time")
+    naive = pd.DataFrame({"a": range(4), "t": index}, index=index)
+    there, here = naive.tz_localize("America/New_York"), naive[2:].tz_localize("Europe/Paris")
+    local = naive.assign(t=naive["t"].dt.tz_localize("UTC"))
+    kinds = pd.CategoricalDtype(["x", "y"], ordered=True)
+    words = naive.assign(a=pd.Categorical([*"xyxy"], dtype=kinds))
+    level = there.set_index("a", append=True)
+    cases: list[tuple[pd.DataFrame, pd.DataFrame, str, Callable[[pd.DataFrame, Any], pd.DataFrame]]] = [
+        (there, naive[2:], "tz_localize('America/New_York')", lambda rows, _: rows.tz_localize("America/New_York")),
+        (there, here, "tz_convert('America/New_York')", lambda rows, _: rows.tz_convert("America/New_York")),
+        (naive, there[2:], "tz_localize(None)", lambda rows, _: rows.tz_localize(None)),
+        (
+            level,
+            naive[2:].set_index("a", append=True),
+            "level= ",
+            lambda rows, _: rows.tz_localize("America/New_York", level="time"),
+        ),
+        (local, naive[2:], ".dt.tz_localize('UTC')", lambda rows, _: rows.assign(t=rows["t"].dt.tz_localize("UTC"))),
+        (naive, local[2:], ".dt.tz_localize(None)", lambda rows, _: rows.assign(t=rows["t"].dt.tz_localize(None))),
+        (naive, naive[2:].assign(a=[2, np.nan]), "fillna()", lambda rows, _: rows.fillna({"a": 0})),
+        (naive, naive[2:].assign(a=[2, 2.5]), "astype('int64')", lambda rows, _: rows.astype({"a": "int64"})),
+        (naive, naive[2:].assign(a=["2", "3"]), "astype('int64')", lambda rows, _: rows.astype({"a": "int64"})),
+        (
+            words,
+            words[2:].assign(a=["x", "y"]),
+            "astype(read_frame(url, iloc=slice(0))['a'].dtype)",
+            lambda rows, url: rows.assign(a=rows["a"].astype(hs.read_frame(url, iloc=slice(0))["a"].dtype)),
+        ),
+        (
+            words,
+            words[2:].assign(a=pd.Categorical([*"xy"])),
+            "astype(read_frame(url, iloc=slice(0))['a'].dtype)",
+            lambda rows, url: rows.assign(a=rows["a"].astype(hs.read_frame(url, iloc=slice(0))["a"].dtype)),
+        ),
+    ]
+    for stored, rows, remedy, mend in cases:
+        store = MemoryStore()
+        hs.write_frame(store, stored[:2])
+        with pytest.raises(Invalid) as caught:
+            hs.append_frame(store, rows)
+        assert remedy in str(caught.value)
+        hs.append_frame(store, mend(rows, store))
+        assert len(hs.read_frame(store)) == 4
+    store = MemoryStore()
+    hs.write_frame(store, naive[:2])
+    with pytest.raises(Invalid, match="write the frame anew with a dtype for both, mode='w'"):
+        hs.append_frame(store, naive[2:].assign(a=["x", "y"]))
+    hs.write_frame(store, hs.read_frame(store).astype({"a": str}), mode="w")
+    hs.append_frame(store, naive[2:].assign(a=["x", "y"]))
+    assert hs.read_frame(store)["a"].tolist() == ["0", "1", "x", "y"]
 
 
 def test_objects_of_other_types() -> None:
@@ -210,8 +264,13 @@ def test_labels_that_are_there_and_such_that_are_not_sorted() -> None:
         grown(frame[:3], frame[2:])
     with pytest.raises(Invalid, match="no longer be sorted"):
         grown(frame[2:], frame[:1])
-    with pytest.raises(Invalid, match="no longer be sorted: 2024-01-01 behind 2024-01-03"):
+    with pytest.raises(Invalid, match="no longer be sorted: 2024-01-01 UTC behind 2024-01-03 UTC"):
         grown(frame[2:3], frame[:1])
+    zoned = frame.tz_convert("America/New_York")
+    with pytest.raises(Invalid, match="label 2023-12-31T19:00 America/New_York already"):
+        grown(zoned[:2], zoned[:1])
+    with pytest.raises(Invalid, match="2023-12-31T19:00 America/New_York behind 2024-01-03T19:00 America"):
+        grown(zoned[2:], zoned[:1])
     assert grown(frame[:1], frame[1:2])["a"].tolist() == [0, 1]
     levels = pd.DataFrame({"a": [1.0]}, index=pd.Index([1000.0], name="level"))
     assert grown(levels, levels.set_axis(levels.index - 150)).index.tolist() == [1000.0, 850.0]
@@ -220,6 +279,18 @@ def test_labels_that_are_there_and_such_that_are_not_sorted() -> None:
         grown(frame[:2], frame[2:], repeated="overwrite")
     with pytest.raises(Invalid, match="rename_axis"):
         grown(frame[:2], frame[2:].rename_axis("when"))
+
+
+def test_labels_that_rows_repeat_among_themselves() -> None:
+    index = pd.date_range("2024-01-01", periods=3, name="time")
+    frame = pd.DataFrame({"a": range(3)}, index=index)
+    levels = frame.set_index("a", append=True).assign(b=1)
+    for stored, rows in ((frame[:2], frame.iloc[[2, 2]]), (levels[:2], levels.iloc[[2, 2]])):
+        with pytest.raises(Invalid, match=r"repeat the label .*2024-01-03.* of 'time.*repeated='allow'"):
+            grown(stored, rows)
+        assert_same(grown(stored, rows, repeated="allow"), pd.concat([stored, rows]))
+    ticks = frame.iloc[[0, 0, 1]]
+    assert_same(grown(ticks, frame.iloc[[2, 2]]), pd.concat([ticks, frame.iloc[[2, 2]]]))
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from datetime import date, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +176,35 @@ def test_parts_leave_other_chunks_unread(tmp_path: Path) -> None:
         found = hs.read_frame(tmp_path / "b.zarr", ["b"], iloc=slice(5_000, 15_000))
     assert_same(found, frame[["b"]].iloc[5_000:15_000])
     assert read.chunks == 4
+
+
+def test_the_remedy_for_objects_works() -> None:
+    """Each is what the message says, on the column that was refused."""
+    day, zones = date(2024, 1, 1), [pd.Timestamp(0, tz="UTC"), pd.Timestamp(0, tz="Europe/Paris")]
+    cases: list[tuple[list[Any], str, Callable[[Any], Any]]] = [
+        ([day, None], "pandas.to_datetime()", pd.to_datetime),
+        (zones, "pandas.to_datetime(..., utc=True)", lambda column: pd.to_datetime(column, utc=True)),
+        ([Decimal("1.5"), None], "astype('float64')", lambda column: column.astype("float64")),
+        ([Decimal("1.5"), None], "astype(str)", lambda column: column.astype(str)),
+        ([np.float64(1), np.int64(2)], "astype('float64')", lambda column: column.astype("float64")),
+        ([time(12), None], "astype(str)", lambda column: column.astype(str)),
+        ([[1, 2], {"a": 1}], "astype(str)", lambda column: column.astype(str)),
+    ]
+    for cells, remedy, mend in cases:
+        frame = pd.DataFrame({"a": pd.Series(cells, dtype=object)})
+        with pytest.raises(Invalid, match="'a' holds objects of the types") as caught:
+            round_trip(frame)
+        assert remedy in str(caught.value)
+        mended = frame.assign(a=mend(frame["a"]))
+        assert_same(round_trip(mended), mended)
+
+
+def test_a_zone_without_a_name() -> None:
+    times = pd.date_range("2024-01-01", periods=2, tz="dateutil/Europe/Paris")
+    with pytest.raises(Invalid, match=r"time zone without a name.*tz_convert\(\)"):
+        round_trip(pd.DataFrame({"a": times}))
+    mended = pd.DataFrame({"a": times.tz_convert("Europe/Paris")})
+    assert_same(round_trip(mended), mended)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,8 @@ def find_repeated(
 ) -> Values:
     """Return for each label of new rows along the dimension ``name`` its position among those that are stored, -1 where
     it is not there. ``show``: the text of a label, for messages. Invalid where one is and ``repeated`` says that this
-    is an error, with ``others`` to do than to leave the rows out; and for what is none of the ``choices``."""
+    is an error, with ``others`` to do than to leave the rows out; for rows that repeat a label among themselves where
+    no stored one does, unless that is allowed; and for what is none of the ``choices``."""
     if repeated not in choices:
         raise Invalid(f"repeated={repeated!r}", remedy=f"give one of {', '.join(choices)}")
     places = _positions(stored, labels)
@@ -44,7 +45,21 @@ def find_repeated(
         more = f", and {there.size - 1} more of the {places.size} that come" if there.size > 1 else ""
         remedy = f"leave these rows out, or {others}"
         raise Invalid(f"{name!r} has the label {show(labels[there[0]])} already{more}", remedy=remedy)
+    twice = _find_repeats(labels) if repeated != "allow" else labels[:0]
+    if twice.size and not _find_repeats(stored).size:
+        more = f", and {twice.size - 1} more" if twice.size > 1 else ""
+        remedy = "leave all but one of these rows out, or say repeated='allow' (--repeated allow), which keeps all"
+        raise Invalid(f"the rows that come repeat the label {show(twice[0])} of {name!r}{more}", remedy=remedy)
     return places
+
+
+def _find_repeats(labels: Values) -> Values:
+    """Return the labels that stand behind an equal one; none of labels that cannot be compared."""
+    try:
+        ordered = labels[np.argsort(labels, kind="stable")]
+        return np.asarray(ordered[1:][np.asarray(ordered[1:] == ordered[:-1], bool)])
+    except TypeError:
+        return labels[:0]
 
 
 def _positions(stored: Values, labels: Values) -> Values:

@@ -8,7 +8,7 @@ rows of one that dies before are not there; the next append takes away what it h
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +17,7 @@ import numpy as np
 from hyperslab.api import open_group
 from hyperslab.array import Array
 from hyperslab.array.narrowing import require_fit
-from hyperslab.array.row_labels import check_order, find_repeated
+from hyperslab.array.row_labels import check_order, find_repeated, show_label
 from hyperslab.bridges.extras import library
 from hyperslab.conversion.frames import FrameDecoder, FrameEncoder, free_number, name_to_json, require_frame
 from hyperslab.errors import HyperslabError, Invalid, NotFound, Unsupported
@@ -40,9 +40,10 @@ def append_frame(
 
     The columns are those of the stored frame, in any order. Cells of another dtype become the stored one where each
     keeps its value; categories are those that are stored. An index that only counts rows goes on counting. Rows whose
-    labels are there are an error, as are such that are no longer sorted as the stored ones, unless ``repeated`` is
-    ``"allow"``. Appenders take turns. ``options``: those of :func:`.open`. Invalid, before anything is written, names
-    the column that does not fit; NotFound where nothing is stored, Unsupported in databases.
+    labels are there are an error, as are rows that repeat a label among themselves (unless stored ones do), and such
+    that are no longer sorted as the stored ones, unless ``repeated`` is ``"allow"``. Appenders take turns. ``options``: those of
+    :func:`.open`. Invalid, before anything is written, names the column that does not fit; NotFound where nothing is
+    stored, Unsupported in databases.
     """
     pandas = library("pandas")
     library("xarray")
@@ -160,7 +161,7 @@ class _Appender:
         pandas, own = self._pandas, cells.dtype
         plain = pandas.Series(cells.array, dtype=own, copy=False)  # without its dtype text among objects becomes str
         if isinstance(dtype, pandas.CategoricalDtype) and isinstance(own, pandas.CategoricalDtype):
-            return pandas.Series(self._cast_categories(cells.array, dtype, what))
+            return pandas.Series(self._cast_categories(cells, dtype, what))
         if own == dtype:
             return plain
         is_text = [each == np.dtype(object) or isinstance(each, pandas.StringDtype) for each in (own, dtype)]
@@ -175,12 +176,37 @@ class _Appender:
                 unsigned = [cells for cells, other in ((plain, dtype), (cast, own)) if other.kind == "u"]
                 if cast.astype(own).equals(plain) and not any((cells < 0).any() for cells in unsigned):
                     return cast
-        raise Invalid(
-            f"{what} is of dtype {own}, stored is {dtype}", remedy=f"astype({str(dtype)!r}) it, if that is meant"
-        )
+        raise Invalid(f"{what} is of dtype {own}, stored is {dtype}", remedy=self._find_remedy(cells, dtype))
 
-    def _cast_categories(self, cells: Any, dtype: Any, what: str) -> Any:
+    def _find_remedy(self, cells: pd.Series | pd.Index, dtype: Any) -> str:
+        """Return what makes cells of the stored dtype of these, as far as pandas can."""
+        pandas, own = self._pandas, cells.dtype
+        if isinstance(dtype, pandas.CategoricalDtype):
+            return self._category_remedy(cells)
+        zones = [each.tz if isinstance(each, pandas.DatetimeTZDtype) else None for each in (own, dtype)]
+        if own.kind == dtype.kind == "M" and zones[0] != zones[1]:
+            change = "tz_localize" if None in zones else "tz_convert"
+            zone = None if zones[1] is None else str(zones[1])
+            if isinstance(cells, pandas.Index):
+                return f"{change}({zone!r}) the frame, by level= where the index has several levels"
+            return f".dt.{change}({zone!r}) it"
+        anew = "write the frame anew with a dtype for both, mode='w'"
+        try:
+            cells.astype(dtype)
+        except (TypeError, ValueError, OverflowError):
+            return f"fillna() its missing cells, or {anew}" if cells.isna().any() else anew
+        return f"astype({str(dtype)!r}) it, if that is meant"
+
+    def _category_remedy(self, cells: pd.Series | pd.Index) -> str:
+        """Return what makes cells of the stored categories."""
+        is_index = isinstance(cells, self._pandas.Index)
+        place = f".index.get_level_values({cells.name!r})" if is_index else f"[{cells.name!r}]"
+        dtype = f"read_frame(url, iloc=slice(0)){place}.dtype"
+        return f"astype({dtype}), where other categories become missing, or write the whole frame anew with mode='w'"
+
+    def _cast_categories(self, column: pd.Series | pd.Index, dtype: Any, what: str) -> Any:
         """Return categorical cells with the stored categories. Invalid for others, and for another order."""
+        cells: Any = column.array
         used = cells.remove_unused_categories().categories
         unknown = [name for name in used if name not in dtype.categories]
         is_ordered = bool(dtype.ordered)
@@ -192,8 +218,7 @@ class _Appender:
             message = f"{what} has categories of another order than the stored ones"
             if unknown:
                 message = f"{what} has the category {unknown[0]!r}, which the stored one has not"
-            remedy = "set_categories() the stored ones, or write the whole frame anew with mode='w'"
-            raise Invalid(message, remedy=remedy)
+            raise Invalid(message, remedy=self._category_remedy(column))
         return cells.set_categories(dtype.categories, ordered=is_ordered)
 
     def _fit_index(self, index: pd.Index, empty: pd.Index, repeated: Literal["error", "allow"]) -> pd.Index:
@@ -233,6 +258,7 @@ class _Appender:
             self._values(stored),
             self._values(labels),
             repeated,
+            self._label_speller(labels),
             choices=("error", "allow"),
             others="say repeated='allow', which keeps both",
         )
@@ -242,7 +268,20 @@ class _Appender:
                 codes = [np.asarray(index.codes, object) for index in (stored, labels)]
                 check_order(name, *codes, are_times=False, show=lambda code: str(labels.categories[code]))
             else:
-                check_order(name, self._values(stored), self._values(labels), are_times=labels.dtype.kind == "M")
+                are_times, show = labels.dtype.kind == "M", self._label_speller(labels)
+                check_order(name, self._values(stored), self._values(labels), are_times=are_times, show=show)
+
+    def _label_speller(self, labels: pd.Index) -> Callable[[object], str]:
+        """Return what spells a label that :meth:`_values` made: times of a zone in that zone, with its name."""
+        if not isinstance(labels.dtype, self._pandas.DatetimeTZDtype):
+            return show_label
+        zone, times = labels.tz, self._pandas.Timestamp
+
+        def spell(label: object) -> str:
+            local = times(label, tz="UTC").tz_convert(zone).tz_localize(None)
+            return f"{show_label(local.to_datetime64())} {zone}"
+
+        return spell
 
     def _values(self, labels: pd.Index) -> Values:
         """Return labels as an array of NumPy; times of a zone as those of UTC."""

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
+from datetime import date
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -171,7 +173,7 @@ class FrameEncoder:
             case pandas.PeriodDtype():
                 return part | self._add_integers(variable, dim, np.asarray(cells.array.asi8), {})
             case pandas.DatetimeTZDtype():
-                if pandas.DatetimeTZDtype.construct_from_string(str(dtype)) != dtype:
+                if not _has_named_zone(dtype):
                     remedy = "tz_convert() it to a zone of zoneinfo, such as 'Europe/Paris'"
                     raise Invalid(f"{what} has a time zone without a name, {dtype.tz!r}", remedy=remedy)
                 times = np.asarray(cells.array.asi8)
@@ -187,7 +189,7 @@ class FrameEncoder:
                 return part | self._encode_plain(np.asarray(cells.array), variable, dim, what)
         if hasattr(dtype, "numpy_dtype") and isinstance(dtype.numpy_dtype, np.dtype) and dtype.kind in "biuf":
             return part | self._encode_masked(cells, dtype.numpy_dtype, variable, dim, what)
-        remedy = "astype() it to a dtype of NumPy, or to text"
+        remedy = "astype() it to a dtype of NumPy: times to 'datetime64[us]', decimals to 'float64'; or to text, 'str'"
         raise Invalid(f"{what} is of the pandas dtype {dtype}", remedy=remedy)
 
     def _encode_plain(self, cells: np.ndarray, variable: str, dim: str, what: str) -> Part:
@@ -237,8 +239,7 @@ class FrameEncoder:
             ]
             return self._add_words(variable, dim, texts, missing, what) | {"objects": "json"}
         words = ", ".join(sorted(kind.__name__ for kind in kinds))
-        remedy = "convert_dtypes() it, or astype() it to one type that is no object"
-        raise Invalid(f"{what} holds objects of the types {words}", remedy=remedy)
+        raise Invalid(f"{what} holds objects of the types {words}", remedy=_remedy_for_objects(kinds))
 
     def _encode_categories(self, cells: Any, part: Part, dim: str, what: str) -> Part:
         categorical = cells.array
@@ -306,6 +307,25 @@ class FrameEncoder:
         kinds = {"flag_values": np.arange(5, dtype="u1"), "flag_meanings": "there none nan na nat"}
         self._add(name, dim, missing.astype("u1"), kinds)
         return {"missing": name}
+
+
+def _has_named_zone(dtype: Any) -> bool:
+    """Return True if the name of a zone is enough to find it again."""
+    try:
+        return bool(type(dtype).construct_from_string(str(dtype)) == dtype)
+    except TypeError:  # a zone of dateutil
+        return False
+
+
+def _remedy_for_objects(kinds: set[type]) -> str:
+    """Return what makes cells that can be stored of objects of these types."""
+    if kinds <= {date}:
+        return "pandas.to_datetime() makes times of dates"
+    if all(issubclass(kind, date) for kind in kinds):
+        return "pandas.to_datetime(..., utc=True) makes times of one zone"
+    if all(issubclass(kind, Number) for kind in kinds):
+        return "astype('float64') makes floats of numbers, astype(str) keeps all digits as text"
+    return "astype(str) makes text of it"
 
 
 def _time_attrs(unit: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -174,12 +175,24 @@ def test_what_is_no_frame_any_more_is_not_called_one(tmp_path: Path) -> None:
 
 
 def test_a_damaged_description_is_an_error(tmp_path: Path) -> None:
-    places = write(tmp_path, day(2), day(3))
-    for text in ('{"version": 1}', "[]", '{"version": 1, "rows": "x", "index": {}, "columns": {}, "cells": []}'):
+    places = write(tmp_path, day(2, s=categories(*"ABA")), day(3, s=categories(*"ABA")))
+    with hs.open(places[1]) as root:
+        sound = json.loads(str(root.attrs["pandas_frame"]))
+    wrong = [
+        {"version": 1},
+        *({name: value for name, value in sound.items() if name != key} for key in ("rows", "index", "columns")),
+        {**sound, "rows": "x"},
+        {**sound, "index": {**sound["index"], "names": None}},
+        {**sound, "columns": {**sound["columns"], "words": 7}},
+        *({**sound, "cells": [{**sound["cells"][0], key: None}]} for key in ("variable", "dtype", "ends")),
+        {**sound, "cells": [{**sound["cells"][2], "categories": None}]},
+    ]
+    for description in wrong:
         with hs.open(places[1], "r+") as root:
-            root.attrs["pandas_frame"] = text
-        with pytest.raises(FormatError, match=r"damaged.*piece_1.zarr"):
-            hs.open(places)
+            root.attrs["pandas_frame"] = json.dumps(description)
+        for order in (places, places[::-1]):
+            with pytest.raises(FormatError, match=r"damaged.*piece_1.zarr"):
+                hs.open(order)
 
 
 def test_a_frame_beside_the_arrays_that_are_joined(tmp_path: Path) -> None:

@@ -52,12 +52,23 @@ def read_frame(attrs: Mapping[str, object], read: Callable[[str], Values | None]
     if description is None:
         return None
     try:
-        int(description["rows"]), description["index"]["names"], [part["dtype"] for part in row_parts(description)]
-        names = [str(part["variable"]) for part in word_parts(description)]
+        _check_entries(description)
+        names = [part["variable"] for part in word_parts(description)]
     except UNREADABLE as error:
         raise damaged_description(error) from error
     cells = {name: read(name) for name in names}
     return PieceFrame(description, {name: values for name, values in cells.items() if values is not None})
+
+
+def _check_entries(description: Part) -> None:
+    """Raise one of UNREADABLE for a description that lacks what is asked of it here."""
+    parts, index = [*row_parts(description), *word_parts(description)], description["index"]
+    texts = [part[key] for part in parts for key in ("variable", "dtype")]
+    numbers = [description["rows"], *(index[key] for key in ("start", "step") if "start" in index)]
+    if not all(isinstance(text, str) for text in texts) or not all(isinstance(number, int) for number in numbers):
+        raise TypeError("names are text, and numbers of rows are numbers")
+    for part in _parts_by_column(description).values():
+        _without_sizes(part)
 
 
 def count_rows(frame: PieceFrame, lengths: Mapping[str, int], path: str, url: str) -> FrameRows:

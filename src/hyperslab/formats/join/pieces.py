@@ -488,8 +488,9 @@ def _label_speller(attrs: Mapping[str, object]) -> Callable[[np.generic], str]:
         if not np.isfinite(label) or label.dtype.kind not in "iuf":
             return str(label)
         # floats are exact to the microsecond, and rounded to it
-        return iso_text(int(np.rint(units.instants(np.asarray(label)) / 1000)) * 1000, units.calendar)
+        return iso_text(int(np.rint(units.instants(np.asarray(label)) / 1000)) * 1000, units.calendar) + zone
 
+    zone = " UTC" if "time_zone" in attrs else ""  # of a data frame with times of a zone
     return spell
 
 
