@@ -41,9 +41,9 @@ def append_frame(
     The columns are those of the stored frame, in any order. Cells of another dtype become the stored one where each
     keeps its value; categories are those that are stored. An index that only counts rows goes on counting. Rows whose
     labels are there are an error, as are rows that repeat a label among themselves (unless stored ones do), and such
-    that are no longer sorted as the stored ones, unless ``repeated`` is ``"allow"``. Appenders take turns. ``options``: those of
-    :func:`.open`. Invalid, before anything is written, names the column that does not fit; NotFound where nothing is
-    stored, Unsupported in databases.
+    that are no longer sorted as the stored ones, unless ``repeated`` is ``"allow"``. Appenders take turns.
+    ``options``: those of :func:`.open`. Invalid, before anything is written, names the column that does not fit;
+    NotFound where nothing is stored, Unsupported in databases.
     """
     pandas = library("pandas")
     library("xarray")
