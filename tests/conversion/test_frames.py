@@ -280,6 +280,37 @@ def test_damaged_parts(tmp_path: Path) -> None:
             continue
 
 
+@pytest.mark.parametrize("rows", [slice(1, 4), slice(0, 5, 2), slice(None, None, -1), slice(2, 2)], ids=str)
+@pytest.mark.parametrize("index", ["days", "counted", "counted by threes"])
+def test_rows_that_convert_chooses(tmp_path: Path, index: str, rows: slice) -> None:
+    frame = pd.DataFrame({"a": np.arange(5.0), "kind": pd.Categorical([*"xyxyx"])})
+    if index == "days":
+        frame.index = pd.date_range("2024-01-01", periods=5, name="row")
+    elif index == "counted by threes":
+        frame.index = pd.RangeIndex(7, 22, 3)
+    hs.write_frame(tmp_path / "a.zarr", frame)
+    hs.convert(tmp_path / "a.zarr", tmp_path / "b.nc", select={"row": rows}, verify=True)
+    found, wanted = hs.read_frame(tmp_path / "b.nc"), frame.iloc[rows]
+    tm.assert_frame_equal(found, wanted, check_index_type="exact", check_freq=False)
+    if (rows.start, rows.stop) == (1, 4):
+        assert_same(found, wanted)
+        hs.append_frame(tmp_path / "b.nc", frame[4:])
+        assert_same(hs.read_frame(tmp_path / "b.nc"), frame[1:])
+
+
+def test_rows_that_are_no_range_have_labels_or_are_no_frame(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": np.arange(5.0)})
+    hs.write_frame(tmp_path / "a.zarr", frame)
+    hs.convert(tmp_path / "a.zarr", tmp_path / "b.zarr", select={"row": [0, 3, 1]})
+    assert hs.open(tmp_path / "b.zarr")["a"][:].tolist() == [0, 3, 1]
+    with pytest.raises(Invalid, match="no stored data frame"):
+        hs.read_frame(tmp_path / "b.zarr")
+    labelled = frame.set_axis([*"abcde"])
+    hs.write_frame(tmp_path / "c.zarr", labelled)
+    hs.convert(tmp_path / "c.zarr", tmp_path / "d.zarr", select={"row": [0, 3, 1]})
+    assert_same(hs.read_frame(tmp_path / "d.zarr"), labelled.iloc[[0, 3, 1]])
+
+
 def test_what_is_no_frame(tmp_path: Path) -> None:
     hs.save(tmp_path / "a.zarr", xr.Dataset({"a": ("x", [1, 2])}))
     with pytest.raises(Invalid, match=r"no stored data frame .*Group\.read_table\(\)"):

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from typing import Any
 
 from hyperslab.errors import FormatError
+from hyperslab.selection.region import Axis, Range
 
 ATTRIBUTE = "pandas_frame"
 VERSION = 1
@@ -38,6 +40,22 @@ def read_description(attrs: Mapping[str, Any]) -> Part | None:
 def damaged_description(error: Exception) -> FormatError:
     """Return the error for a description that lacks what it must have."""
     return FormatError(f"the description of the data frame is damaged: {error!r}", remedy="read its arrays one by one")
+
+
+def choose_rows(description: Part, rows: Axis) -> Part | None:
+    """Return the description of the frame that these rows of another one are; None where its index counted them, and
+    they are no range of numbers."""
+    found = deepcopy(description)
+    index, known = found["index"], int(found["rows"])
+    found["rows"] = int((rows.positions < known).sum())
+    if not isinstance(rows, Range) or rows.step != 1:
+        index.pop("freq", None)
+    if "start" in index:
+        if not isinstance(rows, Range):
+            return None
+        start, step = index["start"] + rows.start * index["step"], rows.step * index["step"]
+        index |= {"start": start, "stop": start + found["rows"] * step, "step": step}
+    return found
 
 
 def row_parts(description: Part) -> Iterator[Part]:
