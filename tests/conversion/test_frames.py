@@ -315,3 +315,29 @@ def test_what_is_no_frame(tmp_path: Path) -> None:
     hs.save(tmp_path / "a.zarr", xr.Dataset({"a": ("x", [1, 2])}))
     with pytest.raises(Invalid, match=r"no stored data frame .*Group\.read_table\(\)"):
         hs.read_frame(tmp_path / "a.zarr")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "columns"),
+    [
+        ({"variables": ["a"]}, ["a"]),
+        ({"exclude": ["a"]}, ["c", "k"]),
+        ({"variables": ["c", "k"]}, ["c", "k"]),  # with the marks of missing text, and the categories
+        ({"variables": ["k"], "select": {"time": slice(1, 3)}}, ["k"]),
+    ],
+)
+def test_columns_that_convert_chooses_are_a_frame(tmp_path: Path, chosen: dict[str, Any], columns: list[str]) -> None:
+    index = pd.date_range("2024-01-01", periods=4, freq="h", name="time")
+    frame = pd.DataFrame({"a": range(4), "c": ["x", None, "y", "z"], "k": pd.Categorical([*"uvuv"])}, index=index)
+    hs.write_frame(tmp_path / "all.zarr", frame)
+    hs.convert(tmp_path / "all.zarr", tmp_path / "some.zarr", verify=True, **chosen)
+    rows = chosen.get("select", {}).get("time", slice(None))
+    pd.testing.assert_frame_equal(hs.read_frame(tmp_path / "some.zarr"), frame[columns].iloc[rows])
+
+
+def test_a_frame_without_its_index_is_a_dataset(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": range(4)}, index=pd.Index([*"wxyz"], name="letter"))
+    hs.write_frame(tmp_path / "all.zarr", frame)
+    hs.convert(tmp_path / "all.zarr", tmp_path / "some.zarr", exclude=["letter"])
+    with hs.open(tmp_path / "some.zarr") as root:
+        assert list(root) == ["a"] and "pandas_frame" not in root.attrs

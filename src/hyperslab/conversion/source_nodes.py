@@ -39,7 +39,7 @@ from hyperslab.errors import (
 )
 from hyperslab.formats.base import Feature, Format
 from hyperslab.formats.frame_description import ATTRIBUTE as FRAME
-from hyperslab.formats.frame_description import UNREADABLE, choose_rows, read_description, row_parts
+from hyperslab.formats.frame_description import UNREADABLE, choose_columns, choose_rows, read_description, row_parts
 from hyperslab.formats.single_array.document import DEFAULT
 from hyperslab.formats.single_array.draft import main_arrays
 from hyperslab.group.cf_variables import companions_of, global_attributes, name_coordinates, names_in_attribute
@@ -270,7 +270,7 @@ def select_nodes(
         selector.check_tolerance()
         picked = iter([selector.pick(array) for array in arrays])
     items = _name_points([replace(part, picked=next(picked)) if part.node.is_array else part for part in parts])
-    items = _choose_frame_rows(_move_starts(session, items))
+    items = _describe_frames(_move_starts(session, items))
     _warn_of_meshes(items)
     for note in selector.notes:
         _log.warning("%s", note)
@@ -320,22 +320,23 @@ def _move_starts(session: OpenDataset, items: list[SourceNode]) -> list[SourceNo
     return moved
 
 
-def _choose_frame_rows(items: list[SourceNode]) -> list[SourceNode]:
-    """Return the nodes where data frames of which rows are chosen are described as having these; without a description
+def _describe_frames(items: list[SourceNode]) -> list[SourceNode]:
+    """Return the nodes where data frames are described with the rows and columns that are chosen; without a description
     where they are no frame any more."""
     arrays = {item.origin: (item.picked, item.node.shape) for item in items if item.node.is_array}
     found = []
     for item in items:
         if item.node.is_group and FRAME in item.node.attrs:
             with suppress(FormatError, *UNREADABLE):  # what is damaged stays as it is
-                description = read_description(item.node.attrs) or {}
-                names = [child(item.origin, part["variable"]) for part in row_parts(description)]
-                chosen, shape = next((arrays[name] for name in names if name in arrays), (None, ()))
-                if chosen is not None and not chosen.is_all(shape):
-                    rows = choose_rows(description, chosen.axes[0]) if 0 in chosen.kept else None
-                    attrs = {name: value for name, value in item.node.attrs.items() if name != FRAME}
-                    attrs |= {} if rows is None else {FRAME: json.dumps(rows)}
-                    item = replace(item, node=item.node.evolve(attrs=attrs))
+                known = {split(path)[1] for path in arrays if split(path)[0] == item.origin}
+                description = choose_columns(read_description(item.node.attrs) or {}, known)
+                names = [] if description is None else [part["variable"] for part in row_parts(description)]
+                chosen, shape = next((arrays[child(item.origin, name)] for name in names), (None, ()))
+                if description is not None and chosen is not None and not chosen.is_all(shape):
+                    description = choose_rows(description, chosen.axes[0]) if 0 in chosen.kept else None
+                attrs = {name: value for name, value in item.node.attrs.items() if name != FRAME}
+                attrs |= {} if description is None else {FRAME: json.dumps(description)}
+                item = replace(item, node=item.node.evolve(attrs=attrs))
         found.append(item)
     return found
 

@@ -4,7 +4,8 @@ variables the frame is made, and what their cells mean."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
@@ -56,6 +57,43 @@ def choose_rows(description: Part, rows: Axis) -> Part | None:
         start, step = index["start"] + rows.start * index["step"], rows.step * index["step"]
         index |= {"start": start, "stop": start + found["rows"] * step, "step": step}
     return found
+
+
+def choose_columns(description: Part, known: Collection[str]) -> Part | None:
+    """Return the description of the frame that the columns with ``known`` variables are; None where the index is not
+    among them, or columns are named by cells of a variable."""
+    cells = [set(variables_of(part)) <= set(known) for part in description["cells"]]
+    levels = [name for part in description["index"].get("levels", ()) for name in variables_of(part)]
+    if all(cells) and set(levels) <= set(known):
+        return description
+    words = description["columns"].get("words")
+    if words is None or not set(levels) <= set(known):
+        return None
+    kept = [
+        [each for each, is_known in zip(row, cells, strict=True) if is_known] for row in (words, description["cells"])
+    ]
+    return {**description, "columns": {**description["columns"], "words": kept[0]}, "cells": kept[1]}
+
+
+def variables_of(part: Part) -> list[str]:
+    """Return the variables that a part needs: its own, marks of missing cells, categories."""
+    found = [] if "ends" in part else [part["variable"]]
+    found += [part["missing"]] if "missing" in part else []
+    inner = [*part.get("ends", ()), *([part["categories"]] if "categories" in part else ())]
+    return found + [name for each in inner for name in variables_of(each)]
+
+
+def variables_with(attrs: Mapping[str, Any], name: str) -> list[str]:
+    """Return the variables that a column of the variable ``name`` needs, in the group with these attributes; none where
+    that is no frame, and of a damaged description."""
+    if ATTRIBUTE not in attrs:
+        return []
+    with suppress(FormatError, *UNREADABLE):
+        description = read_description(attrs) or {}
+        for part in (*description["index"].get("levels", ()), *description["cells"]):
+            if name in [each["variable"] for each in _stored_parts(part)]:
+                return [str(other) for other in variables_of(part)]
+    return []
 
 
 def row_parts(description: Part) -> Iterator[Part]:

@@ -20,6 +20,7 @@ from hyperslab.array.axis_roles import role_of
 from hyperslab.array.series import SECONDS, find_clock
 from hyperslab.array.session import OpenDataset
 from hyperslab.errors import DAMAGE, BrokenLink, ExternalLinkRefused, HyperslabError, Invalid, NodeNotFound
+from hyperslab.formats.frame_description import variables_with
 from hyperslab.group.coordinates import find_coordinate
 from hyperslab.group.links import follow
 from hyperslab.model.attrs import Attrs
@@ -104,10 +105,10 @@ def name_companions(names: Sequence[str]) -> str:
 def companions_of(arrays: Iterable[Array], errors: dict[str, HyperslabError] | None = None) -> list[Array]:
     """Return the arrays of the same dataset without which ``arrays`` lose their meaning, and those of these in turn.
 
-    Coordinates of dimensions, and what attributes name: coordinates, bounds, climatologies, grid mappings, cell
-    measures, ancillary variables, terms of vertical coordinates, geometries, meshes; in a dataset with ``featureType``
-    also what counts or numbers the samples, and the variables of the instances (CF 1.11, 9). ``errors``: gets those of
-    arrays that are damaged, by path; without it they are raised.
+    Coordinates of dimensions, categories of data frames, and what attributes name: coordinates, bounds, climatologies,
+    grid mappings, cell measures, ancillary variables, terms of vertical coordinates, geometries, meshes; in a dataset
+    with ``featureType`` also what counts or numbers the samples, and the variables of the instances (CF 1.11, 9).
+    ``errors``: gets those of arrays that are damaged, by path; without it they are raised.
     """
     first = list(arrays)
     known = {array.path for array in first}
@@ -176,6 +177,9 @@ class _VariableSearch:
                 found = self.find(folder, word)
                 if found is not None:
                     yield found
+        group = self.session.reader.node(folder)
+        beside = variables_with(group.attrs, split(array.path)[1]) if group.is_group else ()
+        yield from filter(None, (self._at(child(folder, name)) for name in beside))
         yield from self._instances(array)
 
     def find(self, folder: str, name: str) -> Array | None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.errors import FormatError, HyperslabError, Invalid
-from hyperslab.formats.frame_description import ATTRIBUTE, UNREADABLE, Part, damaged_description
+from hyperslab.formats.frame_description import ATTRIBUTE, UNREADABLE, Part, damaged_description, variables_of
 from hyperslab.group.table_columns import Cells, TableColumn
 from hyperslab.model.cells import Values
 
@@ -99,17 +99,8 @@ class FrameTable:
 
     def _arrays_of(self, part: Part) -> dict[str, Array]:
         """Return the arrays that a part needs by their names."""
-        names: list[str] = []
-        waiting = [part]
-        while waiting:
-            each = waiting.pop(0)
-            if "ends" not in each:
-                names.append(each["variable"])
-            names += [each["missing"]] if "missing" in each else []
-            waiting += each.get("ends", [])
-            waiting += [each["categories"]] if "categories" in each else []
         found: dict[str, Array] = {}
-        for name in names:
+        for name in variables_of(part):
             array = self._find(name)
             if array is None or array.ndim != 1:
                 remedy = "read its other columns, or write the frame anew"
