@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyperslab.array.row_labels import check_order, check_other_labels, find_repeated, repeated_runs
+from hyperslab.array.row_labels import Repeated, check_order, check_other_labels, find_repeated, repeated_runs
 from hyperslab.errors import Invalid
 
 
@@ -40,9 +40,10 @@ def test_the_error_names_the_label_and_the_remedy() -> None:
 def test_labels_that_new_rows_repeat_among_themselves() -> None:
     """An error, as labels that are there, unless such are stored."""
     stored, twice = np.array([1, 2]), np.array([3, 4, 3, 5, 4])
-    for repeated in ("error", "overwrite"):
+    choices: tuple[Repeated, ...] = ("error", "overwrite")
+    for repeated in choices:
         with pytest.raises(Invalid, match=r"repeat the label 3 of 'x', and 1 more.*repeated='allow'"):
-            find_repeated("x", stored, twice, repeated)  # type: ignore[arg-type]
+            find_repeated("x", stored, twice, repeated)
     assert find_repeated("x", stored, twice, "allow").tolist() == [-1] * 5
     assert find_repeated("x", np.array([1, 1]), twice, "error").tolist() == [-1] * 5
     missing = np.array(["2026-01-01", "NaT", "NaT"], "M8[D]")
