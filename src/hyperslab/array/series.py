@@ -125,8 +125,7 @@ def find_sample_times(session: OpenDataset, path: str, spec: ArraySpec) -> Sampl
         return None
     if not clock[2].shape:
         scale = read_sample_scale(clock, spec.shape[0])
-        first, last = scale.labels([0, scale.size - 1]).tolist()
-        return SampleTimes(first, last, scale.step)
+        return SampleTimes.of_rate(scale.start, sample_rate(clock[2]), scale.size)
     holder, place, stamps = clock
     cells = CellAccess(stamps, holder.reader.chunks(place), holder.settings, None, place, holder.url)
     first, last = (float(cells.read(select((position,), stamps.shape))) for position in (0, -1))

@@ -29,12 +29,17 @@ class SampleTimes:
     last: float
     step: float | None
 
+    @classmethod
+    def of_rate(cls, first: float, rate: float, samples: int) -> SampleTimes:
+        """Return the times of so many samples, ``rate`` of them in a second, from the second ``first`` on."""
+        return cls(first, first + (samples - 1) / rate, 1 / rate)
+
     def extend(self, later: SampleTimes) -> SampleTimes:
         """Return the times of both, where those of ``later`` follow. Invalid where they do not: a starting_time and a
         rate tell only of samples without a gap."""
         remedy = "take parts that follow one another, or write the series with timestamps"
         if self.step is None or later.step is None:
-            if self.step is not later.step:
+            if self.step != later.step:
                 raise Invalid("one part has timestamps, the other a starting_time", remedy=remedy)
             if later.first <= self.last:
                 message = f"samples begin at {later.first:.9g} s, those before end at {self.last:.9g} s"

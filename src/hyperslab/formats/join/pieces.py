@@ -199,7 +199,7 @@ def read_sample_times(reader: Reader, tree: Template, path: str) -> SampleTimes 
     if start is None or not rate:
         return None
     first = float(read_cells(reader, child(folder, STARTING_TIME), start))
-    return SampleTimes(first, first + (samples[0] - 1) / rate, 1 / rate)
+    return SampleTimes.of_rate(first, rate, samples[0])
 
 
 def _read_cell(reader: Reader, path: str, spec: ArraySpec, position: int) -> float:
