@@ -24,7 +24,7 @@ class Deprecation:
 
     @property
     def message(self) -> str:
-        """What a caller reads."""
+        """The text of the warning."""
         return f"{self.name} is deprecated since {self.since} and will be removed in {self.removal}: {self.instead}"
 
 

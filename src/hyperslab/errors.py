@@ -89,7 +89,7 @@ class HyperslabError(Exception):
 
     @property
     def said(self) -> str:
-        """What is wrong, without the place and the remedy."""
+        """The problem alone, without the place and the remedy."""
         return self.message
 
     @property
@@ -117,7 +117,7 @@ def _rebuild(kind: type[HyperslabError], args: tuple[Any, ...], state: dict[str,
 
 
 class NotFound(HyperslabError, KeyError, FileNotFoundError):
-    """What was asked for is not there."""
+    """A node, file or record that is not there."""
 
     advice = "check the spelling"
 
@@ -214,7 +214,7 @@ class CorruptChunk(HyperslabError):
 
     @property
     def said(self) -> str:
-        """What is wrong, with what was expected and what was found as far as they are known."""
+        """The problem, with the expected and the found value as far as they are known."""
         known = self.expected is not None or self.found is not None
         return f"{self.message} (expected {self.expected}, found {self.found})" if known else self.message
 
@@ -238,7 +238,7 @@ class TilesFailed(HyperslabError):
 
     @property
     def said(self) -> str:
-        """What failed, tile by tile."""
+        """The failures, tile by tile."""
         return "; ".join([self.message, *(f"tile {place}: {_told(error)}" for place, error in self.exceptions.items())])
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from hyperslab.stores import counting
 
 ProgressCallback = Callable[["Progress"], None]
-"""What is called with each new :class:`Progress`."""
+"""A function to be called with each new :class:`Progress`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ def _numbers(numbers: object, name: str) -> tuple[int, ...]:
 
 
 KEYS = ("path", "source", "object_id", "source_object_id")
-"""What is said of a reference to a whole node."""
+"""The keys of a reference to a whole node."""
 _ALL = frozenset(KEYS)
 
 

@@ -90,7 +90,7 @@ OWN, NUMCODECS = "{}", "numcodecs.{}"
 
 # a plain class, since a dataclass or named tuple takes a third of a millisecond to make, at each import
 class CodecEntry:
-    """What is to be known of a codec. A new codec is spelled in no document unless its entry says how.
+    """The properties of a codec. A new codec is spelled in no document unless its entry says how.
 
     ``make``: its class, or a function that makes it; None: it is known and never decoded, and ``refused`` says why.
     ``made``: the class that a function makes.

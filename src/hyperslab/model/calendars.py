@@ -20,7 +20,7 @@ CALENDARS = ("standard", "proleptic_gregorian", "julian", "noleap", "all_leap", 
 RESOLUTIONS = ("year", "month", "day", "hour", "minute", "second", "instant")
 
 REAL = ("standard", "proleptic_gregorian")
-"""Whose dates are those of ``datetime64`` (from 1582-10-15 on, for ``standard``)."""
+"""The calendars with the dates of ``datetime64`` (from 1582-10-15 on, for ``standard``)."""
 LENGTHS = {"day": DAY, "hour": 3600 * 10**9, "minute": 60 * 10**9, "second": 10**9, "instant": 1}
 """Nanoseconds of the resolutions that are of one length."""
 _UNITS = {

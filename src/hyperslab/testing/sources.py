@@ -115,7 +115,7 @@ class SourceTests:
         assert all(self.is_blank(source.read(coords)) for coords in set(found) - set(wanted))
 
     def test_of_two_swaps_of_one_version_one_is_a_conflict(self, source: ChunkSource) -> None:
-        """What was read is replaced, unless another was faster."""
+        """Replace the version that was read, unless another was faster."""
         _need(source, "swaps")
         coords = self.first(source)
         source.write(coords, self.block(source, coords, 1))

@@ -35,7 +35,7 @@ METHODS = {
     "std": "standard_deviation",
     "count": "",
 }
-"""What is computed, and the word that cell methods have for it (CF 1.11, appendix E), which has none for a count."""
+"""The statistics, and the word that cell methods have for each (CF 1.11, appendix E), which has none for a count."""
 _WEIGHTED = ("mean", "sum", "std")
 _GROUP = "hyperslab_period"
 _LANES = "hyperslab_lane"

@@ -133,7 +133,7 @@ def list_objects(
 @verb("info", "'mongodb://localhost/climate#temperature'")
 @url_argument
 def info(url: str, storage_option: dict[str, Any] | None, as_json: bool) -> None:
-    """What one object of a server holds; without #NAME how many objects and bytes the collection holds."""
+    """Show one object of a server; without #NAME how many objects and bytes the collection holds."""
     with _objects(url, storage_option) as objects:
         facts = objects.totals() if objects.object is None else objects.facts()
     if as_json:
@@ -459,7 +459,7 @@ def index(
     "--age", type=float, default=3600, show_default=True, metavar="SECONDS", help="Leave what is younger; 0: nothing."
 )
 def gc(url: str, apply: bool, age: float, storage_option: dict[str, object] | None, as_json: bool) -> None:
-    """What belongs to nothing on a server: chunks without an object, objects never finished, copies of documents.
+    """List what belongs to nothing on a server: chunks without an object, objects never finished, copies of documents.
 
     With --apply it is removed. With --age 0 nobody may be writing.
     """

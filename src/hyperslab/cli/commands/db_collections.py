@@ -50,7 +50,7 @@ def _show_arrays(
 @url_argument
 @click.argument("collection")
 def schema(url: str, collection: str, storage_option: dict[str, Any] | None, as_json: bool) -> None:
-    """What the arrays of COLLECTION have in common: dimensions with their labels, attributes, type, fill value."""
+    """Show what the arrays of COLLECTION have in common: dimensions with their labels, attributes, type, fill value."""
     refuse_server(url, "schema")
     with open_client(url, storage_option) as client:
         described = find_collection(client, collection)

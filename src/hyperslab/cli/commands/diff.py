@@ -48,7 +48,7 @@ def diff_command(
     allow_external: tuple[str, ...] | bool,
     as_json: bool,
 ) -> int:
-    """How dataset B differs from dataset A, whatever their formats, one difference a line; nothing when they are equal.
+    """List how dataset B differs from dataset A, whatever their formats, one a line; nothing when they are equal.
 
     Attributes, types, dimensions, shapes, fill values and every cell are compared; how arrays are cut and encoded means
     nothing. The exit code is 1 when something differs.

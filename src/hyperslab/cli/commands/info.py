@@ -382,7 +382,7 @@ def plan_command(
     allow_external: tuple[str, ...] | bool,
     as_json: bool,
 ) -> None:
-    """Which chunks, bytes and requests a selection of the array PATH costs; no cell is read."""
+    """Show which chunks, bytes and requests a selection of the array PATH costs; no cell is read."""
     array = find_array(open_dataset(url, storage_option, allow=allow_external), path)
     price = array.plan(find_cells([array], parse_selections(selections), manner).key(array))
     if as_json:
