@@ -45,6 +45,21 @@ def test_attributes_that_name_other_variables(tmp_path: Path, ending: str) -> No
         assert sorted(root) == ["lat", "t"]
 
 
+def test_attributes_that_become_text(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """NetCDF has no attributes within attributes: a line tells which are JSON text there; Zarr has them."""
+    with hs.create(tmp_path / "air.zarr") as root:
+        root.create_array("t", data=np.arange(2.0), dims=("lat",), attrs={"step": {"size": 2}, "units": "K"})
+    remark = "netCDF has no attributes within attributes: of t, JSON text is written for 'step'"
+    for ending, value in {".nc": '{"size": 2}', ".zarr": {"size": 2}}.items():
+        out = tmp_path / f"out{ending}"
+        result = CliRunner().invoke(main, ["get", str(tmp_path / "air.zarr"), "t", "-o", str(out)])
+        assert result.exit_code == 0, result.stderr
+        assert caplog.messages == ([remark] if ending == ".nc" else [])
+        caplog.clear()
+        with hs.open(out) as root:
+            assert root["t"].attrs["step"] == value
+
+
 def test_dimensions_without_names_are_called_by_their_place(tmp_path: Path) -> None:
     cells = np.arange(60, dtype="i2").reshape(20, 3)
     with hs.create(tmp_path / "raw.zarr") as root:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -42,6 +43,8 @@ from hyperslab.model.paths import split
 from hyperslab.selection.circle import add_turns
 from hyperslab.selection.region import Range
 from hyperslab.stores.memory import MemoryStore
+
+LOGGER = logging.getLogger("hyperslab.conversion")
 
 # Cells of a block of rows: so many where chunks are small; a row of large chunks, so that none is decoded twice, up to
 # the most, which as numbers take 32 MiB.
@@ -491,7 +494,13 @@ def save_dataset(parts: Sequence[LabelledPart], url: str, *, alone: bool = False
                 attrs = name_coordinates(attrs, points)
             if root._session.format.traits.netcdf_attributes:
                 cells, attrs = _as_netcdf_cells(cells, attrs)
-                attrs = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in attrs.items()}
+                texts = {key: json.dumps(value) for key, value in attrs.items() if isinstance(value, dict)}
+                if texts:
+                    names = ", ".join(map(repr, texts))
+                    LOGGER.warning(
+                        "netCDF has no attributes within attributes: of %s, JSON text is written for %s", each, names
+                    )
+                attrs = {**attrs, **texts}
             root.create_array(each, data=cells, dims=found.dims, attrs=attrs)
     return [name for name in (*axes, *others) if name not in own]
 
