@@ -94,7 +94,7 @@ interop: .venv/.with-test,peers ## cross-reads with the real peers, each in an e
 
 upstream: ## the suite and the peers with the newest version of every library, whatever .ci/lock.txt says
 	@rm -rf .venv/.with-*
-	@$(MAKE) --no-print-directory UPSTREAM=1 test interop
+	@$(MAKE) --no-print-directory --keep-going UPSTREAM=1 test interop
 
 sanitize: .venv/.with-test,peers ## the engine in C under the sanitizers of gcc, with 10,920 damaged chunks
 	@$(BIN)/python .ci/sanitize.py

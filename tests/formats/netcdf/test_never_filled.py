@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from threading import Event, Thread
 
 import netCDF4
 import numpy as np
@@ -71,3 +73,30 @@ def test_what_gets_a_fill_value_is_filled(source: Path, tmp_path: Path) -> None:
     hs.convert(source, tmp_path / "c.zarr")
     hs.convert(tmp_path / "c.zarr", tmp_path / "d.nc")  # Zarr says what unwritten cells are
     assert never_filled(tmp_path / "d.nc") == set()
+
+
+def test_fill_values_beside_other_threads(tmp_path: Path) -> None:
+    """netCDF4 1.7.5 frees the name of an attribute that it renames too early; other threads write there."""
+    names, stop, interval = [f"v{number}" for number in range(300)], Event(), sys.getswitchinterval()
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        file.createDimension("x", 2)
+        for name in names:
+            file.createVariable(name, "f8", ("x",), fill_value=False)[:] = 1, 2
+
+    def fill_memory() -> None:
+        while not stop.is_set():
+            _ = [bytes([65 + number % 26]) * 9 for number in range(200)]
+
+    threads = [Thread(target=fill_memory) for _ in range(2)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        hs.convert(tmp_path / "a.nc", tmp_path / "b.nc", recode=[Pack("i2")])
+    finally:
+        stop.set()
+        sys.setswitchinterval(interval)
+        for thread in threads:
+            thread.join()
+    with netCDF4.Dataset(tmp_path / "b.nc") as file:
+        assert all("_FillValue" in file[name].ncattrs() for name in names)

@@ -357,7 +357,8 @@ def _set(node: Any, name: str, value: Any) -> None:
         case _:
             node.setncattr(key, value)
     if key != name:
-        node.renameAttribute(key, name)
+        # Bytes: of a text, netCDF4 1.7.5 frees the encoded name before it is used, and other threads may write there.
+        node.renameAttribute(key.encode(), name)
 
 
 def write_nuls(work: WorkingCopy, path: str, is_group: bool, texts: Mapping[str, bytes]) -> None:
