@@ -8,10 +8,12 @@ import subprocess
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import obstore
 import obstore.store
 import pytest
 
@@ -250,3 +252,22 @@ def test_nothing_in_a_bucket_is_nothing_whatever_the_format(s3: S3, format: str,
 def test_a_pattern_is_not_looked_up_in_a_bucket(s3: S3) -> None:
     with pytest.raises(NotFound, match="list of URLs: patterns are of the file system alone"):
         hs.open(f"{new_url(s3)}/*.nc", storage_options=s3.options)
+
+
+def test_a_signed_url_of_one_file(s3: S3, tmp_path: Path) -> None:
+    """The query goes with each request, and no message shows its signature."""
+    with hs.create(tmp_path / "a.nc") as root:
+        root.create_array("t", data=np.arange(6.0), dims=("x",), chunks=(2,))
+    bucket = obstore.store.S3Store(s3.bucket(), **s3.options, client_options={"allow_http": True})
+    obstore.put(bucket, "day 1.nc", tmp_path / "a.nc")
+    for name, reads in {"day 1.nc": True, "none.nc": False}.items():
+        url = obstore.sign(bucket, "GET", name, timedelta(minutes=5))
+        assert "Signature=" in url
+        if reads:
+            with hs.open(url) as root:
+                np.testing.assert_array_equal(root["t"][1:5], np.arange(1.0, 5.0))
+                assert "Signature=***" in root.url
+            continue
+        with pytest.raises(NotFound, match="check the spelling") as caught:
+            hs.open(url)
+        assert "Signature=***" in str(caught.value)

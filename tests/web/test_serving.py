@@ -330,6 +330,16 @@ def test_the_token_of_the_address_becomes_a_cookie(server: Any) -> None:
     assert httpx.get(f"{server.address}/zarr/a.zarr/zarr.json?token=letmein").status_code == 200
 
 
+@pytest.mark.parametrize("name", ["a.zarr", "inside/deeper/more/b.nc"])
+def test_hyperslab_takes_the_token_in_the_url(server: Any, name: str) -> None:
+    """Whatever the name of what is served ends with."""
+    for place, path in {"": "x", "/x": ""}.items():
+        with hs.open(f"{server.address}/zarr/{name}{place}?token=letmein") as node:
+            array = node[path] if path else node
+            np.testing.assert_array_equal(array[3:5], CELLS[3:5])
+            assert "letmein" not in node.url
+
+
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 

@@ -205,7 +205,7 @@ def nothing_at(where: Location, mode: UserMode = "r") -> NotFound:
             return nothing_at(missing, mode)
     if (file := file_above(where)) is not None:
         return _below_file(where, file)
-    if where.scheme in REMOTE and "*" in where.url:
+    if where.scheme in REMOTE and "*" in where.url.partition("?")[0]:
         remedy = "give a list of URLs: patterns are of the file system alone"
     elif where.scheme in ("http", "https"):  # most of them list nothing, and on none is anything made
         remedy = "check the spelling: it takes the URL of a dataset or of a node in one, not that of a folder of some"

@@ -447,16 +447,17 @@ class Location:
 
     def remote_file(self) -> RemoteFile | None:
         """Return the one object of a bucket or web server that the URL names, by one request; None when there is
-        none."""
-        above, _, name = str(self.target).rpartition("/")
+        none. The query of a URL of a web server goes with each request, as a signature or a token must."""
+        whole, mark, query = str(self.target).partition("?")
+        above, _, name = whole.rpartition("/")
         if self.scheme not in REMOTE or not name or above.endswith("/"):
             return None
-        if "?" in str(self.target) or "#" in name:
+        if "#" in str(self.target) or (mark and self.scheme not in ("http", "https")):
             remedy = "give credentials by storage_options or the environment"
-            raise Unsupported("URLs with a query, such as signed ones", url=self.url, remedy=remedy)
+            raise Unsupported("a query or fragment in the URL of one file", url=self.url, remedy=remedy)
         from hyperslab.stores.object import RemoteFile
 
-        store = PLACES[self.scheme].open(above, resolve(self.options), read_only=True, create=False)
+        store = PLACES[self.scheme].open(above + mark + query, resolve(self.options), read_only=True, create=False)
         return RemoteFile.open(store, unquote(name))
 
     def __reduce__(self) -> tuple[Any, ...]:

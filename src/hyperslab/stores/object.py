@@ -538,7 +538,8 @@ class RemoteFile:
         self.head = head
         self.size = size
         self.stamp = stamp
-        self.url = f"{store.url.rstrip('/')}/{key}"
+        folder, mark, query = store.url.partition("?")
+        self.url = f"{folder.rstrip('/')}/{key}{mark}{query}"
         self.concurrency = store.traits.concurrency
 
     @classmethod
