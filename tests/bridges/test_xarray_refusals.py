@@ -236,3 +236,52 @@ def test_fractions_do_not_become_whole_numbers(tmp_path: object, suffix: str, la
     hs.save(url, other.round(), **options)
     with hs.open(url) as root:
         assert root["a"][-3:].tolist() == [1, 2, 3]
+
+
+def along_time(calendar: str, start: str, count: int) -> xr.Dataset:
+    """Cells along times of a calendar, as objects of cftime."""
+    times = xr.date_range(start, periods=count, calendar=calendar, use_cftime=True)
+    return xr.Dataset({"a": ("time", np.arange(float(count)))}, {"time": times})
+
+
+@pytest.mark.parametrize("options", [{"append_dim": "time"}, {"append_dim": "time", "repeated": "allow"}, "region"])
+@pytest.mark.parametrize(
+    ("stored", "new"),
+    [("noleap", "360_day"), ("360_day", "standard"), ("julian", "standard"), ("noleap", "datetime64")],
+)
+def test_times_of_another_calendar(tmp_path: object, stored: str, new: str, options: dict | str) -> None:
+    """The same date would be another moment, or none."""
+    url = f"{tmp_path}/a.zarr"
+    along_time(stored, "2001-01-01", 9).hyperslab.save(url, unlimited_dims=["time"])
+    rows = along_time("standard" if new == "datetime64" else new, "2001-01-04", 2)
+    if new == "datetime64":
+        rows = rows.assign_coords(time=np.array(["2001-01-04", "2001-01-05"], "M8[ns]"))
+    calendar = "proleptic_gregorian" if new == "datetime64" else new
+    with pytest.raises(Invalid, match=f"calendar {calendar}, stored are those of {stored}.*convert_calendar"):
+        rows.hyperslab.save(url, **({"region": "auto"} if isinstance(options, str) else options))
+    with hs.open(url) as root:
+        assert root["a"].shape == (9,)
+
+
+@pytest.mark.parametrize(("stored", "new"), [("standard", "proleptic_gregorian"), ("proleptic_gregorian", "standard")])
+@pytest.mark.parametrize("year", [1900, 2500])
+@pytest.mark.filterwarnings("ignore:Unable to decode time axis into full numpy.datetime64")  # of xarray: they are far
+def test_calendars_of_the_same_dates(tmp_path: object, stored: str, new: str, year: int) -> None:
+    """Also objects of cftime behind dates that are read as datetime64, and datetime64 behind objects of cftime."""
+    url = f"{tmp_path}/a.zarr"
+    along_time(stored, f"{year}-01-01", 2).hyperslab.save(url, unlimited_dims=["time"])
+    along_time(new, f"{year}-01-03", 2).hyperslab.save(url, append_dim="time")
+    days = np.array([f"{year}-01-05", f"{year}-01-06"], "M8[s]")
+    along_time(new, f"{year}-01-03", 2).assign_coords(time=days).hyperslab.save(url, append_dim="time")
+    with pytest.raises(Invalid, match="already"):
+        along_time(new, f"{year}-01-03", 2).hyperslab.save(url, append_dim="time")
+    with xr.open_dataset(url, engine="hyperslab", decode_times=xr.coders.CFDatetimeCoder(time_unit="s")) as found:
+        assert found["time"].values.tolist() == [np.datetime64(f"{year}-01-0{day}", "s") for day in range(1, 7)]
+
+
+@pytest.mark.filterwarnings("ignore:Unable to decode time axis into full numpy.datetime64")  # of xarray: they are far
+def test_calendars_differ_before_the_reform(tmp_path: object) -> None:
+    url = f"{tmp_path}/a.zarr"
+    along_time("standard", "1500-01-01", 2).hyperslab.save(url, unlimited_dims=["time"])
+    with pytest.raises(Invalid, match="calendar proleptic_gregorian, stored are those of standard"):
+        along_time("proleptic_gregorian", "1500-01-03", 2).hyperslab.save(url, append_dim="time")

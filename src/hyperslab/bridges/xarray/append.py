@@ -14,7 +14,7 @@ from xarray.namedarray.pycompat import is_chunked_array
 from hyperslab.array import Array, growth
 from hyperslab.array.row_labels import Repeated, check_order, check_other_labels, find_repeated, repeated_runs
 from hyperslab.bridges.xarray.cells import DelayedWrite, cells_of, write_delayed
-from hyperslab.bridges.xarray.fitting import check_dims, check_meaning
+from hyperslab.bridges.xarray.fitting import check_calendars, check_dims, check_meaning
 from hyperslab.bridges.xarray.writing import (
     NewArrayOptions,
     as_stored,
@@ -55,9 +55,10 @@ def append(
         if dim not in rows.dims:
             raise Invalid(f"nothing to append along {dim!r}", remedy=f"there are {tuple(dataset.dims)}")
         _check_lengths(group, existing, rows, dim)
+        check_calendars(rows, group)
         _check_other_labels(existing, dataset, dim)
         if dim in dataset.indexes and dim in existing.indexes:
-            stored, labels = existing.indexes[dim], dataset.indexes[dim]
+            stored, labels = existing.indexes[dim], _labels_like(existing[dim], dataset[dim])
             places = find_repeated(dim, stored.values, labels.values, repeated)
             if repeated != "allow":
                 are_times = isinstance(stored, pd.DatetimeIndex | xr.CFTimeIndex)
@@ -161,6 +162,15 @@ def _distinct_places(group: Group, rows: xr.Dataset, links: Container[str]) -> s
 def _place(group: Group, name: Any) -> tuple[str, str]:
     array = group[str(name)]
     return array.url, array.path
+
+
+def _labels_like(stored: xr.DataArray, labels: xr.DataArray) -> pd.Index:
+    """Return the labels, times as objects of cftime where the stored ones are, and as datetime64 where those are."""
+    index, other = labels.to_index(), stored.to_index()
+    if {type(index), type(other)} != {pd.DatetimeIndex, xr.CFTimeIndex}:
+        return index
+    dim, times = str(labels.name), xr.Dataset(coords={labels.name: labels})
+    return times.convert_calendar(stored.dt.calendar, dim, use_cftime=isinstance(other, xr.CFTimeIndex)).indexes[dim]
 
 
 def _check_other_labels(existing: xr.Dataset, dataset: xr.Dataset, dim: str) -> None:

@@ -12,9 +12,12 @@ from xarray.namedarray.pycompat import is_chunked_array
 from hyperslab.array import Array, times
 from hyperslab.array.narrowing import require_fit
 from hyperslab.errors import Invalid
-from hyperslab.model.calendars import calendar_name, parse_moment, unit_length
+from hyperslab.group import Group
+from hyperslab.model.calendars import REAL, calendar_name, parse_moment, unit_length
 
 _MEANING = ("units", "calendar", "scale_factor", "add_offset")
+_REFORM = 1582
+"""The year behind which the calendars standard and proleptic_gregorian are one."""
 
 
 def check_dims(name: str, variable: xr.Variable, array: Any, grows: str | None = None) -> None:
@@ -34,6 +37,24 @@ def check_names(name: str, variable: xr.Variable, array: Array) -> None:
     if variable.dims != array.dims:
         remedy = "transpose it" if set(variable.dims) == set(array.dims) else "rename its dimensions"
         raise Invalid(f"{name!r} has dimensions {variable.dims}, stored are {array.dims}", remedy=remedy)
+
+
+def check_calendars(dataset: xr.Dataset, group: Group) -> None:
+    """Raise Invalid for times of another calendar than those of the array that they go to: xarray would store the same
+    date, which is another moment there, or none."""
+    for name, variable in dataset.variables.items():
+        found = times.clock(group[str(name)].attrs) if variable.dtype.kind in "MO" and name in group else None
+        if found is None or not variable.size:
+            continue
+        try:
+            accessor = xr.DataArray(variable).dt
+        except AttributeError:  # no times
+            continue
+        new, stored = calendar_name(accessor.calendar), calendar_name(found.calendar)
+        if new == stored or (new in REAL and stored in REAL and int(accessor.year.min()) > _REFORM):
+            continue
+        message = f"{name!r} has times of the calendar {new}, stored are those of {stored}"
+        raise Invalid(message, url=group.url, node=group.path, remedy=f"convert_calendar({stored!r}) it")
 
 
 def check_meaning(name: str, decoded: xr.Variable, variable: xr.Variable, array: Array) -> None:

@@ -21,7 +21,14 @@ from hyperslab.array.narrowing import require_fit
 from hyperslab.bridges.sparse import fill_of
 from hyperslab.bridges.xarray.cells import DelayedWrite, with_length, write_now
 from hyperslab.bridges.xarray.encoding import CF, DECODED, Encoding, encoded, plain_attrs
-from hyperslab.bridges.xarray.fitting import check_dims, check_meaning, check_names, fits_text, same_kind
+from hyperslab.bridges.xarray.fitting import (
+    check_calendars,
+    check_dims,
+    check_meaning,
+    check_names,
+    fits_text,
+    same_kind,
+)
 from hyperslab.bridges.xarray.reading import indexed, open_group, stored_attrs
 from hyperslab.chunks.auto import MANY
 from hyperslab.errors import HyperslabError, Invalid, Unsupported
@@ -296,6 +303,7 @@ def write_region(
     missing = [name for name in dataset.variables if name not in existing.variables]
     if missing:
         raise Invalid(f"variables that are not there: {missing}", remedy="write them with mode='a' first")
+    check_calendars(dataset, group)
     key = {} if region is None else resolve_region(region, dataset, existing)
     variables, _ = encode_for(group, as_stored(group, detached(dataset, group.url), existing, how), rounds=False)
     writes = []
