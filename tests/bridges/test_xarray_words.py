@@ -92,3 +92,41 @@ def test_rows_for_another_version_of_zarr(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="leave format out") as caught:
         dataset().hyperslab.save(tmp_path / "a.zarr", append_dim="time", zarr_format=2)
     assert "restore" not in str(caught.value)
+
+
+@pytest.mark.parametrize("lazily", [False, True])
+@pytest.mark.parametrize("kind", ["M", "m"])
+@pytest.mark.parametrize("units", ["nanoseconds", "microseconds", "milliseconds", "seconds", "days"])
+@pytest.mark.parametrize("resolution", ["s", "ms", "us", "ns"])
+def test_times_coarser_than_their_units(tmp_path: Path, resolution: str, units: str, kind: str, lazily: bool) -> None:
+    """xarray 2026.9 stores times of whole seconds in milliseconds as missing, and the like."""
+    cells = np.array(["2026-01-02", "NaT", "1969-12-30"], f"M8[{resolution}]")
+    if kind == "m":
+        cells = cells - np.datetime64("1970-01-01", "s")
+    given = xr.Dataset({"t": ("x", da.from_array(cells, chunks=2) if lazily else cells)})
+    given["t"].encoding = {"units": units if kind == "m" else f"{units} since 1970-01-01", "dtype": "int64"}
+    given.hyperslab.save(tmp_path / "a.zarr")
+    with hs.open(tmp_path / "a.zarr") as root:
+        assert root["t"].dtype == np.dtype("i8")
+        np.testing.assert_array_equal(root["t"].decoded()[...], cells)
+
+
+@pytest.mark.parametrize("lazily", [False, True])
+def test_times_that_their_units_do_not_reach(tmp_path: Path, lazily: bool) -> None:
+    cells = np.array(["2026-01-02", "2300-01-01"], "M8[s]")
+    given = xr.Dataset({"t": ("x", da.from_array(cells, chunks=1) if lazily else cells)})
+    given["t"].encoding = {"units": "nanoseconds since 1970-01-01", "dtype": "int64"}
+    with pytest.raises(Invalid, match=r"'t' holds 2300-01-01T00:00:00, which is out of reach.*coarser units"):
+        given.hyperslab.save(tmp_path / "a.zarr")
+
+
+def test_rows_of_times_coarser_than_the_stored_units(tmp_path: Path) -> None:
+    days = np.array(["2026-01-01", "2026-01-02"], "M8[ns]")
+    first = xr.Dataset({"v": ("time", [1.0, 2.0])}, {"time": days})
+    first["time"].encoding["units"] = "nanoseconds since 1970-01-01"
+    first.hyperslab.save(tmp_path / "a.zarr", unlimited_dims=["time"])
+    first.assign_coords(time=(days + np.timedelta64(2, "D")).astype("M8[s]")).hyperslab.save(
+        tmp_path / "a.zarr", append_dim="time"
+    )
+    with xr.open_dataset(tmp_path / "a.zarr", engine="hyperslab") as found:
+        np.testing.assert_array_equal(found["time"], np.arange("2026-01-01", "2026-01-05", dtype="M8[D]"))

@@ -18,6 +18,7 @@ from hyperslab.bridges.xarray.storable import typed
 from hyperslab.chunks.auto import parse_shards
 from hyperslab.errors import Invalid
 from hyperslab.model.attrs import FILL_VALUE, check_levels
+from hyperslab.model.calendars import unit_length
 
 # -- numbers that are to be stored as another type, which may not hold them; those of dask are checked by blocks -------
 
@@ -150,6 +151,8 @@ _COMPRESSION = (
     "shuffle",
 )
 """The words of xarray's engines for what ``codec`` says."""
+_RESOLUTIONS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+"""Nanoseconds of the resolutions that times have in xarray."""
 _OF_READING = frozenset({"preferred_chunks", "source", "original_shape"})
 """Words by which engines of xarray say how they read; they mean nothing to a writer."""
 
@@ -231,6 +234,7 @@ def _encode(name: str, variable: xr.Variable, native: str, marks_nan: bool, roun
     plain = variable.copy(deep=False)
     plain.encoding = {key: value for key, value in variable.encoding.items() if key in CF}
     _check_clock(name, plain)
+    plain = _refine_times(name, plain)
     _keep_texts(plain)
     if "dtype" not in plain.encoding:
         plain.encoding.pop("_Unsigned", None)  # it says how cells of that type are read, not those in memory
@@ -279,6 +283,30 @@ def _check_clock(name: str, variable: xr.Variable) -> None:
         cells, other = ("times", "timedeltas") if variable.dtype.kind == "M" else ("timedeltas", "times")
         remedy = "leave units out, or give the variable another name"
         raise Invalid(f"{name!r} holds {cells}, in units of {other}: {units!r}", remedy=remedy)
+
+
+def _refine_times(name: str, variable: xr.Variable) -> xr.Variable:
+    """Return times in the resolution of the units that they are stored in where theirs is coarser: xarray 2026.9 stores
+    all of these as missing. Invalid for times that the finer resolution does not reach."""
+    units = variable.encoding.get("units")
+    length = unit_length(units.partition(" since ")[0], "standard") if isinstance(units, str) else None
+    if variable.dtype.kind not in "mM" or length is None or length >= _RESOLUTIONS["s"]:
+        return variable
+    finer = next(unit for unit, size in _RESOLUTIONS.items() if length % size == 0)
+    if _RESOLUTIONS[finer] >= _RESOLUTIONS[np.datetime_data(variable.dtype)[0]]:
+        return variable
+    dtype = np.dtype(f"{variable.dtype.kind}8[{finer}]")
+
+    def refine(cells: np.ndarray) -> np.ndarray:
+        fine = cells.astype(dtype)
+        if (lost := (fine.astype(cells.dtype) != cells) & ~np.isnat(cells)).any():
+            remedy = "store it in coarser units"
+            raise Invalid(f"{name!r} holds {cells[lost][0]}, which is out of reach for {units!r}", remedy=remedy)
+        return fine
+
+    if is_chunked_array(variable._data):
+        return variable.copy(deep=False, data=variable.data.map_blocks(refine, dtype=dtype))
+    return variable.copy(deep=False, data=refine(variable.values))
 
 
 def _keep_texts(variable: xr.Variable) -> None:
