@@ -432,6 +432,94 @@ def test_times_of_another_epoch_are_counted_on(tmp_path: Path) -> None:
         assert root["time"][:].tolist() == [0, 1, 48, 72]
 
 
+def with_times(path: Path, times: Any, **attrs: Any) -> Path:
+    with hs.create(path, overwrite=True) as root:
+        root.create_array("time", data=times, dims=("time",), attrs=attrs)
+        root.create_array("v", data=np.arange(len(times)), dims=("time",))
+    return path
+
+
+DAY_1, DAY_3 = (np.array([f"2026-01-0{day}", f"2026-01-0{day + 1}"], "M8[us]") for day in (1, 3))
+
+
+@pytest.mark.parametrize("kind", ["M8[s]", "M8[ms]", "M8[us]", "M8[ns]"])
+@pytest.mark.parametrize(
+    ("rows", "units"),
+    [
+        (np.array([48, 72], "i4"), "hours since 2026-01-01"),
+        (np.array([2.0, 3.0]), "days since 2026-01-01"),
+        (np.array([2.0, 3.0], "f4"), "days since 2026-01-01"),
+        (DAY_3.astype("M8[ms]").astype("i8"), "milliseconds since 1970-01-01"),
+        (DAY_3.astype("M8[ns]").astype("i8"), "nanoseconds since 1970-01-01"),
+    ],
+)
+def test_times_that_are_counted_and_datetimes_go_together(tmp_path: Path, rows: Any, units: str, kind: str) -> None:
+    stored = with_times(tmp_path / "a.zarr", DAY_1.astype(kind))
+    append_dataset(stored, with_times(tmp_path / "b.zarr", rows, units=units, calendar="proleptic_gregorian"))
+    with hs.open_group(stored) as root:
+        assert root["time"].dtype == np.dtype(kind)
+        assert root["time"][:].tolist() == np.concatenate([DAY_1, DAY_3]).astype(kind).tolist()
+    first = rows.astype("f8") - np.diff(rows.astype("f8")) * 2
+    counted = with_times(tmp_path / "c.zarr", first.astype(rows.dtype), units=units, calendar="proleptic_gregorian")
+    append_dataset(counted, with_times(tmp_path / "b.zarr", DAY_3.astype(kind)))
+    with hs.open_group(counted) as root:
+        assert root["time"].dtype == rows.dtype and root["time"][2:].tolist() == rows.tolist()
+
+
+def test_missing_times_stay_missing(tmp_path: Path) -> None:
+    stored = with_times(tmp_path / "a.zarr", DAY_1)
+    append_dataset(
+        stored,
+        with_times(tmp_path / "b.zarr", np.array([-1, 48]), units="hours since 2026-01-01", _FillValue=-1),
+        repeated="allow",
+    )
+    append_dataset(
+        stored,
+        with_times(tmp_path / "b.zarr", np.array([72, np.nan]), units="hours since 2026-01-01"),
+        repeated="allow",
+    )
+    with hs.open_group(stored) as root:
+        wanted = np.array(["NaT", "2026-01-03", "2026-01-04", "NaT"], "M8[us]")
+        np.testing.assert_array_equal(root["time"][2:], wanted)
+    late = np.array(["2026-01-03", "NaT"], "M8[us]")
+    for first, attrs, wanted in (
+        (np.array([0, 1]), {"_FillValue": -1}, [48, -1]),
+        (np.array([0.0, 1]), {}, [48, np.nan]),
+    ):
+        counted = with_times(tmp_path / "c.zarr", first, units="hours since 2026-01-01", **attrs)
+        append_dataset(counted, with_times(tmp_path / "b.zarr", late), repeated="allow")
+        with hs.open_group(counted) as root:
+            np.testing.assert_array_equal(root["time"][2:], wanted)
+    counted = with_times(tmp_path / "c.zarr", np.array([0, 1]), units="hours since 2026-01-01")
+    with pytest.raises(Invalid, match="a missing time"):
+        append_dataset(counted, with_times(tmp_path / "b.zarr", late), repeated="allow")
+
+
+@pytest.mark.parametrize(
+    ("stored", "rows", "words"),
+    [
+        ((DAY_1, {}), ([2, 3], {}), "numbers without units of time"),
+        (([2, 3], {}), (DAY_3, {}), "numbers without units of time"),
+        (([2, 3], {"units": "m"}), (DAY_3, {}), "numbers without units of time"),
+        ((DAY_1, {}), ([2, 3], {"units": "days since 2026-01-01", "calendar": "360_day"}), "calendar 360_day"),
+        (
+            (DAY_1.astype("M8[s]"), {}),
+            ([2500, 3500], {"units": "milliseconds since 2026-01-03"}),
+            "no whole numbers of",
+        ),
+        (([2, 3], {"units": "days since 2026-01-01"}), (DAY_3 + np.timedelta64(1, "h"), {}), "no whole numbers of"),
+    ],
+)
+@pytest.mark.parametrize("repeated", ["error", "allow"])
+def test_times_that_do_not_fit_are_refused(tmp_path: Path, stored: Any, rows: Any, words: str, repeated: Any) -> None:
+    target = with_times(tmp_path / "a.zarr", np.asarray(stored[0]), **stored[1])
+    with pytest.raises(Invalid, match=words) as caught:
+        append_dataset(target, with_times(tmp_path / "b.zarr", np.asarray(rows[0]), **rows[1]), repeated=repeated)
+    assert caught.value.node == "time" and caught.value.remedy
+    with hs.open_group(target) as root:
+        assert root["v"].shape == (2,)
+
+
 def test_rows_of_another_writer_stay_when_an_append_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It fails at the second array; somebody else has appended to the first one in between."""
     target, more = made(tmp_path / "a.zarr", slice(0, 2)), made(tmp_path / "b.zarr", slice(2, 4))

@@ -174,7 +174,6 @@ def test_the_remedy_for_cells_of_another_dtype_works() -> None:
         (local, naive[2:], ".dt.tz_localize('UTC')", lambda rows, _: rows.assign(t=rows["t"].dt.tz_localize("UTC"))),
         (naive, local[2:], ".dt.tz_localize(None)", lambda rows, _: rows.assign(t=rows["t"].dt.tz_localize(None))),
         (naive, naive[2:].assign(a=[2, np.nan]), "fillna()", lambda rows, _: rows.fillna({"a": 0})),
-        (naive, naive[2:].assign(a=[2, 2.5]), "astype('int64')", lambda rows, _: rows.astype({"a": "int64"})),
         (naive, naive[2:].assign(a=["2", "3"]), "astype('int64')", lambda rows, _: rows.astype({"a": "int64"})),
         (
             words,
@@ -199,8 +198,13 @@ def test_the_remedy_for_cells_of_another_dtype_works() -> None:
         assert len(hs.read_frame(store)) == 4
     store = MemoryStore()
     hs.write_frame(store, naive[:2])
-    with pytest.raises(Invalid, match="write the frame anew with a dtype for both, mode='w'"):
-        hs.append_frame(store, naive[2:].assign(a=["x", "y"]))
+    for cells in (["x", "y"], [2, 2.5], [2, np.inf]):
+        with pytest.raises(
+            Invalid, match=r"; (fillna\(\) its missing cells, or )?write the frame anew with a dtype for both"
+        ):
+            hs.append_frame(store, naive[2:].assign(a=cells))
+    with pytest.raises(Invalid, match=r"'a' is of dtype int64, stored is uint32 .*; write the frame anew"):
+        grown(pd.DataFrame({"a": np.array([1], "u4")}), pd.DataFrame({"a": [-1]}))
     hs.write_frame(store, hs.read_frame(store).astype({"a": str}), mode="w")
     hs.append_frame(store, naive[2:].assign(a=["x", "y"]))
     assert hs.read_frame(store)["a"].tolist() == ["0", "1", "x", "y"]

@@ -3,6 +3,7 @@ would be cut, missing text)."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from hyperslab.model.dtypes import DataType, NumpyDType, numpy_dtype
 
 # The classes of pandas.NA and pandas.NaT.
 _MISSING = ("NAType", "NaTType")
+# Kinds of types of which cells of one may be cells of another.
+_ALIKE = ("biufc", "SUT", "M", "m")
 _REMEDY = "cast the data first, if that is meant"
 
 
@@ -41,7 +44,7 @@ def _lost(values: Values, dtype: NumpyDType, node: str) -> Values | None:
     source, target = values.dtype.kind, dtype.kind
     if source == "O":
         return _cut(values, dtype) if target in "SU" else None
-    if not any(source in kinds and target in kinds for kinds in ("biufc", "SUT", "M", "m")):
+    if not any(source in kinds and target in kinds for kinds in _ALIKE):
         return None
     try:
         with np.errstate(invalid="ignore", over="ignore"):
@@ -53,6 +56,19 @@ def _lost(values: Values, dtype: NumpyDType, node: str) -> Values | None:
     else:
         lost = cells != values if target in "biu" else cells.astype(values.dtype) != values
     return np.asarray(lost & ~np.isnat(values) if target in "mM" else lost)
+
+
+def cast_remedy(values: Values | None, own: NumpyDType, dtype: NumpyDType, anew: str) -> str:
+    """Return what to do with cells of ``own`` where ``dtype`` is stored: astype() where all ``values`` fit, else
+    ``anew``, where ``{dtype}`` stands for a type that holds both. ``values``: None where nobody has computed them."""
+    if not any({own.kind, dtype.kind} <= set(kinds) for kinds in _ALIKE):
+        return f"give cells of {dtype}, or store these under another name"
+    with suppress(Invalid):
+        if values is not None:
+            require_fit(values, dtype)
+            is_rounded = own.kind in "fc" and dtype.kind in "fc"
+            return f"astype({dtype.str!r}) it{', which rounds it' if is_rounded else ''}"
+    return anew.replace("{dtype}", np.promote_types(own, dtype).str)
 
 
 def _cut(values: Values, dtype: NumpyDType) -> Values:

@@ -99,7 +99,8 @@ def check_order(
     A single stored label has no direction: times rise from it. Other numbers may go on either way, as levels and
     latitudes do, but rows that are in order must stay so; names, and numbers that are none, are in any order.
     """
-    if not len(stored) or not len(labels):
+    is_ordered = are_times or all(each.dtype.kind in "iufmM" for each in (stored, labels))
+    if not is_ordered or not len(stored) or not len(labels):
         return
     ways: Sequence[_Way] = [way for way in _WAYS if _is_sorted(stored, way)]
     if len(ways) > 1:
@@ -146,12 +147,20 @@ def _is_in_order(before: Values, behind: Values, way: _Way) -> bool:
         return False
 
 
-def check_other_labels(name: str, stored: Values, labels: Values, dims: Sequence[str]) -> None:
-    """Raise Invalid unless rows have the labels that are stored in the coordinate ``name``, which does not grow: they
-    would be rows of another grid. ``dims``: the dimensions of the coordinate."""
+_SELECT_ROWS = "select or reindex what is to be appended, so that the labels are the stored ones"
+
+
+def check_other_labels(
+    name: str, stored: Values, labels: Values, dims: Sequence[str], *, remedy: str = _SELECT_ROWS
+) -> None:
+    """Raise Invalid unless cells have the labels that are stored in the coordinate ``name``, which does not change:
+    they would be cells of another grid. ``dims``: the dimensions of the coordinate. Floats that are no labels of one
+    dimension are compared as they would be stored. ``remedy``: what to do, unless the labels are the stored ones in
+    reverse order."""
+    if list(dims) != [name] and stored.dtype.kind == labels.dtype.kind == "f":
+        labels = labels.astype(stored.dtype)
     if equal_labels(stored, labels):
         return
-    remedy = "select or reindex what is to be appended, so that the labels are the stored ones"
     if not dims:
         remedy = "give it the dimension that grows, or leave it out of what is to be appended (convert -x, drop_vars)"
     for axis, dim in enumerate(dims):

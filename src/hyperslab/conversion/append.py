@@ -109,10 +109,11 @@ def append_dataset(
     at ``path`` (or ``target``, or ``source``, if it is an array's own place) and the coordinate. ``source_options`` and
     ``storage_options``: of the source and of the target.
 
-    Times that are counted from another epoch are counted as those that are there. ``repeated``: what becomes of rows
-    whose labels are there; with ``overwrite`` these stand before the others, and are written first. Invalid, before
-    anything is written, for missing arrays, other lengths, attributes of another meaning, other labels and coordinates
-    along the dimensions that do not grow, labels that are there and labels that would no longer be in order.
+    Times that are counted from another epoch, or stored as ``datetime64`` where these are counted or the other way
+    round, are stored as those that are there. ``repeated``: what becomes of rows whose labels are there; with
+    ``overwrite`` these stand before the others, and are written first. Invalid, before anything is written, for missing
+    arrays, other lengths, attributes of another meaning, other labels and coordinates along the dimensions that do not
+    grow, labels that are there and labels that would no longer be in order.
     """
     with (
         tree_session(source, storage_options=source_options) as (addition, added),
@@ -140,7 +141,7 @@ def append_dataset(
         pairs = []
         for place, other in found.items():
             _check_attributes(session, arrays[place], other, but=("units", "calendar"))
-            rows = _count_times(other, _time_units(added_arrays, other), _time_units(arrays, arrays[place]))
+            rows = _count_times(other, added_arrays, arrays[place], arrays)
             own_axis = None if name is None else find_axis(arrays[place].dims, name)
             pairs.append(_Growth(arrays[place], rows, axis if own_axis is None else own_axis))
         sides = list(zip(pairs, found.values(), strict=True))
@@ -288,15 +289,38 @@ def _time_units(arrays: Mapping[str, Array], array: Array) -> TimeUnits | None:
         return None
 
 
-def _count_times(rows: Array, theirs: TimeUnits | None, ours: TimeUnits | None) -> Array | Values:
-    """Return rows as they are, or times that are counted otherwise as counted in our units. Invalid."""
-    if theirs is None or ours is None or (theirs.text, theirs.calendar) == (ours.text, ours.calendar):
+def _count_times(rows: Array, added: Mapping[str, Array], array: Array, arrays: Mapping[str, Array]) -> Array | Values:
+    """Return rows as they are, or times as the array has them: counted in its units, or ``datetime64``. ``added`` and
+    ``arrays``: all of both sides. Invalid."""
+    theirs, ours = _time_units(added, rows), _time_units(arrays, array)
+    are_datetimes = rows.dtype.kind == "M", array.dtype.kind == "M"
+    if all(are_datetimes):
         return rows
+    missing = [_missing_numbers(each) for each in (rows, array)]
     try:
-        missing = [value for name in (FILL_VALUE, "missing_value") if (value := rows.attrs.get(name)) is not None]
-        return ours.rebase(rows[...], theirs, missing)
+        if are_datetimes[0]:
+            lost = missing[1] or ([np.nan] if array.dtype.kind == "f" else [None])
+            return _require_units(ours).from_datetimes(rows[...], array.dtype, lost[0])
+        if are_datetimes[1]:
+            return _require_units(theirs).to_datetimes(rows[...], array.dtype, missing[0])
+        if theirs is None or ours is None or (theirs.text, theirs.calendar) == (ours.text, ours.calendar):
+            return rows
+        return ours.rebase(rows[...], theirs, missing[0])
     except Invalid as error:
         raise error.locate(url=rows.url, node=rows.path) from None
+
+
+def _require_units(units: TimeUnits | None) -> TimeUnits:
+    """Return the units of numbers that meet ``datetime64``. Invalid where they are none of time."""
+    if units is None:
+        remedy = "give the numbers an attribute units, such as 'hours since 2020-01-01', or store both as numbers"
+        raise Invalid("numbers without units of time do not go with times", remedy=remedy)
+    return units
+
+
+def _missing_numbers(array: Array) -> list[object]:
+    """Return the values that mean missing by the attributes of an array."""
+    return [value for name in (FILL_VALUE, "missing_value") if (value := array.attrs.get(name)) is not None]
 
 
 def _append_all(session: OpenDataset, pairs: list[_Growth]) -> None:

@@ -172,9 +172,7 @@ class _Appender:
         if not is_sparse and zones[0] == zones[1] and any({own.kind, dtype.kind} <= set(kinds) for kinds in _ALIKE):
             with suppress(TypeError, ValueError, OverflowError):
                 cast = plain.astype(dtype)
-                # a number below 0 comes back from a type without a sign
-                unsigned = [cells for cells, other in ((plain, dtype), (cast, own)) if other.kind == "u"]
-                if cast.astype(own).equals(plain) and not any((cells < 0).any() for cells in unsigned):
+                if _are_kept(plain, cast):
                     return cast
         raise Invalid(f"{what} is of dtype {own}, stored is {dtype}", remedy=self._find_remedy(cells, dtype))
 
@@ -192,9 +190,12 @@ class _Appender:
             return f".dt.{change}({zone!r}) it"
         anew = "write the frame anew with a dtype for both, mode='w'"
         try:
-            cells.astype(dtype)
+            plain = pandas.Series(cells.array, dtype=own, copy=False)
+            cast = plain.astype(dtype)
         except (TypeError, ValueError, OverflowError):
             return f"fillna() its missing cells, or {anew}" if cells.isna().any() else anew
+        if {own.kind, dtype.kind} <= set("biuf") and not _are_kept(plain, cast):
+            return anew
         return f"astype({str(dtype)!r}) it, if that is meant"
 
     def _category_remedy(self, cells: pd.Series | pd.Index) -> str:
@@ -392,6 +393,13 @@ class _Appender:
         kinds = {"flag_values": np.arange(5, dtype="u1"), "flag_meanings": "there none nan na nat"}
         cells = np.zeros(beside.shape, "u1")
         self._root.create_array(name, data=cells, dims=beside.dims, chunks=beside.chunks, shards=False, attrs=kinds)
+
+
+def _are_kept(plain: Any, cast: Any) -> bool:
+    """Return True if cells come back from the dtype that they were cast to."""
+    # a number below 0 comes back from a type without a sign
+    unsigned = [cells for cells, other in ((plain, cast), (cast, plain)) if other.dtype.kind == "u"]
+    return bool(cast.astype(plain.dtype).equals(plain)) and not any((cells < 0).any() for cells in unsigned)
 
 
 # Kinds of dtypes whose cells are compared with what they become: numbers, times and timedeltas.

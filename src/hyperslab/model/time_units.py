@@ -12,6 +12,19 @@ from hyperslab.model.calendars import REAL, calendar_name, day_number, parse_mom
 from hyperslab.model.cells import Values
 from hyperslab.model.dims import split_units
 
+# The integer of NaT in datetime64.
+_NOT_A_TIME = np.iinfo(np.int64).min
+# CF's names of the units of datetime64 that are of one length.
+_NUMPY_UNITS = {
+    "D": "days",
+    "h": "hours",
+    "m": "minutes",
+    "s": "seconds",
+    "ms": "milliseconds",
+    "us": "microseconds",
+    "ns": "nanoseconds",
+}
+
 # Nanoseconds by which a time may differ that a float cannot hold exactly: half a microsecond, finer than which no
 # calendar of CF is written.
 _EXACT = 500
@@ -38,14 +51,43 @@ class TimeUnits:
             return values.astype(object) * self.length + self.start
         return values.astype(np.longdouble) * self.length + self.start
 
-    def rebase(self, values: Values, old: TimeUnits, missing: Sequence[object] = ()) -> Values:
-        """Return times that are counted in ``old`` units as counted in these, in the same type; cells that are
-        ``missing`` stay as they are. Invalid where that cannot be: other calendars, a number that the type cannot hold,
-        a time that would move."""
+    @classmethod
+    def of_datetimes(cls, dtype: np.dtype) -> TimeUnits:
+        """Return the units in which ``datetime64`` counts. Invalid for months, years, and less than nanoseconds."""
+        unit, count = np.datetime_data(dtype)
+        if unit not in _NUMPY_UNITS or count != 1:
+            raise Invalid(f"times of {dtype} are of no unit of CF", remedy="astype('datetime64[us]') them")
+        return cls(f"{_NUMPY_UNITS[unit]} since 1970-01-01", "proleptic_gregorian")
+
+    def from_datetimes(self, values: Values, dtype: np.dtype, missing: object) -> Values:
+        """Return ``datetime64`` as counted in these units by numbers of ``dtype``. NaT becomes ``missing``, and Invalid
+        where that is None. Invalid for times that cannot be counted so."""
+        known = ~np.isnat(values)
+        if missing is None and not known.all():
+            raise Invalid(f"a missing time (NaT) has no number in {self.text!r}", remedy="leave it out, or fill it")
+        found = np.full(values.shape, 0 if missing is None else missing, dtype)
+        found[known] = self.rebase(values[known].astype("i8"), self.of_datetimes(values.dtype), dtype=dtype)
+        return found
+
+    def to_datetimes(self, values: Values, dtype: np.dtype, missing: Sequence[object] = ()) -> Values:
+        """Return numbers that are counted in these units as ``datetime64`` of ``dtype``, NaT where one is NaN or
+        ``missing``. Invalid for times that it cannot hold."""
+        lost = np.isin(values, np.array(missing, values.dtype)) | (values != values)
+        found = np.full(values.shape, _NOT_A_TIME, "i8")
+        found[~lost] = self.of_datetimes(dtype).rebase(values[~lost], self, dtype=found.dtype)
+        return found.view(dtype.newbyteorder("="))
+
+    def rebase(
+        self, values: Values, old: TimeUnits, missing: Sequence[object] = (), dtype: np.dtype | None = None
+    ) -> Values:
+        """Return times that are counted in ``old`` units as counted in these, in the same type, or in ``dtype``; cells
+        that are ``missing`` stay as they are. Invalid where that cannot be: other calendars, a number that the type
+        cannot hold, a time that would move."""
+        dtype = values.dtype if dtype is None else dtype
         known = ~np.isin(values, np.array(missing, values.dtype))
         if not known.all():
-            found = values.copy()
-            found[known] = self.rebase(values[known], old)
+            found = values.astype(dtype)
+            found[known] = self.rebase(values[known], old, dtype=dtype)
             return found
         instants = old.instants(values)
         if self.calendar != old.calendar:
@@ -53,18 +95,25 @@ class TimeUnits:
             if not are_real or (values.size and not (np.asarray(instants >= _REFORM)).all()):
                 remedy = "convert the pieces to one calendar"
                 raise Invalid(f"times in the calendar {old.calendar}, others in {self.calendar}", remedy=remedy)
-        if values.dtype.kind in "iu":
-            counts = instants - self.start
-            limits = np.iinfo(values.dtype)
-            whole = [divmod(count, self.length) for count in counts.flat]
-            fits = all(rest == 0 and limits.min <= count <= limits.max for count, rest in whole)
-            if not fits:
-                message = f"times in {old.text!r} are no whole numbers of {self.text!r} in {values.dtype}"
-                raise Invalid(message, remedy="convert the pieces to units that hold both")
-            return np.asarray(counts // self.length).astype(values.dtype)
-        found = ((instants - self.start) / self.length).astype(values.dtype)
+        if dtype.kind in "iu":
+            return self._count_whole(instants, old, dtype)
+        found = ((instants - self.start) / self.length).astype(dtype)
         moved = np.abs(self.instants(found) - instants)
         if bool((moved > _EXACT).any()):
-            message = f"times in {old.text!r} cannot be counted in {self.text!r} by {values.dtype}"
+            message = f"times in {old.text!r} cannot be counted in {self.text!r} by {dtype}"
             raise Invalid(message, remedy="convert the pieces to wider numbers")
         return found
+
+    def _count_whole(self, instants: Values, old: TimeUnits, dtype: np.dtype) -> Values:
+        """Return instants as whole numbers of ``dtype`` of these units. Invalid where they are none."""
+        limits, slack = np.iinfo(dtype), 0 if instants.dtype == object else _EXACT
+        # Long doubles, which come of floats, may differ by what a float cannot hold exactly.
+        counts = [int(instant) - self.start for instant in (instants if slack == 0 else np.rint(instants)).flat]
+        whole = [(count + self.length // 2) // self.length if slack else count // self.length for count in counts]
+        pairs = zip(whole, counts, strict=True)
+        if any(
+            abs(each * self.length - count) > slack or not limits.min <= each <= limits.max for each, count in pairs
+        ):
+            message = f"times in {old.text!r} are no whole numbers of {self.text!r} in {dtype}"
+            raise Invalid(message, remedy="convert the pieces to units that hold both")
+        return np.array(whole, dtype).reshape(instants.shape)

@@ -12,7 +12,7 @@ import xarray as xr
 from bson import ObjectId
 from pymongo import AsyncMongoClient
 
-from hyperslab.errors import WrongType
+from hyperslab.errors import Invalid, WrongType
 from hyperslab.mongo import DocumentNotFoundError, XarrayMongoDB, XarrayMongoDBAsyncIO
 
 if TYPE_CHECKING:
@@ -73,6 +73,11 @@ async def test_every_other_method(database: Any) -> None:
     xdb = XarrayMongoDBAsyncIO(database, layout="extended")
     key, _ = await xdb.put(sample().compute(), name="n")
     await xdb.append("n", sample().compute(), "x", repeated="allow")
+    turned = sample().compute().isel(x=slice(None, None, -1))
+    with pytest.raises(Invalid, match="labels of 'x'"):
+        await xdb.append("n", turned, "y")
+    with pytest.raises(Invalid, match="labels of 'x'"):
+        await xdb.update("n", turned, {"x": slice(0, 4)})
     await xdb.update("n", xr.Dataset({"t": (("y", "x"), [[-1.0]])}), {"y": slice(0, 1), "x": slice(0, 1)})
     assert (await xdb.get(key))["t"].values[0].tolist() == [-1, 1, 2, 3, 0, 1, 2, 3]
     new, _ = await xdb.replace("n", sample().compute())

@@ -353,13 +353,16 @@ class XarrayMongoDB:
     ) -> None:
         """Add the cells of ``x`` along a dimension of an object. Others see all of it or nothing. Invalid, Conflict.
 
-        Labels of ``dim`` that the object has are an error, unless ``repeated="allow"``; ``update`` writes over them.
+        Labels of ``dim`` that the object has, or that would no longer be in order, are an error, unless
+        ``repeated="allow"``; ``update`` writes over them. Other labels than the stored ones along the other dimensions
+        are an error.
         """
         updates.append_object(self._origin(), self._current_options(), _id, x, dim, repeated)
 
     @_locate_errors
     def update(self, _id: Id, x: xr.Dataset | xr.DataArray, region: Mapping[Any, slice]) -> None:
-        """Put the cells of ``x`` over those in a region of an object (positions by dimension). Invalid."""
+        """Put the cells of ``x`` over those in a region of an object (positions by dimension). Invalid, also for labels
+        that are not those of the region; without labels cells go by position, and labels without cells are changed."""
         updates.update_region(self._origin(), self._current_options(), _id, x, region)
 
     @_locate_errors

@@ -15,7 +15,8 @@ import numpy as np
 from pymongo.errors import PyMongoError
 
 from hyperslab.array.lazy_cells import is_dask_array
-from hyperslab.array.row_labels import Repeated, find_repeated
+from hyperslab.array.narrowing import cast_remedy
+from hyperslab.array.row_labels import Repeated, check_order, check_other_labels, find_repeated
 from hyperslab.bridges import sparse
 from hyperslab.bridges.cancellable_tasks import CancellableTasks
 from hyperslab.bridges.mongo.origin import ObjectOrigin
@@ -55,6 +56,7 @@ from hyperslab.formats.mongo.variables import (
     chunk_slices,
     concatenate_cells,
     read_cells,
+    read_variables,
     sparse_fill,
     update_chunks,
     update_embedded,
@@ -133,10 +135,12 @@ def _matching_cells(name: str, variable: Variable, plan: PutPlan, axis: int | No
         raise Invalid(f"{name!r} is of shape {new.shape}, and what is stored of {variable.shape}")
     if not new.has_known_sizes:
         raise Invalid(f"the chunk sizes of {name!r} are not known", remedy="call compute_chunk_sizes() of its data")
-    if new.units != variable.units:
-        raise Invalid(f"{name!r} is in {new.units}, and what is stored in {variable.units}", remedy="convert it: to()")
+    _check_units(name, variable, new)
     if not np.can_cast(new.dtype, variable.dtype, "safe"):
-        raise Invalid(f"{name!r} is of dtype {new.dtype}, and what is stored of {variable.dtype}", remedy="astype() it")
+        known = None if is_dask_array(cells) else _dense(cells)
+        anew = f"get() the object, make its {name!r} of {{dtype}}, add these cells, and replace() it"
+        remedy = cast_remedy(known, new.dtype, variable.dtype, anew)
+        raise Invalid(f"{name!r} is of dtype {new.dtype}, and what is stored of {variable.dtype}", remedy=remedy)
     cells = cells.astype(variable.dtype)
     if is_dask_array(cells):
         return cells
@@ -144,6 +148,19 @@ def _matching_cells(name: str, variable: Variable, plan: PutPlan, axis: int | No
         return cells
     dense = cells.dense() if isinstance(cells, Coo) else cells
     return Coo.of_dense(dense, sparse_fill(variable)) if variable.sparse else dense
+
+
+def _check_units(name: str, variable: Variable, new: Variable) -> None:
+    """Raise Invalid for cells in other units than those that are stored."""
+    if new.units != variable.units:
+        raise Invalid(f"{name!r} is in {new.units}, and what is stored in {variable.units}", remedy="convert it: to()")
+
+
+def _dense(cells: Any) -> Numbers:
+    """Return cells dense; those of dask are computed."""
+    found: Any = cells.dense() if isinstance(cells, Coo) else cells
+    block: Numbers = sparse.dense(found.compute() if is_dask_array(found) else found)
+    return block
 
 
 def _known_length(name: str, variable: Variable, axis: int) -> int:
@@ -202,19 +219,17 @@ class Growth:
 def append_object(
     origin: ObjectOrigin, options: PutOptions, name_or_id: object, x: object, dim: str, repeated: Repeated = "error"
 ) -> None:
-    """Store the cells of ``x`` behind those of an object. ``repeated``: what becomes of rows whose labels are there."""
+    """Store the cells of ``x`` behind those of an object. ``repeated``: what becomes of rows whose labels are there.
+    Invalid for these, for labels that would no longer be in order, and for other labels along other dimensions."""
     with _hold_readable_object(origin, name_or_id) as (here, meta, owner):
         plan = _plan_change(meta, options, x)
         names = [name for name, variable in meta.variables.items() if dim in variable.dims]
-        grown = {name: _plan_growth(here, options, meta, name, plan, dim) for name in names}
-        if not grown:
+        if not names:
             raise _no_dimension(meta, dim)
         if repeated == "overwrite":
             raise Invalid("repeated='overwrite' of an object", remedy="update() writes over cells that are there")
-        if dim in grown and meta.variables[dim].dims == (dim,) and not meta.variables[dim].sparse:
-            labels = np.asarray(_matching_cells(dim, meta.variables[dim], plan, 0))
-            stored = np.asarray(read_cells(here, meta, dim))
-            find_repeated(dim, stored, labels, repeated, choices=_CHOICES, others=_INSTEAD)
+        _check_labels(here, meta, plan, dim, repeated)
+        grown = {name: _plan_growth(here, options, meta, name, plan, dim) for name in names}
         variables = {name: growth.variable for name, growth in grown.items()}
         longer = with_variables(meta, variables)
         check_object(longer, origin.uri)
@@ -231,6 +246,28 @@ def append_object(
         _commit_variables(origin, here, meta, variables, owner)
         for name in (name for name, growth in grown.items() if growth.whole):
             delete_chunks(here.chunks, meta.id, name, STORED_WHOLE)
+
+
+def _check_labels(here: Collections, meta: Meta, plan: PutPlan, dim: str, repeated: Repeated) -> None:
+    """Raise Invalid for rows whose labels are there or would no longer be in order, and for other coordinates along the
+    dimensions that do not grow than those that are stored, as :mod:`.row_labels` says. Labels alone are read."""
+    names = [
+        name
+        for name, variable in meta.coords.items()
+        if name in plan.meta.variables and (name == dim or dim not in variable.dims)
+    ]
+    for name, found in read_variables(here, meta, names).items():
+        variable, new = meta.variables[name], plan.meta.variables[name]
+        stored, labels = _dense(found.cells), _dense(plan.cells[name])
+        if name == dim:
+            find_repeated(dim, stored, labels, repeated, choices=_CHOICES, others=_INSTEAD)
+            if repeated != "allow":
+                check_order(dim, stored, labels, are_times=variable.dtype.kind == "M")
+        else:
+            _check_units(name, variable, new)
+            if set(new.dims) == set(variable.dims):
+                labels = labels.transpose([new.dims.index(each) for each in variable.dims])
+            check_other_labels(name, stored, labels, [str(each) for each in variable.dims])
 
 
 def _plan_growth(here: Collections, options: PutOptions, meta: Meta, name: str, plan: PutPlan, dim: str) -> Growth:
@@ -320,15 +357,23 @@ def _store_blocks(here: Collections, task: BlockTask, cells: Any, growth: Growth
 # -- update: chunk by chunk; what stands in the document by a change of it --------------------------------------------
 
 
+_SELECT_REGION = (
+    "select region and cells by the same labels; drop_vars({0!r}) puts the cells by position, and an update() of {0!r} "
+    "without data changes labels"
+)
+
+
 def update_region(
     origin: ObjectOrigin, options: PutOptions, name_or_id: object, x: object, region: Mapping[Any, slice]
 ) -> None:
-    """Put the cells of ``x`` into the region."""
+    """Put the cells of ``x`` into the region. Invalid where its labels are not those of the region."""
     with _hold_readable_object(origin, name_or_id) as (here, meta, owner):
         undo = ChunkUndo(meta=here.meta, chunks=here.chunks, meta_id=meta.id, url=origin.uri, owner=owner)
         plan = _plan_change(meta, options, x)
         names = [name for name in plan.meta.variables if _is_updated(meta, plan, name, region)]
         updates = [_plan_update(meta, plan, name, region) for name in names]
+        if plan.meta.data_vars:  # labels alone are meant to be changed
+            _check_region_labels(here, meta, plan, {update.name: update.place for update in updates})
         inside = {update.name: update_embedded(update) for update in updates if update.variable.embedded is not None}
         for update in updates:
             if update.name not in inside:
@@ -351,6 +396,16 @@ def _is_updated(meta: Meta, plan: PutPlan, name: str, region: Mapping[Any, slice
     return True
 
 
+def _check_region_labels(here: Collections, meta: Meta, plan: PutPlan, places: Mapping[str, Slices]) -> None:
+    """Raise Invalid where cells have other labels than those of their place: the coordinates of a dimension belong to
+    all cells. ``places``: where variables are to be written, which others are not."""
+    shared = [name for name, each in meta.coords.items() if each.dims == (name,) and name in plan.meta.coords]
+    for name, found in read_variables(here, meta, shared).items():
+        _check_units(name, meta.variables[name], plan.meta.variables[name])
+        stored = _dense(found.cells)[places.get(name, ...)]
+        check_other_labels(name, stored, _dense(plan.cells[name]), [name], remedy=_SELECT_REGION.format(name))
+
+
 def _plan_update(meta: Meta, plan: PutPlan, name: str, region: Mapping[Any, slice]) -> RegionUpdate:
     variable = meta.variables[name]
     cells = _matching_cells(name, variable, plan)
@@ -369,8 +424,6 @@ def _plan_update(meta: Meta, plan: PutPlan, name: str, region: Mapping[Any, slic
 
     def read(place: Slices) -> Numbers:
         """Return new cells, dense; those of dask are computed."""
-        part: Any = (cells.dense() if isinstance(cells, Coo) else cells)[place]
-        block: Numbers = sparse.dense(part.compute() if is_dask_array(part) else part)
-        return block
+        return _dense((cells.dense() if isinstance(cells, Coo) else cells)[place])
 
     return RegionUpdate(name, variable, tuple(place), read)

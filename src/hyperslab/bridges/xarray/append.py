@@ -174,16 +174,13 @@ def _labels_like(stored: xr.DataArray, labels: xr.DataArray) -> pd.Index:
 
 
 def _check_other_labels(existing: xr.Dataset, dataset: xr.Dataset, dim: str) -> None:
-    """Raise Invalid for other coordinates without the dimension than the stored ones, on a grid of any rank. Floats are
-    compared as they would be stored."""
+    """Raise Invalid for other coordinates without the dimension than the stored ones, on a grid of any rank."""
     for name, coordinate in dataset.coords.items():
         if dim in coordinate.dims or name not in existing.coords:
             continue
         dims = existing[name].dims
         ordered = coordinate.transpose(*dims) if set(dims) == set(coordinate.dims) else coordinate
         stored, labels = np.asarray(existing[name].variable), np.asarray(ordered.variable)
-        if name not in dataset.indexes and stored.dtype.kind == labels.dtype.kind == "f":
-            labels = labels.astype(stored.dtype)
         check_other_labels(str(name), stored, labels, [str(each) for each in ordered.dims])
 
 
