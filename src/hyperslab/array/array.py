@@ -15,7 +15,7 @@ from hyperslab.array import growth, sparse_io
 from hyperslab.array.attributes import Attributes
 from hyperslab.array.cells import CellAccess, ReadPlan, open_cells
 from hyperslab.array.decoded import Decoded, StoredArray
-from hyperslab.array.indexes import find_index, why_unlabelled
+from hyperslab.array.indexes import find_newest_index, why_unlabelled
 from hyperslab.array.references import reference_to, region_to
 from hyperslab.array.region_reading import RegionReferences, read_region
 from hyperslab.array.series import name_dims
@@ -54,7 +54,7 @@ class Array(Closable, StoredArray):
         self._path = path
         self._spec = spec
         self._opened: CellAccess | None = None
-        self._indexes: dict[str, Index | None] = {}
+        self._indexes: dict[str, Index] = {}
         # Held while spec and cells are replaced: of several threads that refresh at once none puts back what is older,
         # or cells of another spec. Cells are read and written under their own spec.
         self._refreshing = threading.Lock()
@@ -162,7 +162,10 @@ class Array(Closable, StoredArray):
     def _index_of(self, dim: str) -> Index | None:
         indexes = self._indexes  # another thread may refresh, which begins another one
         if dim not in indexes:
-            indexes[dim] = find_index(self._session, self._path, self._spec, dim)
+            index = find_newest_index(self._session, self._path, self._spec, dim)
+            if index is None:  # a writer may have come to its end when it is looked for again
+                return None
+            indexes[dim] = index
         return indexes[dim]
 
     def _why_unlabelled(self, dim: str) -> str:
@@ -243,17 +246,21 @@ class Array(Closable, StoredArray):
 
         return self._read(choose)
 
-    def _read(self, choose: Callable[[ArraySpec], Selection]) -> Any:
-        """Read the cells that ``choose`` finds; where the array was replaced, once more what it finds then. A view,
-        which was made before, does so only where its shape is the same (``View.read``)."""
+    def _read(
+        self,
+        choose: Callable[[ArraySpec], Selection],
+        read: Callable[[CellAccess, Selection], Any] = CellAccess.read,
+    ) -> Any:
+        """Read the cells that ``choose`` finds; where the array was replaced, or rows were removed, once more what it
+        finds then. A view, which was made before, does so only where its shape is the same (``View.read``)."""
         with self._session.add_place_to_errors(self._path):
             try:
                 cells = self._cells
-                return cells.read(choose(cells.spec))
+                return read(cells, choose(cells.spec))
             except Replaced:
                 self.refresh()
                 cells = self._cells
-                return cells.read(choose(cells.spec))
+                return read(cells, choose(cells.spec))
 
     def sel_key(
         self, labels: Mapping[str, object], method: Literal["nearest"] | None = None, tolerance: object = None
@@ -347,8 +354,7 @@ class Array(Closable, StoredArray):
         """
         from hyperslab.bridges.sparse import from_coo
 
-        cells = self._cells
-        return from_coo(sparse_io.read(cells, cells.select_cells(key, self._positions)))
+        return from_coo(self._read(lambda spec: select(self._positions(key), spec.shape), sparse_io.read))
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         """Return another one after each change that can be seen from here: of the documents, or of cells by this

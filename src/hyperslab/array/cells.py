@@ -19,13 +19,13 @@ from hyperslab.chunks.memory import UNASKED_BYTES, require
 from hyperslab.chunks.plan import Plan, make_plan
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
-from hyperslab.errors import HyperslabError, Invalid, Unsupported
+from hyperslab.errors import HyperslabError, Invalid, Replaced, Unsupported
 from hyperslab.model.amounts import counted
 from hyperslab.model.cells import Values
 from hyperslab.model.dtypes import VlenArray, VlenBytes
 from hyperslab.model.spec import ArraySpec
 from hyperslab.selection.positional import Dialect, select
-from hyperslab.selection.region import Region, Selection
+from hyperslab.selection.region import PositionList, Range, Region, Selection
 from hyperslab.stores.attempts import attempts
 
 Positions = Callable[[Any], Any]  # a key with its labels replaced by positions
@@ -40,6 +40,12 @@ class CellAccess:
     session: OpenDataset | None = None
     is_published = True
     """False of rows that are being appended, which other processes do not find yet."""
+    may_shrink = False
+    """True where another writer may take rows away, so that fill values at the end of a read are looked into."""
+    watch: Callable[[], object] = object
+    """Gives the stamp of the array's document; until it is needed, another value each time."""
+    whole_at: object = None
+    """The stamp of the document under which the array was last seen to have all its cells."""
     shape: tuple[int, ...] | None = None
     opening: Any = None
 
@@ -70,6 +76,9 @@ class CellAccess:
         self.url = url
         self.dtype = spec.numpy_dtype
         self.fill = spec.fill_cell()
+        # to the bit: NaN is itself; of text and objects the bytes are those of pointers
+        self.fill_bytes = None if self.dtype.hasobject or self.dtype.kind == "T" else self.fill.tobytes()
+        self.last_place = (-1,) * len(spec.shape)
         self.references = references.reference_fields(spec.dtype) if self.dtype.hasobject else ()
         plain = source.grid.fixed is not None and self.dtype.kind != "V"  # a void scalar would be a view of the cache
         plain = plain and not self.references
@@ -99,6 +108,16 @@ class CellAccess:
                 execute.read(self.source, plan, canonical, self.fill, self.settings, self.cache)
             else:
                 sparse_io.read_dense(self.source, plan, canonical, self.fill, self.settings, self.cache)
+            if self.may_shrink and canonical.size:
+                is_simple = self.fill_bytes is not None  # which needs no call: this is done for every read
+                for axis in selection.region.axes:
+                    is_simple = is_simple and isinstance(axis, Range) and axis.step > 0
+                if is_simple:
+                    is_blank = canonical[self.last_place].tobytes() == self.fill_bytes
+                else:
+                    is_blank = self._ends_in_fill(selection.region, canonical)
+                if is_blank and self.watch() != self.whole_at:
+                    self.raise_if_shrunk()
         except HyperslabError as error:
             raise error.locate(node=self.node, url=self.url) from error.__cause__
         if self.references and self.session is not None:
@@ -110,6 +129,46 @@ class CellAccess:
             return result[()] if selection.scalar else result
         out[...] = result
         return out
+
+    # -- rows that another writer has removed --------------------------------------------------------------------------
+    # Who shortens an array publishes the shape first, then blanks what lies behind: chunks go, and in the last one that
+    # stays cells become the fill value. A reader that knows the longer shape would take these for cells. All cells
+    # behind the new end of an axis are blank, so also the one of a read that has the highest position on every axis.
+    # Only where that is the fill value the document is looked at: one cell is compared for each read, whatever its
+    # chunks, and a document is read once for each of its versions.
+
+    def _ends_in_fill(self, region: Region, cells: Values) -> bool:
+        """Return True if the cell of a read that has the highest positions is blank; of points that run together, one
+        that has the highest position along an axis."""
+        places = []  # of the highest position of each axis
+        for axis in region.axes:
+            if isinstance(axis, PositionList):
+                places.append(int(axis.positions.argmax()))
+            else:
+                places.append(-1 if axis.step > 0 else 0)
+        if not region.coupled:
+            return self._is_fill(cells[tuple(places)])
+        others = [place for i, place in enumerate(places) if i not in region.coupled]
+        return any(self._is_fill(cells[(places[i], *others)]) for i in region.coupled)
+
+    def _is_fill(self, cell: Any) -> bool:
+        if self.fill_bytes is None:
+            return bool(np.array_equal(cell, self.fill[()]))
+        return bool(cell.tobytes() == self.fill_bytes)
+
+    def raise_if_shrunk(self) -> None:
+        """Read the array's document anew; Replaced where it is shorter by now, NodeNotFound where it is gone."""
+        session = self.session
+        if session is None:
+            return
+        if self.watch is object:
+            self.watch = session.reader.watch(self.node)
+        stamp = self.watch()  # before the document: what changes between them is looked at again
+        session.reader.refresh(self.node)
+        known, now = self.spec.shape, session.array(self.node).shape
+        if len(now) != len(known) or any(length < before for length, before in zip(now, known, strict=True)):
+            raise Replaced(f"rows were removed: the array had the shape {known} and has {now}")
+        self.whole_at = object() if stamp is None else stamp
 
     def cached(self, place: tuple[int, ...]) -> Any:
         """Return one cell from the cache, without a plan, for loops over elements; None when it is not there, or
@@ -130,7 +189,11 @@ class CellAccess:
             return None
         stamp = self.source.stamp(at)
         block = None if stamp is None else cache.get((self.source, at), stamp)
-        return None if block is None else block[tuple(within)]
+        if block is None:
+            return None
+        cell = block[tuple(within)]
+        # what may be blank is read as all else, which looks into it
+        return None if self.may_shrink and self._is_fill(cell) and self.watch() != self.whole_at else cell
 
     def write(self, selection: Selection, value: Any, fields: Any = None) -> None:
         """Broadcast ``value`` to the selection, as NumPy assigns, and store it; ``fields`` keeps the other fields."""
@@ -228,6 +291,7 @@ class CellAccess:
         settings = replace(self.settings, workers=1)
         cells = CellAccess(self.spec, self.source, settings, self.cache, self.node, self.url)
         cells.session = None if self.session is None else replace(self.session, settings=settings)
+        cells.may_shrink, cells.watch, cells.whole_at = self.may_shrink, self.watch, self.whole_at
         return cells
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -242,6 +306,8 @@ def open_cells(session: OpenDataset, path: str, spec: ArraySpec, source: ChunkSo
     chunks = session.reader.chunks(path) if source is None else source
     cells = CellAccess(spec, chunks, session.settings, session.cache, path, session.url)
     cells.session = session
+    traits = session.format.traits
+    cells.may_shrink = traits.is_keyed and not traits.shares_lengths
     return cells
 
 

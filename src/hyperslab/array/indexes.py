@@ -9,7 +9,7 @@ from hyperslab.array.cells import CellAccess
 from hyperslab.array.cf import join_characters
 from hyperslab.array.series import SECONDS, find_clock, is_series_data, read_sample_scale, why_without_seconds
 from hyperslab.array.session import OpenDataset
-from hyperslab.errors import NodeNotFound, SelectionError
+from hyperslab.errors import NodeNotFound, Replaced, SelectionError
 from hyperslab.model.dims import Coordinate, Index, cf_time
 from hyperslab.model.paths import child, outward, split
 from hyperslab.model.spec import ArraySpec
@@ -41,6 +41,25 @@ def find_index(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> In
         if not folder:
             return find_series_index(session, path, spec) if dim == spec.dims[0] else None
         folder = split(folder)[0]
+
+
+def find_newest_index(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> Index | None:
+    """Return :func:`find_index`, of an array and a coordinate of different lengths what both documents say by now.
+
+    Replaced where the array has another length than ``spec`` by now.
+    """
+    index = find_index(session, path, spec, dim)
+    if index is not None or (place := _find_uneven(session, path, spec, dim)) is None:
+        return index
+    # Both documents were read, but not at one moment: a writer may have added or removed rows between. So they are read
+    # once more; only if they still differ the labels are refused.
+    session.reader.refresh(path)
+    now = session.array(path)
+    if now.shape != spec.shape:
+        message = f"rows were added or removed: the array had the shape {spec.shape} and has {now.shape}"
+        raise Replaced(message, node=path, url=session.url)
+    session.reader.refresh(place)
+    return find_index(session, path, spec, dim)
 
 
 def find_series_index(session: OpenDataset, path: str, spec: ArraySpec) -> Index | None:
@@ -75,11 +94,22 @@ def why_unlabelled(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -
         if coordinate.dims != (dim,):
             return f"the array /{place} does not run along it alone"
         if coordinate.shape != (size,):
-            return f"the coordinate /{place} has the length {coordinate.shape[0]}, the dimension {size}"
+            lengths = f"the coordinate /{place} has the length {coordinate.shape[0]}, the dimension {size}"
+            return f"{lengths} (a writer may be at work: try again, or see what check says)"
         return f"the cells of the coordinate /{place} are no labels"
     if dim == spec.dims[0] and is_series_data(session, path):
         return why_without_seconds(session, path, spec)
     return f"there is no coordinate {dim!r}"
+
+
+def _find_uneven(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> str | None:
+    """Return the coordinate of a dimension that has another length than the array has along it; None without one."""
+    size = None if dim not in spec.dims else spec.shape[spec.dims.index(dim)]
+    for folder in outward(split(path)[0]):
+        coordinate = None if size is None else _coordinate(session, child(folder, dim))
+        if coordinate is not None and coordinate.dims == (dim,) and coordinate.shape != (size,):
+            return child(folder, dim)
+    return None
 
 
 def _coordinate(session: OpenDataset, place: str) -> ArraySpec | None:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -258,6 +258,10 @@ class Reader(ABC):
     def stamp(self, path: str) -> Hashable:
         """Return what identifies the present version of a node's documents; None where that cannot be known."""
         return None
+
+    def watch(self, path: str) -> Callable[[], Hashable]:
+        """Return a function that gives the :meth:`stamp` of a node, for who asks for it with many reads."""
+        return partial(self.stamp, path)
 
     # what a dataset holds besides
 

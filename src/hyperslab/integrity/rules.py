@@ -378,7 +378,9 @@ DIMENSION_RULES = (
         find_dimension_sizes,
         resize_arrays,
         Stage.DOCUMENTS_RIGHT,
-        otherwise="append to the shorter arrays, or resize those that are wrong",
+        otherwise="append to the shorter arrays, or resize the longer ones, where rows were added or removed at the "
+        "end; where a removal from the front has stopped, remove the same rows from the longer arrays, by position: "
+        "resize would shift their rows",
     ),
     Rule(
         ("coordinate-length",),

@@ -244,6 +244,10 @@ class Store(ABC):
         """Return what identifies the present version (size, mtime_ns, inode; or an ETag), None when missing."""
         return None if self.get(key) is None else Unversioned()
 
+    def watch(self, key: str) -> Callable[[], Stamp | None]:
+        """Return a function that gives the :meth:`stamp` of a key, for who asks for it with many reads."""
+        return partial(self.stamp, key)
+
     def get_many(self, keys: Sequence[str]) -> Sequence[bytes | StorageError | None]:
         """Return the values of the keys, by many requests at once where values come by requests.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -151,6 +151,9 @@ class HdmfReader(Reader):
     def stamp(self, path: str) -> Stamp | None:
         """Return the stamp of a node's own document, of a link that of its group."""
         return self._documents.stamp(path if self._link(path) is None else split(path)[0])
+
+    def watch(self, path: str) -> Callable[[], Stamp | None]:
+        return self._documents.watch(path if self._link(path) is None else split(path)[0])
 
     # -- the tree ---------------------------------------------------------------------------------------------------
 

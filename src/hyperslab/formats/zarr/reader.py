@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from hyperslab.chunks.settings import Settings
 from hyperslab.chunks.source import ChunkSource
@@ -89,6 +90,14 @@ class ZarrReader(Reader):
             return None
         stamps = (store.stamp(child(path, name)) for name in self._dialect.nodes)
         return next((stamp for stamp in stamps if stamp is not None), None)
+
+    def watch(self, path: str) -> Callable[[], Stamp | None]:
+        if self.store.traits.stamped:
+            for name in self._dialect.nodes:
+                key = child(path, name)
+                if self.store.stamp(key) is not None:
+                    return self.store.watch(key)
+        return partial(self.stamp, path)
 
     # -- documents --------------------------------------------------------------------------------------------------
 
