@@ -114,6 +114,36 @@ def test_weighted_months_are_of_all_cells_together(cells, tmp_path):
     first = sums[:31].sum() / weights[:31].sum()
     assert found["t"].dims == ("time",)
     assert found["t"][0] == pytest.approx(first, rel=1e-6)
+    assert found["t"].attrs["cell_methods"] == "time: mean time: area: mean"
+
+
+@pytest.mark.parametrize(
+    ("options", "methods"),
+    [
+        (["--every", "month", "--over", "lat,lon"], "time: latitude: longitude: standard_deviation"),
+        (["--over", "lat,lon"], "latitude: longitude: standard_deviation"),
+        (
+            ["--by", "month", "--over", "lat"],
+            "time: mean within years time: latitude: standard_deviation over years",
+        ),
+    ],
+)
+def test_one_method_has_the_names_of_all_dimensions(cells, tmp_path, options, methods):
+    found = aggregated(tmp_path, "--how", "std", *options)["t"]
+    before = "" if "--by" in options else "time: mean "
+    assert found.attrs["cell_methods"] == before + methods
+    if "--every" in options:
+        assert found[0] == pytest.approx(np.nanstd(cells[:31].astype("f8")), rel=1e-6)
+
+
+@pytest.mark.parametrize("dim", ["lat", "lon"])
+def test_a_weighted_mean_along_one_dimension_says_so(cells, tmp_path, dim):
+    found = aggregated(tmp_path, "--how", "mean", "--over", dim, "--weighted")
+    word = {"lat": "latitude", "lon": "longitude"}[dim]
+    assert found["t"].attrs["cell_methods"] == f"time: mean {word}: mean (area-weighted)"
+    found = aggregated(tmp_path, "--how", "mean", "--over", dim, "--weighted", "--by", "month", name="months.nc")
+    expected = f"time: mean within years time: {word}: mean over years (area-weighted)"
+    assert found["t"].attrs["cell_methods"] == expected
 
 
 def curved(tmp_path, *, area):
@@ -131,6 +161,9 @@ def test_curved_grids_weigh_by_cell_measures(tmp_path):
     found = aggregated(tmp_path, "--how", "mean", "--over", "y,x", "--weighted")
     assert found["t"][()] == pytest.approx(9 / 4)
     assert "cell_measures" not in found["t"].attrs
+    assert found["t"].attrs["cell_methods"] == "area: mean"
+    found = aggregated(tmp_path, "--how", "mean", "--over", "y", "--weighted", name="rows.nc")
+    assert found["t"].attrs["cell_methods"] == "y: mean (area-weighted)"
 
 
 def test_names_of_variables_in_other_files_stay(tmp_path):

@@ -384,21 +384,48 @@ def _attrs(
         if "standard_name" in attrs:
             attrs["standard_name"] = f"{attrs['standard_name']} number_of_observations"
         return {**attrs, "units": "1"}
-    before = str(attrs.get("cell_methods", ""))
+    words = _cell_methods(dataset, array, wanted, dims, time, weighted)
+    return {**attrs, "cell_methods": words}
+
+
+def _cell_methods(
+    dataset: xr.Dataset, array: xr.DataArray, wanted: Aggregation, dims: list[str], time: str | None, weighted: bool
+) -> str:
+    """Return the cell methods of an aggregated variable. One number is of the cells along all of its dimensions
+    together, which one method with the names of all of them says (CF 1.11, 7.3.1)."""
+    before, method = str(array.attrs.get("cell_methods", "")), METHODS[wanted.how]
     space = [dim for dim in dims if dim != time]
-    names = [dim if _has_times(dataset, dim) else _cf_name(dataset, dim) for dim in space]
-    if weighted and {"latitude", "longitude"} <= set(names):
-        names = [name for name in names if name not in ("latitude", "longitude")] + ["area"]
-    words = [f"{': '.join(names)}: {method}"] if names else []
+    area = _area_dims(dataset, array, space) if weighted else set()
+    is_of_area = bool(area) and area <= {*space}
+    names = [
+        dim if _has_times(dataset, dim) else _cf_name(dataset, dim) for dim in space if not (is_of_area and dim in area)
+    ]
+    if is_of_area:
+        names.append("area")
+    word = f"{method} (area-weighted)" if weighted and not is_of_area else method
     if time in dims and wanted.by in (None, "year"):
-        words.append(f"{time}: {method}")
+        word = f"{': '.join([time, *names])}: {word}"
     elif time in dims:
-        within = re.search(rf"(?:^| ){re.escape(str(time))}: (\w+)(?: \([^)]*\))?$", before)
+        within = re.search(rf"(?:^|(?<!:) ){re.escape(time)}: (\w+)(?: \([^)]*\))?$", before)
         first = within[1] if within and within[1] != "point" else method
         before = before[: within.start()] if within else before
         span = "days" if wanted.by == "hour" else "years"
-        words.append(f"{time}: {first} within {span} {time}: {method} over {span}")
-    return {**attrs, "cell_methods": " ".join([before.strip(), *words]).strip()}
+        word = word.replace(method, f"{method} over {span}", 1)
+        word = f"{time}: {first} within {span} {': '.join([time, *names])}: {word}"
+    else:
+        word = f"{': '.join(names)}: {word}"
+    return f"{before.strip()} {word}".strip()
+
+
+def _area_dims(dataset: xr.Dataset, array: xr.DataArray, dims: list[str]) -> set[str]:
+    """Return the horizontal dimensions of a variable, by the areas that :func:`_weights` takes: those of the cell
+    measure, and latitude and longitude; empty where only one of the two is left."""
+    area = _measured_area(dataset, array, dims)
+    names = {str(dim): _cf_name(dataset, str(dim)).removeprefix("grid_") for dim in array.dims}
+    flat = {dim for dim, name in names.items() if name in ("latitude", "longitude")}
+    if area is None:
+        return flat if len(flat) > 1 else set()
+    return flat | {str(dim) for dim in area.dims if not _has_times(dataset, dim)}
 
 
 def _cf_name(dataset: xr.Dataset, dim: str) -> str:
@@ -416,9 +443,9 @@ def _cf_name(dataset: xr.Dataset, dim: str) -> str:
 def _weights(dataset: xr.Dataset, array: xr.DataArray, dims: list[str]) -> xr.DataArray:
     """Return the area of cells along the dimensions that vanish: a cell measure, else from the latitudes, by their
     bounds where there are any. Invalid where neither tells it."""
-    area = _measures(array).get("area")
-    if area in dataset.variables and set(dims) & set(dataset[area].dims) <= set(array.dims):
-        return xr.DataArray(dataset[area].variable).fillna(0).astype("f8")
+    area = _measured_area(dataset, array, dims)
+    if area is not None:
+        return xr.DataArray(area).fillna(0).astype("f8")
     heights: xr.DataArray | None = None
     widths: xr.DataArray | None = None
     for dim in dims:
@@ -437,6 +464,13 @@ def _weights(dataset: xr.Dataset, array: xr.DataArray, dims: list[str]) -> xr.Da
             remedy = "add the dimensions of latitude and longitude to --over, or leave --weighted out"
         raise Invalid(f"nothing tells the area of the cells of {array.name!r}", remedy=remedy)
     return found
+
+
+def _measured_area(dataset: xr.Dataset, array: xr.DataArray, dims: list[str]) -> xr.Variable | None:
+    """Return the cell measure with the area of the cells of a variable; None where it has none."""
+    area = _measures(array).get("area")
+    is_there = area in dataset.variables and set(dims) & set(dataset[area].dims) <= set(array.dims)
+    return dataset[area].variable if is_there else None
 
 
 def _bounds_of(dataset: xr.Dataset, coord: xr.DataArray) -> Any:
