@@ -549,3 +549,28 @@ def test_numbers_in_errors_are_plain(tmp_path: Path) -> None:
             root.create_array("v", data=np.arange(3, dtype="i2"), dims=("t",), attrs=attrs)
     done = CliRunner().invoke(main, ["append", str(tmp_path / "a"), str(tmp_path / "b")])
     assert "scale_factor is 0.01 here and 0.02 there" in done.stderr
+
+
+def test_packed_rows_fit_packed_cells_alone(tmp_path: Path) -> None:
+    packing = {"scale_factor": np.float64(0.1), "add_offset": np.float64(280), "_FillValue": np.int16(-1), "units": "K"}
+    floats = {"_FillValue": np.float64(np.nan), "units": "K"}
+    bare = {"scale_factor": np.float64(0.1), "units": "K"}
+    for name, cells, attrs in (
+        ("packed", np.array([1, -1], "i2"), packing),
+        ("bare", np.array([1, 2], "i2"), bare),
+        ("floats", np.array([280.0]), floats),
+    ):
+        with hs.create(tmp_path / f"{name}.zarr") as root:
+            root.create_array("t", data=cells, dims=("time",), attrs=attrs)
+    for name in ("packed", "bare"):
+        with pytest.raises(Invalid) as caught:
+            append_dataset(tmp_path / "floats.zarr", tmp_path / f"{name}.zarr")
+        assert "hyperslab unpack" in str(caught.value.remedy)
+    with pytest.raises(Invalid, match="packed here, and not there") as caught:
+        append_dataset(tmp_path / "bare.zarr", tmp_path / "floats.zarr")
+    assert "append_dim" in str(caught.value.remedy)
+    done = CliRunner().invoke(main, ["unpack", str(tmp_path / "packed.zarr"), str(tmp_path / "more.zarr")])
+    assert done.exit_code == 0, done.stderr
+    append_dataset(tmp_path / "floats.zarr", tmp_path / "more.zarr")
+    with hs.open(tmp_path / "floats.zarr") as root:
+        np.testing.assert_allclose(root["t"][...], [280.0, 280.1, np.nan])

@@ -14,6 +14,7 @@ import numpy as np
 from hyperslab import api
 from hyperslab.array import Array, times
 from hyperslab.array.attributes import with_missing
+from hyperslab.array.decoded import is_packed
 from hyperslab.array.row_labels import Repeated, check_order, check_other_labels, find_repeated, repeated_runs
 from hyperslab.array.series import find_sample_times
 from hyperslab.array.session import OpenDataset
@@ -379,12 +380,22 @@ def _check_attributes(session: OpenDataset, array: Array, rows: Array, but: Sequ
     """Raise Invalid where the cells of the rows have another meaning than those of the array, by other attributes than
     those in ``but``."""
     here, there = with_missing(session, array.spec), with_missing(rows._session, rows.spec)
+    unpacks, packs = is_packed(rows) and not is_packed(array), is_packed(array) and not is_packed(rows)
+    remedy = "convert the values first"
+    if unpacks:
+        remedy = "hyperslab unpack writes a copy of packed cells as floats: append that"
+    elif packs:
+        remedy = "open the rows in xarray: dataset.hyperslab.save(target, append_dim=...) packs them"
     for name in (name for name in _MEANING_ATTRIBUTES if name not in but):
         mine, their = here.get(name), there.get(name)
         if mine is not None and their is not None and not equal(mine, their):
             plain = [each.tolist() if isinstance(each, np.generic | np.ndarray) else each for each in (mine, their)]
             message = f"{name} is {plain[0]!r} here and {plain[1]!r} there"
-            raise Invalid(message, url=session.url, node=array.path, remedy="convert the values first")
+            raise Invalid(message, url=session.url, node=array.path, remedy=remedy)
+    # Numbers of the same kind without any attributes are stored ones, of a format that has none.
+    if (unpacks or packs) and (rows.dtype.kind != array.dtype.kind or (here and there)):
+        sides = ("not packed here, and packed there", "packed here, and not there")
+        raise Invalid(f"cells are {sides[packs]}", url=session.url, node=array.path, remedy=remedy)
 
 
 def _check_order(session: OpenDataset, pair: _Growth) -> None:
