@@ -72,3 +72,51 @@ def test_packed_numbers_that_are_printed_are_said_to_be_packed(tmp_path: Path, s
         assert "--decoded" in run("get", source, "t", *more).stderr
     assert "packed" not in run("get", source, "t", "--decoded").stderr
     assert "packed" not in run("get", source, "time").stderr
+
+
+@pytest.fixture
+def pieces(tmp_path: Path) -> str:
+    """Write two files that pack cells differently; return the pattern of both."""
+    for number, scale in enumerate((0.5, 0.25)):
+        with hs.create(tmp_path / f"piece{number}.nc") as root:
+            attrs = {"units": "days since 2000-01-01"}
+            root.create_array("time", data=np.arange(2) + 2 * number, dims=("time",), attrs=attrs)
+            packing = {"scale_factor": scale, "add_offset": 270.0, "_FillValue": np.int16(-1), "units": "K"}
+            root.create_array("t", data=np.array([4, -1], "i2"), dims=("time",), attrs=packing)
+    return str(tmp_path / "piece*.nc")
+
+
+def test_commands_join_what_is_packed_differently(tmp_path: Path, pieces: str) -> None:
+    out = str(tmp_path / "out.nc")
+    for command in (["stats"], ["get", "t"], ["info"], ["aggregate", out, "--how", "mean", "--over", "time"]):
+        refused = run(command[0], pieces, *command[1:])
+        assert refused.exit_code == 2 and "--packing decoded" in refused.stderr
+        assert run(command[0], pieces, *command[1:], "--packing", "decoded").exit_code == 0
+    assert "272" in run("get", pieces, "t", "--packing", "decoded", "-s", "time=0").output
+    found = json.loads(run("stats", pieces, "t", "--packing", "decoded", "--json").output)["arrays"][0]["rows"][0]
+    assert (found["cells"], found["missing"], found["min"], found["max"]) == (4, 2, 271.0, 272.0)
+    with hs.open(out) as root:
+        assert root["t"][...] == 271.5
+    assert run("plot", pieces, "t", "--packing", "decoded", "-o", tmp_path / "t.png").exit_code == 0
+
+
+def test_other_units_are_of_decoded_cells(tmp_path: Path, source: Path) -> None:
+    """The stored numbers of packed cells are the same in every unit."""
+    found = run("get", source, "t", "--units", "t=degC", "--json")
+    assert found.exit_code == 0, found.stderr
+    np.testing.assert_allclose(json.loads(found.output)["values"][:2], np.subtract(PHYSICAL[:2], 273.15))
+    assert run("get", source, "t", "--units", "t=degC", "-o", tmp_path / "c.csv").exit_code == 0
+    last = (tmp_path / "c.csv").read_text().splitlines()[2].split(",")[-1]
+    assert float(last) == pytest.approx(289.27 - 273.15)
+    assert run("get", source, "t", "--units", "t=degC", "-o", tmp_path / "c.nc").exit_code == 0
+    with hs.open(tmp_path / "c.nc") as root:
+        np.testing.assert_array_equal(root["t"][...], PACKED)
+        np.testing.assert_allclose(root["t"].decoded()[...], np.subtract(PHYSICAL, 273.15))
+
+
+def test_numbers_at_a_glance_are_in_other_units(source: Path) -> None:
+    found = json.loads(run("stats", source, "t", "--units", "t=degC", "--json").output)["arrays"][0]
+    assert found["units"] == "degC"
+    assert found["rows"][0]["max"] == pytest.approx(289.27 - 273.15)
+    other = run("stats", source, "t", "--units", "t=degC", "--scheduler", "tcp://127.0.0.1:1")
+    assert other.exit_code == 8 and "--units" in other.stderr

@@ -207,15 +207,19 @@ def open_dataset(
     allow: Sequence[str] | bool = (),
     at: str | None = None,
     cache_bytes: int | None = None,
+    packing: str = "same",
 ) -> Group | Array:
     """Open the whole dataset at `url`, read-only; of the place of a node in a file, or in a root of collections, that
     node. `storage`: its storage options; `allow`: places that links may lead to; `at`: the moment of which it is the
-    version; `cache_bytes`: of decoded chunks, None for the usual ones.
+    version; `cache_bytes`: of decoded chunks, None for the usual ones; `packing`: of the datasets that a pattern joins,
+    as for :func:`hyperslab.join`.
 
     NodeNotFound for the place of a node that a dataset has not, NotFound where no dataset is.
     """
     options: dict[str, Any] = {"allow_external": allow} if allow else {}
     options |= {} if cache_bytes is None else {"cache_bytes": cache_bytes}
+    if packing != "same":
+        return api.join(url, packing=packing, storage_options=storage, at=at, **options)
     where = locate_version(Location.of(url, storage), at)
     found = find_above(where) or find_tree_above(where)
     if found is not None:

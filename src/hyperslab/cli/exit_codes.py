@@ -71,6 +71,7 @@ _TYPED = {
     ", or make one with mode='a'": "",
     'sel(..., method="nearest")': "--nearest",
     "seconds of at least 0, or a timedelta": "seconds of at least 0",
+    "join with packing='decoded'": "give --packing decoded (convert has it, and writes one dataset of them)",
     "give format=; there are": "give --format (to info, check or repair); there are",
 }
 """Words of remedies for callers in Python, with the words for users of the command line."""

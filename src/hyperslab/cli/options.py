@@ -84,6 +84,12 @@ memory_option = click.option(
     help="Memory for cells in flight.",
 )
 workers_option = click.option("--workers", type=click.IntRange(1), metavar="N", help="Threads; else one per core.")
+packing_option = click.option(
+    "--packing",
+    type=click.Choice(["same", "decoded"]),
+    default="same",
+    help="Of joined datasets that pack cells differently: an error (same), or the floats that they mean.",
+)
 scheduler_option = click.option(
     "--scheduler", metavar="ADDRESS", help="Have the workers of this dask.distributed cluster do it."
 )

@@ -32,6 +32,7 @@ from hyperslab.cli.options import (
     choice_options,
     complete_place,
     memory_option,
+    packing_option,
     period_options,
     scheduler_option,
     selection_options,
@@ -91,6 +92,7 @@ _USUAL = 4 << 20
 @memory_option
 @workers_option
 @scheduler_option
+@packing_option
 @at_option("SRC")
 @side_options
 @allow_option("SRC")
@@ -114,6 +116,7 @@ def aggregate_command(
     memory: int,
     workers: int | None,
     scheduler: str | None,
+    packing: str,
     at: str | None,
     src_option: dict[str, object] | None,
     dst_option: dict[str, object] | None,
@@ -132,7 +135,7 @@ def aggregate_command(
     if units and scheduler is not None:
         raise Unsupported("workers of a cluster read cells as they are stored", remedy="leave --units out")
     cache = min(memory // _CACHE, Settings().cache_bytes)
-    root = open_dataset(src, src_option, allow=allow_external, at=at, cache_bytes=cache)
+    root = open_dataset(src, src_option, allow=allow_external, at=at, cache_bytes=cache, packing=packing)
     group = _find_group(root, path, units)
     dims = _parse_over(group, over)
     threads = Settings(workers=workers).threads

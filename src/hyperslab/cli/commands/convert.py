@@ -24,6 +24,7 @@ from hyperslab.cli.options import (
     choice_options,
     complete_place,
     memory_option,
+    packing_option,
     scheduler_option,
     selection_options,
     side_options,
@@ -62,12 +63,7 @@ from hyperslab.stores.credentials import redact
 @choice_options(companions=True)
 @units_option
 @click.option("--along", multiple=True, metavar="DIM", help="Join the datasets that SRC matches ('*.nc') along DIM.")
-@click.option(
-    "--packing",
-    type=click.Choice(["same", "decoded"]),
-    default="same",
-    help="Of joined datasets that pack cells differently: an error (same), or the floats that they mean.",
-)
+@packing_option
 @click.option("--verify", is_flag=True, help="Read the target anew and compare every cell and attribute.")
 @click.option("--allow-loss", is_flag=True, help="Convert what the target can hold, leave out the rest.")
 @click.option("--skip-damaged", is_flag=True, help="Copy what can be read, and list the rest; exit code 1 then.")

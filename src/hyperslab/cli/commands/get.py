@@ -29,6 +29,7 @@ from hyperslab.cli.options import (
     allow_option,
     at_option,
     choice_options,
+    packing_option,
     path_argument,
     selection_options,
     storage_option,
@@ -68,6 +69,7 @@ _FILES = (".npy", ".csv", ".json", ".nc", ".zarr")
 @units_option
 @click.option("--decoded", is_flag=True, help="Apply CF scale, offset, missing values and time.")
 @click.option("-o", "--output", help="A new file: .npy, .csv, .json, .nc or .zarr.")
+@packing_option
 @at_option()
 @storage_option()
 @allow_option()
@@ -81,6 +83,7 @@ def get_command(
     units: dict[str, str],
     decoded: bool,
     output: str | None,
+    packing: str,
     at: str | None,
     storage_option: dict[str, object] | None,
     allow_external: tuple[str, ...] | bool,
@@ -93,7 +96,7 @@ def get_command(
     their stop, ranges by position do not.
     """
     check_ending(output)
-    root = open_dataset(url, storage_option, allow=allow_external, at=at)
+    root = open_dataset(url, storage_option, allow=allow_external, at=at, packing=packing)
     selection = parse_selections(selections)
     arrays = choose_measured(root, path, choice) if choice else []
     if not arrays and (table := find_table(root, path)) is not None:
@@ -107,6 +110,8 @@ def get_command(
         from hyperslab.conversion.packing import Units, recode_arrays  # on use: with it comes all that copies
 
         root, arrays = recode_arrays(root, arrays, [Units(units)])
+        # Stored numbers of packed cells are the same in every unit; a file has the scale that makes the unit of them.
+        decoded = decoded or not (output or "").endswith((".nc", ".zarr"))
     selector = find_cells(arrays, selection, manner)
     parts = [_choose_part(root, array, selector, selections, decoded, output) for array in arrays]
     if len(parts) == 1:

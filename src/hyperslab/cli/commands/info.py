@@ -21,6 +21,7 @@ from hyperslab.cli.options import (
     at_option,
     choice_options,
     format_option,
+    packing_option,
     path_argument,
     selection_options,
     storage_option,
@@ -177,6 +178,7 @@ def _links(group: Group) -> Generator[Any]:
 @url_argument
 @format_option
 @choice_options()
+@packing_option
 @at_option()
 @storage_option()
 @json_option
@@ -184,12 +186,13 @@ def info_command(
     url: str,
     format: str | None,
     choice: Choice,
+    packing: str,
     at: str | None,
     storage_option: dict[str, object] | None,
     as_json: bool,
 ) -> None:
     """Format, sizes, dimensions and arrays of the dataset at URL; of the variables alone that are chosen."""
-    root = open_dataset(url, storage_option, format, at=at)
+    root = open_dataset(url, storage_option, format, at=at, packing=packing)
     errors: dict[str, HyperslabError] = {}
     found = list(arrays_of(root, errors))  # once: an array of consolidated metadata may turn out to be gone
     if choice:

@@ -32,6 +32,7 @@ from hyperslab.cli.arguments import (
 )
 from hyperslab.cli.options import (
     allow_option,
+    packing_option,
     path_argument,
     selection_options,
     storage_option,
@@ -310,6 +311,7 @@ MOST = {1: 20_000, 2: 1_500}
 )
 @click.option("--range", "span", metavar="LOW..HIGH", help="The ends of the colours, or of a line's axis.")
 @click.option("--overwrite", is_flag=True, help="Replace the picture.")
+@packing_option
 @storage_option()
 @allow_option()
 @json_option
@@ -323,6 +325,7 @@ def plot_command(
     span: str | None,
     manner: SelectionOptions,
     overwrite: bool,
+    packing: str,
     storage_option: dict[str, object] | None,
     allow_external: tuple[str, ...] | bool,
     as_json: bool,
@@ -340,7 +343,7 @@ def plot_command(
         near = get_close_matches(cmap, maps, 3)
         remedy = f"did you mean {' or '.join(near)}?" if near else "there are viridis, magma, cividis, RdBu_r …"
         raise Invalid(f"no colour map {cmap!r}", remedy=remedy)
-    root = open_dataset(url, storage_option, allow=allow_external)
+    root = open_dataset(url, storage_option, allow=allow_external, packing=packing)
     array = find_array(root, path)
     _refuse_undrawable(array, array.dtype)
     selector = find_cells([array], parse_selections(selections), manner)

@@ -26,10 +26,12 @@ from hyperslab.cli.options import (
     at_option,
     choice_options,
     memory_option,
+    packing_option,
     period_options,
     scheduler_option,
     selection_options,
     storage_option,
+    units_option,
     url_argument,
     workers_option,
 )
@@ -37,7 +39,7 @@ from hyperslab.cli.output import format_columns, json_option, print_json, print_
 from hyperslab.conversion.labelled_part import read_axis
 from hyperslab.conversion.selection import Selector
 from hyperslab.conversion.statistics import Statistics, measure, why_not_measured
-from hyperslab.errors import Invalid
+from hyperslab.errors import Invalid, Unsupported
 from hyperslab.group import Group
 from hyperslab.group.cf_variables import AxisSearch
 from hyperslab.group.choice import Choice, choose_of
@@ -59,6 +61,7 @@ _NAMED = 3
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @choice_options()
 @selection_options
+@units_option
 @click.option("--per", metavar="DIM", help="A row for each position along DIM, such as each level.")
 @period_options
 @click.option("--histogram", "bins", type=click.IntRange(1), metavar="N", help="Count the cells in N bins, too.")
@@ -66,6 +69,7 @@ _NAMED = 3
 @memory_option
 @workers_option
 @scheduler_option
+@packing_option
 @at_option()
 @storage_option()
 @allow_option()
@@ -76,12 +80,14 @@ def stats_command(
     choice: Choice,
     selections: tuple[str, ...],
     manner: SelectionOptions,
+    units: dict[str, str],
     per: str | None,
     by: str | None,
     every: str | None,
     bins: int | None,
     span: str | None,
     memory: int,
+    packing: str,
     at: str | None,
     storage_option: dict[str, object] | None,
     allow_external: tuple[str, ...] | bool,
@@ -98,8 +104,14 @@ def stats_command(
         raise Invalid("--per, --by and --every exclude each other", remedy="give one of them")
     if span is not None and bins is None:
         raise Invalid("--range is of a histogram", remedy="give --histogram, such as --histogram 10")
-    root = open_dataset(url, storage_option, allow=allow_external, at=at)
+    root = open_dataset(url, storage_option, allow=allow_external, at=at, packing=packing)
     found = _find_arrays(root, paths, choice)
+    if units:
+        if options.get("scheduler") is not None:
+            raise Unsupported("workers of a cluster read cells as they are stored", remedy="leave --units out")
+        from hyperslab.conversion.packing import Units, recode_arrays  # on use: with it comes all that copies
+
+        root, found = recode_arrays(root, found, [Units(units)])
     if per and found and not find_dimensions(found, per):
         known = {dim for array in found for dim in axis_names(array.dims)}
         raise Invalid(f"no dimension {per!r}", url=url, remedy=meant(per, sorted(known)))
