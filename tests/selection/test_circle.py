@@ -101,6 +101,16 @@ def test_the_ranges_of_a_region_that_need_turns(labels: np.ndarray, start: float
     assert circle.needs_turns(start, stop) is needs
 
 
+@pytest.mark.parametrize(("start", "stop"), [(165.0, 195.0), (-10.0, 10.0), (10.0, 350.0), (-170.0, 170.0)])
+def test_a_range_that_ascends_is_none_across_the_seam_of_labels_that_descend(start: float, stop: float) -> None:
+    circle = Circle.of(np.arange(340.0, -1, -20))
+    assert circle is not None
+    assert circle.is_whole
+    assert not circle.needs_turns(start, stop)
+    assert circle.needs_turns(10.0, -20.0)
+    assert not circle.needs_turns(195.0, 165.0)
+
+
 def test_columns_that_are_repeated_come_once() -> None:
     labels = np.append(np.arange(0, 360, 10.0), [360.0, 370.0])  # as ocean models have them
     circle = Circle.of(labels)

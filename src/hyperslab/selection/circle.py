@@ -62,12 +62,15 @@ class Circle:
 
         Around the globe, that is what does not lie within them. Of a region, it is what has no cell as it is written
         but would have by turns; a range against the direction of the axis counts as one across the seam where that is
-        less than half of a turn, so that bounds that were interchanged stay an empty range.
+        less than half of a turn, so that bounds that were interchanged stay an empty range. Of labels that descend, one
+        that ascends is empty as of any axis: from west to east it would mean other cells than along the axis.
         """
         low, high = self.labels.min() - self.slack, self.labels.max() + self.slack
         is_sorted = bool(np.array_equal(self.labels - self.labels[0], self.course - self.course[0]))
         is_forward = (stop - start) * self.direction >= 0
         is_within = self.spans(start) and self.spans(stop)
+        if is_sorted and self.direction < 0 and not is_forward:
+            return False
         if self.is_whole:
             return not (is_sorted and is_forward and is_within)
         if is_forward:
