@@ -81,6 +81,51 @@ def test_each_month_has_its_bounds(cells, tmp_path):
     assert "height" in found
 
 
+def limits(tmp_path, times, *options, calendar="noleap"):
+    """Return the bounds of periods of samples at these times, which have none, as text."""
+    with hs.create(tmp_path / "field.nc", overwrite=True) as root:
+        attrs = {"units": "hours since 2000-01-01", "calendar": calendar}
+        root.create_array("time", data=np.asarray(times, "f8"), dims=("time",), attrs=attrs)
+        root.create_array("t", data=np.arange(len(times), dtype="f8"), dims=("time",))
+    found = aggregated(tmp_path, "--how", "mean", "--overwrite", *options)
+    attrs = found["time"].attrs
+    cells = found[attrs.get("bounds", attrs.get("climatology"))].decoded()[...]
+    return [[str(each).replace("T", " ")[:16] for each in pair] for pair in cells]
+
+
+@pytest.mark.parametrize("calendar", ["noleap", "standard"])
+@pytest.mark.parametrize("hour", [0, 12])
+def test_periods_without_bounds_have_the_limits_of_the_calendar(tmp_path, hour, calendar):
+    days = 24 * np.arange(365.0) + hour
+    found = limits(tmp_path, days, "--every", "month", calendar=calendar)
+    assert found[0] == ["2000-01-01 00:00", "2000-02-01 00:00"]
+    assert [pair[0] for pair in found[1:]] == [pair[1] for pair in found[:-1]]
+    found = limits(tmp_path, days, "--every", "season", calendar=calendar)
+    assert found[1:3] == [["2000-03-01 00:00", "2000-06-01 00:00"], ["2000-06-01 00:00", "2000-09-01 00:00"]]
+    assert limits(tmp_path, days[:2], "--every", "day", calendar=calendar)[1] == [
+        "2000-01-02 00:00",
+        "2000-01-03 00:00",
+    ]
+    found = limits(tmp_path, 24 * np.arange(2 * 365.0) + hour, "--by", "month", calendar=calendar)
+    assert found[1] == ["2000-02-01 00:00", "2001-03-01 00:00"]
+
+
+def test_months_of_one_sample_have_their_limits(tmp_path):
+    found = limits(tmp_path, 24 * np.array([15.0, 45, 74, 105]), "--every", "month")
+    assert found[1:3] == [["2000-02-01 00:00", "2000-03-01 00:00"], ["2000-03-01 00:00", "2000-04-01 00:00"]]
+
+
+def test_what_a_record_covers_in_part_ends_with_it(tmp_path):
+    found = limits(tmp_path, 24 * np.arange(3.0, 40) + 12, "--every", "month")
+    assert found == [["2000-01-04 12:00", "2000-02-01 00:00"], ["2000-02-01 00:00", "2000-02-09 12:00"]]
+    found = limits(tmp_path, 24 * np.arange(1.0, 59), "--every", "month")  # of 1 January no sample at midnight
+    assert found == [["2000-01-02 00:00", "2000-02-01 00:00"], ["2000-02-01 00:00", "2000-03-01 00:00"]]
+    # samples that are farther apart than days are long
+    found = limits(tmp_path, 24 * np.array([15.0, 45, 74]), "--every", "day")
+    assert found[0] == ["2000-01-16 00:00", "2000-01-16 00:00"]
+    assert limits(tmp_path, [12.0], "--every", "month") == [["2000-01-01 12:00", "2000-01-01 12:00"]]
+
+
 @pytest.mark.filterwarnings("ignore:.*empty slice.*")
 def test_a_climatology_says_so(cells, tmp_path):
     found = aggregated(tmp_path, "--how", "max", "--by", "month")

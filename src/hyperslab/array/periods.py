@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +14,10 @@ from hyperslab.model.cells import Values
 
 BY = ("month", "season", "year", "day", "dayofyear", "hour")
 EVERY = ("month", "season", "year", "day", "hour")
+_LETTERS = {"month": "M", "year": "Y", "day": "D", "hour": "h"}
+# Steps of a series that may be missing at both ends of a period together, which is one where all samples are there;
+# the half is for months, which are of unequal length.
+_WHOLE = 1.5
 _SEASONS = ("DJF", "MAM", "JJA", "SON")
 
 
@@ -108,6 +114,76 @@ def group_times(times: Values, axis: int, by: str | None = None, every: str | No
         raise Invalid(f"no periods by={by!r}, every={every!r}", remedy=f"give one of them: {allowed}")
     _, firsts, owners = np.unique(keys, return_index=True, return_inverse=True)
     return Groups(axis, word, [names[first] for first in firsts], owners.reshape(-1))
+
+
+def widen_to_periods(times: Values, word: str) -> tuple[Values, Values]:
+    """Return for each time where its sample begins and ends, which is at the time itself but for the first and last
+    one of each period (one of :data:`EVERY`): these reach to the limits of the period, such as midnight of the first of
+    this and of the next month, where the samples of the period reach there.
+
+    They do where what lies before the first and behind the last sample, one step in all where none is missing, is less
+    than one and a half steps; else on a side of no more than a step. Samples that are farther from one another than a
+    period is long stay as they are.
+    """
+    groups = group_times(times, 0, every=word)
+    order = np.argsort(times, kind="stable")
+    order = order[np.argsort(groups.owners[order], kind="stable")]
+    heads = np.flatnonzero(np.diff(groups.owners[order], prepend=-1))
+    counts = np.diff(np.append(heads, times.size))
+    firsts, lasts = order[heads], order[heads + counts - 1]
+    starts, stops = _limits(times[firsts], word)
+    before, behind = _seconds(times[firsts] - starts), _seconds(stops - times[lasts])
+    between = np.diff(np.unique(times)) if times.size > 1 else times[:0]
+    usual = np.median(_seconds(between)) if between.size else np.nan
+    steps = np.where(counts > 1, _seconds(times[lasts] - times[firsts]) / np.maximum(counts - 1, 1), usual)
+    is_whole = before + behind < _WHOLE * steps
+    is_dense = steps <= _WHOLE * _seconds(stops - starts)
+    lower, upper = times.copy(), times.copy()
+    # A sample at the start of a period is in it: before a first one that is a step behind it, another one is missing.
+    begins, ends = is_dense & (is_whole | (before < steps)), is_dense & (is_whole | (behind <= steps))
+    lower[firsts[begins]], upper[lasts[ends]] = starts[begins], stops[ends]
+    return lower, upper
+
+
+def _limits(times: Values, word: str) -> tuple[Values, Values]:
+    """Return where the period of each time begins, and where the next one does, as times of the same kind."""
+    if times.dtype.kind == "M":
+        if word in _LETTERS:
+            begins = times.astype(f"M8[{_LETTERS[word]}]")
+            return begins.astype(times.dtype), (begins + 1).astype(times.dtype)
+        months = times.astype("M8[M]").astype(np.int64)
+        begins = ((months + 1) // 3 * 3 - 1).astype("M8[M]")
+        return begins.astype(times.dtype), (begins + 3).astype(times.dtype)
+    pairs = [_cftime_limits(time, word) for time in times]
+    starts, stops = (np.array(each, object) for each in zip(*pairs, strict=True))
+    return starts, stops
+
+
+def _cftime_limits(time: Any, word: str) -> tuple[Any, Any]:
+    """Return where the period of a time of cftime begins, and where the next one does."""
+    begin = time.replace(minute=0, second=0, microsecond=0)
+    if word == "hour":
+        return begin, begin + timedelta(hours=1)
+    begin = begin.replace(hour=0)
+    if word == "day":
+        return begin, begin + timedelta(days=1)
+    length = {"month": 1, "season": 3, "year": 12}[word]
+    shift = 1 if word == "season" else 0  # December begins a winter
+    first = (time.month - 1 + shift) // length * length - shift
+    return _month_of(begin, first), _month_of(begin, first + length)
+
+
+def _month_of(time: Any, month: int) -> Any:
+    """Return the first of a month, counted from 0 in the year of a time of cftime."""
+    has_gap = not time.has_year_zero  # the year before 1 is -1 then
+    year = time.year + (has_gap and time.year < 0) + month // 12
+    return time.replace(year=year - (has_gap and year <= 0), month=month % 12 + 1, day=1)
+
+
+def _seconds(spans: Values) -> Values:
+    """Return durations, of NumPy or as objects of Python, in seconds (f8)."""
+    found: Values = spans.astype("m8[us]").astype("f8") / 1e6
+    return found
 
 
 def is_time(labels: Values) -> bool:

@@ -16,7 +16,7 @@ import xarray as xr
 from hyperslab.array import cf
 from hyperslab.array.axis_roles import RADIANS, role_of
 from hyperslab.array.flags import ATTRIBUTES, are_flags
-from hyperslab.array.periods import Groups, find_lanes, group_times, is_time
+from hyperslab.array.periods import Groups, find_lanes, group_times, is_time, widen_to_periods
 from hyperslab.bridges.extras import library
 from hyperslab.errors import Invalid
 from hyperslab.formats.dimension_suffix import add_suffix, strip_suffix
@@ -37,6 +37,7 @@ METHODS = {
 }
 """The statistics, and the word that cell methods have for each (CF 1.11, appendix E), which has none for a count."""
 _WEIGHTED = ("mean", "sum", "std")
+_EVERY_OF = {"dayofyear": "day"}
 _GROUP = "hyperslab_period"
 _LANES = "hyperslab_lane"
 # Times from which on each run of one period, or each lane of many, is a slice; flox, which takes each cell three times
@@ -511,11 +512,15 @@ def _in_order_of_time(groups: Groups) -> Groups:
 def _time_bounds(
     dataset: xr.Dataset, time: str, wanted: Aggregation, groups: Groups | None
 ) -> tuple[xr.Variable, xr.Variable]:
-    """Return the coordinate of time and its bounds: from the least to the largest time of each period, or bound where
-    times have bounds. A period of the calendar stands in the middle of the first one (CF 1.11, 7.4)."""
+    """Return the coordinate of time and its bounds: those of the samples of each period together, where times have
+    bounds; else the limits of periods of the calendar as far as times reach there (:func:`.widen_to_periods`), of the
+    whole record its least and largest time. A period of all years stands in the middle of the first one (CF 1.11,
+    7.4)."""
     coord = dataset[time]
     bounds = _bounds_of(dataset, coord)
     lower, upper = (coord.values, coord.values) if bounds is None else (bounds.min(1), bounds.max(1))
+    if bounds is None and groups is not None:
+        lower, upper = widen_to_periods(coord.values, wanted.every or _EVERY_OF.get(str(wanted.by), str(wanted.by)))
     owners = np.zeros(coord.size, np.int64) if groups is None else groups.owners
     order = np.argsort(owners, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(owners[order])) + 1)
