@@ -150,9 +150,8 @@ COMMANDS = {
     "convert {file} {new} -v t": NETCDF | COPIES,
     "repack {file} {new}": NETCDF | COPIES,
     "aggregate {file} {new} --how mean --over lat": NETCDF
-    | COPIES
     | WITH_DASK
-    | {"asyncio", "dask", "pandas", "xarray"},
+    | {"asyncio", "dask", "hyperslab.formats.netcdf.writer", "pandas", "xarray"},
 }
 """What a command on a netCDF file loads of what takes long: libraries, rooms and files of ours."""
 

@@ -23,7 +23,7 @@ import numpy as np
 from hyperslab import api
 from hyperslab.array import Array
 from hyperslab.cli.output import print_remark
-from hyperslab.errors import HyperslabError, Invalid, NodeNotFound
+from hyperslab.errors import HyperslabError, Invalid, NodeNotFound, Unsupported
 from hyperslab.formats.enclosing import find_above, find_tree_above
 from hyperslab.formats.opening import locate_version
 from hyperslab.group import Group
@@ -229,6 +229,20 @@ def open_dataset(
     options["at"] = at
     node = api.open(url, format=format, storage_options=storage, **options)
     return Group(node._session, "") if node._session.reader.is_single_array else node
+
+
+def change_units(
+    root: Group | Array, arrays: Sequence[Array], units: Mapping[str, str], scheduler: str | None = None
+) -> tuple[Group | Array, list[Array]]:
+    """Return the root of a dataset and arrays of it, those that `units` names in other units. Unsupported where the
+    workers of a cluster (`scheduler`) read the cells."""
+    if not units:
+        return root, list(arrays)
+    if scheduler is not None:
+        raise Unsupported("workers of a cluster read cells as they are stored", remedy="leave --units out")
+    from hyperslab.conversion.packing import Units, recode_arrays  # on use: with it comes all that copies
+
+    return recode_arrays(root, arrays, [Units(units)])
 
 
 def find_array(root: Group | Array, path: str) -> Array:

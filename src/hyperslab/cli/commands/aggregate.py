@@ -20,6 +20,7 @@ from hyperslab.chunks.settings import Settings
 from hyperslab.cli.arguments import (
     SelectionOptions,
     TypedSelection,
+    change_units,
     find_cells,
     find_dimensions,
     open_dataset,
@@ -44,7 +45,6 @@ from hyperslab.cli.options import (
 from hyperslab.cli.output import format_columns, json_option, print_json, print_remark, shows_progress
 from hyperslab.cli.start import importing
 from hyperslab.conversion.memory_objects import save
-from hyperslab.conversion.packing import Units, recode_arrays
 from hyperslab.conversion.selection import ShiftedSelection
 from hyperslab.errors import AlreadyExists, HyperslabError, Invalid, Unsupported
 from hyperslab.formats import format_for_new
@@ -132,11 +132,9 @@ def aggregate_command(
         from hyperslab.bridges.xarray.aggregation import Aggregation, aggregate, find_lengths
 
     format = _check_target(dst, dst_option, format, overwrite=overwrite)
-    if units and scheduler is not None:
-        raise Unsupported("workers of a cluster read cells as they are stored", remedy="leave --units out")
     cache = min(memory // _CACHE, Settings().cache_bytes)
     root = open_dataset(src, src_option, allow=allow_external, at=at, cache_bytes=cache, packing=packing)
-    group = _find_group(root, path, units)
+    group = _find_group(root, path, units, scheduler)
     dims = _parse_over(group, over)
     threads = Settings(workers=workers).threads
     most = max((memory - cache) // (_SHARE * threads), 1)
@@ -168,11 +166,11 @@ def _print_left_out(reasons: Mapping[str, str], group: Group, how: str) -> None:
         print_remark(f"groups below are left out: {', '.join(below[:_LISTED])}; --path takes one")
 
 
-def _find_group(root: Group | Array, path: str, units: Mapping[str, str]) -> Group:
+def _find_group(root: Group | Array, path: str, units: Mapping[str, str], scheduler: str | None) -> Group:
     """Return the group at a path, with some of its arrays in other units; Invalid for an array."""
     group = root[path] if path.strip("/") and isinstance(root, Group) else root
-    if units and isinstance(group, Group):
-        group, _ = recode_arrays(group, [array for _, array in group.arrays()], [Units(units)])
+    if isinstance(group, Group):
+        group, _ = change_units(group, [array for _, array in group.arrays()], units, scheduler)
     if not isinstance(group, Group):
         raise Invalid("this is an array", url=root.url, node=path.strip("/"), remedy="name its group, and it by -v")
     return group

@@ -19,6 +19,7 @@ from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
     SelectionOptions,
     TypedSelection,
+    change_units,
     describe_empty_ranges,
     find_array,
     find_cells,
@@ -106,10 +107,8 @@ def get_command(
         give_rows(table, path, selection, output)
         return
     arrays = arrays or [find_array(root, path)]
+    root, arrays = change_units(root, arrays, units)
     if units:
-        from hyperslab.conversion.packing import Units, recode_arrays  # on use: with it comes all that copies
-
-        root, arrays = recode_arrays(root, arrays, [Units(units)])
         # Stored numbers of packed cells are the same in every unit; a file has the scale that makes the unit of them.
         decoded = decoded or not (output or "").endswith((".nc", ".zarr"))
     selector = find_cells(arrays, selection, manner)

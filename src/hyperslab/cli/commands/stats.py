@@ -13,6 +13,7 @@ from hyperslab.array.periods import Groups, group_times, is_time
 from hyperslab.array.plain_values import cell_text
 from hyperslab.cli.arguments import (
     SelectionOptions,
+    change_units,
     describe_empty_ranges,
     find_array,
     find_cells,
@@ -39,7 +40,7 @@ from hyperslab.cli.output import format_columns, json_option, print_json, print_
 from hyperslab.conversion.labelled_part import read_axis
 from hyperslab.conversion.selection import Selector
 from hyperslab.conversion.statistics import Statistics, measure, why_not_measured
-from hyperslab.errors import Invalid, Unsupported
+from hyperslab.errors import Invalid
 from hyperslab.group import Group
 from hyperslab.group.cf_variables import AxisSearch
 from hyperslab.group.choice import Choice, choose_of
@@ -102,21 +103,14 @@ def stats_command(
     """
     if sum(each is not None for each in (per, by, every)) > 1:
         raise Invalid("--per, --by and --every exclude each other", remedy="give one of them")
-    if span is not None and bins is None:
-        raise Invalid("--range is of a histogram", remedy="give --histogram, such as --histogram 10")
+    ends = _find_ends(span, bins)
     root = open_dataset(url, storage_option, allow=allow_external, at=at, packing=packing)
     found = _find_arrays(root, paths, choice)
-    if units:
-        if options.get("scheduler") is not None:
-            raise Unsupported("workers of a cluster read cells as they are stored", remedy="leave --units out")
-        from hyperslab.conversion.packing import Units, recode_arrays  # on use: with it comes all that copies
-
-        root, found = recode_arrays(root, found, [Units(units)])
+    root, found = change_units(root, found, units, options.get("scheduler"))
     if per and found and not find_dimensions(found, per):
         known = {dim for array in found for dim in axis_names(array.dims)}
         raise Invalid(f"no dimension {per!r}", url=url, remedy=meant(per, sorted(known)))
     selector = find_cells(found, parse_selections(selections), manner)
-    ends = None if span is None else parse_range(span)
     remarks: dict[str, None] = {}  # in order, each once
     left_out: dict[str, list[str]] = {}  # by reason
     results = []
@@ -140,6 +134,13 @@ def stats_command(
         print_json("stats", url=url, arrays=[as_json_value(each) for each in results])
         return
     _print_tables(results)
+
+
+def _find_ends(span: str | None, bins: int | None) -> tuple[float, float] | None:
+    """Return the ends of the histogram, None where they are to be found. Invalid without a histogram."""
+    if span is not None and bins is None:
+        raise Invalid("--range is of a histogram", remedy="give --histogram, such as --histogram 10")
+    return None if span is None else parse_range(span)
 
 
 def describe_left_out(reason: str, paths: Sequence[str]) -> str:
