@@ -391,7 +391,9 @@ def _check_attributes(session: OpenDataset, array: Array, rows: Array, but: Sequ
         if mine is not None and their is not None and not equal(mine, their):
             plain = [each.tolist() if isinstance(each, np.generic | np.ndarray) else each for each in (mine, their)]
             message = f"{name} is {plain[0]!r} here and {plain[1]!r} there"
-            raise Invalid(message, url=session.url, node=array.path, remedy=remedy)
+            is_unit = name in ("units", "calendar")
+            way = "convert the values first" if is_unit else remedy
+            raise Invalid(message, url=session.url, node=array.path, remedy=way)
     # Numbers of the same kind without any attributes are stored ones, of a format that has none.
     if (unpacks or packs) and (rows.dtype.kind != array.dtype.kind or (here and there)):
         sides = ("not packed here, and packed there", "packed here, and not there")
