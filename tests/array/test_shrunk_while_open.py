@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,19 @@ def test_an_array_that_is_longer_than_its_labels_says_so(tmp_path: Path) -> None
     with hs.open(url, mode="r+") as other:
         other["time"].append(np.arange(HOURS + 1, HOURS + 25, dtype="i4"))
     assert array.sel(time="2026-02-02").shape == (24, 3), "when the writer has come to its end"
+
+
+def test_labels_wait_for_a_writer_that_has_published_the_array_alone(tmp_path: Path) -> None:
+    url = make_days(tmp_path / "d")
+    with hs.open(url, mode="r+") as other:
+        other["t2m"].append(np.zeros((24, 3), "f4"))
+    array = hs.open(url)["t2m"]
+
+    def publish_labels() -> None:
+        with hs.open(url, mode="r+") as other:
+            other["time"].append(np.arange(HOURS + 1, HOURS + 25, dtype="i4"))
+
+    writer = threading.Timer(0.05, publish_labels)
+    writer.start()
+    assert array.sel(time="2026-02-02").shape == (24, 3)
+    writer.join()

@@ -55,6 +55,7 @@ class Array(Closable, StoredArray):
         self._spec = spec
         self._opened: CellAccess | None = None
         self._indexes: dict[str, Index] = {}
+        self._unlabelled: set[str] = set()
         # Held while spec and cells are replaced: of several threads that refresh at once none puts back what is older,
         # or cells of another spec. Cells are read and written under their own spec.
         self._refreshing = threading.Lock()
@@ -162,10 +163,13 @@ class Array(Closable, StoredArray):
     def _index_of(self, dim: str) -> Index | None:
         indexes = self._indexes  # another thread may refresh, which begins another one
         if dim not in indexes:
-            index = find_newest_index(self._session, self._path, self._spec, dim)
+            waits = dim not in self._unlabelled  # in vain once, as for levels of an image pyramid, is enough
+            index = find_newest_index(self._session, self._path, self._spec, dim, waits=waits)
             if index is None:  # a writer may have come to its end when it is looked for again
+                self._unlabelled.add(dim)
                 return None
             indexes[dim] = index
+            self._unlabelled.discard(dim)
         return indexes[dim]
 
     def _why_unlabelled(self, dim: str) -> str:
@@ -520,6 +524,6 @@ def array_with(session: OpenDataset, path: str, spec: ArraySpec, source: ChunkSo
 def _restore_array(session: OpenDataset, path: str) -> Array:
     """Return an array that was copied or pickled."""
     array = Array.__new__(Array)
-    array._session, array._path, array._opened, array._indexes = session, path, None, {}
+    array._session, array._path, array._opened, array._indexes, array._unlabelled = session, path, None, {}, set()
     array._refreshing = threading.Lock()
     return array

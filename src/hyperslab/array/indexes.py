@@ -3,6 +3,8 @@ seconds of a series of NWB."""
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 from hyperslab.array.cells import CellAccess
@@ -43,23 +45,32 @@ def find_index(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> In
         folder = split(folder)[0]
 
 
-def find_newest_index(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> Index | None:
-    """Return :func:`find_index`, of an array and a coordinate of different lengths what both documents say by now.
+# Seconds between looks at an array and a coordinate of different lengths. A writer publishes one after the other: of
+# appends without a break two of a hundred labels met such a moment, which lasts some 10 ms in a folder, and in a bucket
+# as long as a request.
+_PAUSES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
+
+
+def find_newest_index(session: OpenDataset, path: str, spec: ArraySpec, dim: str, *, waits: bool) -> Index | None:
+    """Return :func:`find_index`, of an array and a coordinate of different lengths what both documents say by now, or
+    where it ``waits`` as soon as a writer has published both.
 
     Replaced where the array has another length than ``spec`` by now.
     """
     index = find_index(session, path, spec, dim)
     if index is not None or (place := _find_uneven(session, path, spec, dim)) is None:
         return index
-    # Both documents were read, but not at one moment: a writer may have added or removed rows between. So they are read
-    # once more; only if they still differ the labels are refused.
-    session.reader.refresh(path)
-    now = session.array(path)
-    if now.shape != spec.shape:
-        message = f"rows were added or removed: the array had the shape {spec.shape} and has {now.shape}"
-        raise Replaced(message, node=path, url=session.url)
-    session.reader.refresh(place)
-    return find_index(session, path, spec, dim)
+    for pause in _PAUSES if waits else _PAUSES[:1]:
+        time.sleep(pause)
+        session.reader.refresh(path)
+        now = session.array(path)
+        if now.shape != spec.shape:
+            message = f"rows were added or removed: the array had the shape {spec.shape} and has {now.shape}"
+            raise Replaced(message, node=path, url=session.url)
+        session.reader.refresh(place)
+        if (index := find_index(session, path, spec, dim)) is not None:
+            return index
+    return None
 
 
 def find_series_index(session: OpenDataset, path: str, spec: ArraySpec) -> Index | None:
@@ -79,8 +90,8 @@ def read_index(session: OpenDataset, place: str, coordinate: ArraySpec) -> Index
         texts = [str(text, "utf-8", "replace").rstrip() for text in join_characters(values).tolist()]
         return Coordinate(np.array(texts, np.dtypes.StringDType()))
     calendar = coordinate.attrs.get("calendar")
-    time = cf_time(values, coordinate.units or "", None if calendar is None else str(calendar))
-    return time or Coordinate(values)
+    times = cf_time(values, coordinate.units or "", None if calendar is None else str(calendar))
+    return times or Coordinate(values)
 
 
 def why_unlabelled(session: OpenDataset, path: str, spec: ArraySpec, dim: str) -> str:
