@@ -423,3 +423,51 @@ def test_the_marker_of_an_enum_is_a_scalar(tmp_path: Path) -> None:
     dataset.hyperslab.save(tmp_path / "b.nc")
     assert_identical(dataset, opened(tmp_path / "b.nc").load())
     assert hs.open(tmp_path / "b.nc")["state"].attrs["_FillValue"] == 255
+
+
+DATES = np.array(["2026-01-01", "2026-01-02", "2026-01-03"], "M8[s]")
+
+
+def datetimes(url: str, kind: str, cells: np.ndarray = DATES[:2]) -> None:
+    with hs.create(url, overwrite=True) as root:
+        root.create_array("time", data=cells.astype(kind), dims=["time"])
+
+
+@pytest.mark.parametrize("kind", ["M8[s]", "M8[us]", "M8[ns]"])
+@pytest.mark.parametrize("chunks", [None, {}])
+def test_datetimes_that_are_stored_as_such_are_saved(tmp_path: Path, kind: str, chunks: Any) -> None:
+    url = f"{tmp_path}/a.zarr"
+    datetimes(url, kind)
+    with xr.open_dataset(url, engine="hyperslab", chunks=chunks) as stored:
+        stored = stored.assign(late=("time", stored["time"].data))
+        stored["late"].encoding = {"dtype": np.dtype(kind)}
+        for copy in (f"{tmp_path}/b.zarr", f"{tmp_path}/b.nc"):
+            hs.save(copy, stored)
+            with xr.open_dataset(copy, engine="hyperslab") as found:
+                xr.testing.assert_identical(found, stored.compute())
+    with hs.open_group(f"{tmp_path}/b.zarr") as root:
+        assert root["time"].dtype == root["late"].dtype == np.dtype(kind)
+
+
+@pytest.mark.parametrize("kind", ["M8[s]", "M8[us]", "M8[ns]"])
+@pytest.mark.parametrize("new", ["M8[s]", "M8[us]", "M8[ns]"])
+def test_datetimes_go_behind_and_over_others(tmp_path: Path, kind: str, new: str) -> None:
+    url = f"{tmp_path}/a.zarr"
+    datetimes(url, kind)
+    hs.save(url, xr.Dataset(coords={"time": DATES[2:].astype(new)}), append_dim="time")
+    with hs.open_group(url) as root:
+        assert root["time"][:].tolist() == DATES.astype(kind).tolist()
+    hs.save(url, xr.Dataset(coords={"time": DATES[:1].astype(new) - np.timedelta64(1, "D")}), region={"time": slice(1)})
+    with hs.open_group(url) as root:
+        assert root["time"][0] == np.datetime64("2025-12-31") and root["time"][:].dtype == kind
+
+
+@pytest.mark.parametrize("cells", [DATES[2:].astype("M8[ms]") + np.timedelta64(1, "ms"), np.array([20000])])
+@pytest.mark.parametrize("options", [{"append_dim": "time", "repeated": "allow"}, {"region": {"time": slice(1)}}])
+def test_what_is_no_datetime_of_those_that_are_stored_is_refused(tmp_path: Path, cells: Any, options: Any) -> None:
+    url = f"{tmp_path}/a.zarr"
+    datetimes(url, "M8[s]")
+    with pytest.raises(Invalid, match=r"'time' is .*, stored is datetime64"):
+        hs.save(url, xr.Dataset(coords={"time": cells}), **options)
+    with hs.open_group(url) as root:
+        assert root["time"][:].tolist() == DATES[:2].tolist()

@@ -165,5 +165,5 @@ def check_other_labels(
         remedy = "give it the dimension that grows, or leave it out of what is to be appended (convert -x, drop_vars)"
     for axis, dim in enumerate(dims):
         if equal_labels(stored, np.flip(labels, axis)):
-            remedy = f"they run the other way: turn what is to be appended round (convert -s {dim}=::-1)"
+            remedy = f"they run the other way: turn the cells round (isel, convert -s {dim}=::-1)"
     raise Invalid(f"the labels of {name!r} are not those that are stored", remedy=remedy)

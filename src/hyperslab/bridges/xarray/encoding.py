@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from xarray.coding.strings import CharacterArrayCoder
 from xarray.namedarray.pycompat import is_chunked_array
 
 from hyperslab.array.lazy_cells import is_any_sparse, is_sparse
+from hyperslab.array.narrowing import require_fit
 from hyperslab.bridges.xarray.fitting import can_cast_text, fits_text
 from hyperslab.bridges.xarray.storable import typed
 from hyperslab.chunks.auto import parse_shards
@@ -164,15 +166,17 @@ def encoded(
     encoding: Encoding | None = None,
     *,
     native: str = "",
+    datetimes: bool = False,
     chars: bool = False,
     marks_nan: bool = True,
     rounds: bool = True,
 ) -> tuple[dict[str, xr.Variable], dict[str, Any]]:
     """Return variables as they are to be stored, and the attributes of the group. ``encoding`` overrides each
     variable's own. ``native``: the kinds of cells (times, truths) that stay what they are where no encoding says
-    otherwise. ``chars``: bytes of one length become chars along one more dimension, as xarray's netCDF engines store
-    them and all read them. ``marks_nan``: floats get a ``_FillValue`` NaN, unless their encoding has another or None.
-    ``rounds``: fractions are rounded where an encoding without a scale has whole numbers.
+    otherwise. ``datetimes``: times stay what they are where the encoding says so. ``chars``: bytes of one length become
+    chars along one more dimension, as xarray's netCDF engines store them and all read them. ``marks_nan``: floats get a
+    ``_FillValue`` NaN, unless their encoding has another or None. ``rounds``: fractions are rounded where an encoding
+    without a scale has whole numbers.
 
     Invalid for names in ``encoding`` that mean nothing.
     """
@@ -183,7 +187,8 @@ def encoded(
         dataset[name].encoding = {**_own_encoding(variable, wanted), **wanted}
     variables, attrs = conventions.encode_dataset_coordinates(dataset)
     stored = {
-        str(name): _encode(str(name), variable, native, marks_nan, rounds) for name, variable in variables.items()
+        str(name): _encode(str(name), variable, native, datetimes, marks_nan, rounds)
+        for name, variable in variables.items()
     }
     return {name: _as_chars(name, variable) if chars else variable for name, variable in stored.items()}, dict(attrs)
 
@@ -228,12 +233,20 @@ def _own_encoding(variable: xr.Variable, wanted: Mapping[str, Any]) -> dict[str,
     return {name: value for name, value in variable.encoding.items() if name not in stale}
 
 
-def _encode(name: str, variable: xr.Variable, native: str, marks_nan: bool, rounds: bool) -> xr.Variable:
+def _encode(
+    name: str, variable: xr.Variable, native: str, datetimes: bool, marks_nan: bool, rounds: bool
+) -> xr.Variable:
     words = (*STORED, "chunksizes", "char_dim_name")
     layout = {key: variable.encoding[key] for key in words if key in variable.encoding}
     plain = variable.copy(deep=False)
     plain.encoding = {key: value for key, value in variable.encoding.items() if key in CF}
     _check_clock(name, plain)
+    if (dtype := np.dtype(plain.encoding.get("dtype", "f8"))).kind == "M":
+        if datetimes and variable.dtype.kind == "M" and "units" not in plain.encoding:
+            plain = _as_datetimes(plain, dtype)
+            plain.encoding = layout
+            return plain
+        del plain.encoding["dtype"]  # xarray's coder would take counts of its own units for such of this type
     plain = _refine_times(name, plain)
     _keep_texts(plain)
     if "dtype" not in plain.encoding:
@@ -307,6 +320,21 @@ def _refine_times(name: str, variable: xr.Variable) -> xr.Variable:
     if is_chunked_array(variable._data):
         return variable.copy(deep=False, data=variable.data.map_blocks(refine, dtype=dtype))
     return variable.copy(deep=False, data=refine(variable.values))
+
+
+def _as_datetimes(variable: xr.Variable, dtype: np.dtype) -> xr.Variable:
+    """Return times in the resolution of ``dtype``, as they are where that does not hold them. Invalid of a dask array
+    when it is computed."""
+
+    def cast(cells: np.ndarray) -> np.ndarray:
+        require_fit(cells, dtype)
+        return cells.astype(dtype)
+
+    if is_chunked_array(variable._data):
+        return variable.copy(deep=False, data=variable.data.map_blocks(cast, dtype=dtype))
+    with suppress(Invalid):
+        return variable.copy(deep=False, data=cast(variable.values))
+    return variable
 
 
 def _keep_texts(variable: xr.Variable) -> None:

@@ -10,7 +10,7 @@ import xarray as xr
 from xarray.namedarray.pycompat import is_chunked_array
 
 from hyperslab.array import Array, times
-from hyperslab.array.narrowing import require_fit
+from hyperslab.array.narrowing import cast_remedy, require_fit
 from hyperslab.errors import Invalid
 from hyperslab.group import Group
 from hyperslab.model.calendars import REAL, calendar_name, parse_moment, unit_length
@@ -61,7 +61,10 @@ def check_meaning(name: str, decoded: xr.Variable, variable: xr.Variable, array:
     """Raise Invalid where the numbers of an encoded variable mean something else in the array: by dtype, length of
     text, units, calendar or scale."""
     if not same_kind(variable, array):
-        raise Invalid(f"{name!r} is {variable.dtype} when encoded, stored is {array.dtype}", remedy="astype it")
+        known = None if is_chunked_array(variable._data) else np.asarray(variable.values)
+        anew = f"load() what is there, make its {name!r} of {{dtype}}, add these cells, and save all with mode='w'"
+        remedy = cast_remedy(known, variable.dtype, array.dtype, anew)
+        raise Invalid(f"{name!r} is {variable.dtype} when encoded, stored is {array.dtype}", remedy=remedy)
     if not fits_text(variable, array.dtype, lazily=True):
         message = f"{name!r} holds text that is longer than the stored cells of {array.dtype}"
         raise Invalid(message, remedy="mode='a' stores the variable anew, or cut the text yourself")

@@ -151,7 +151,13 @@ def encode_for(
     has_chars = Feature.CHAR in target.features and Feature.FIXED_BYTES not in target.features
     traits = target.traits
     return encoded(
-        dataset, encoding, native=traits.native_kinds, chars=has_chars, marks_nan=traits.marks_nan, rounds=rounds
+        dataset,
+        encoding,
+        native=traits.native_kinds,
+        datetimes=Feature.DATETIME in target.features,
+        chars=has_chars,
+        marks_nan=traits.marks_nan,
+        rounds=rounds,
     )
 
 
