@@ -391,6 +391,24 @@ def test_a_copy_has_the_names_of_the_schema_alone(tmp_path: Path) -> None:
         assert copied.get(day=2).custom_attributes == {"remark": "n2"}
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"), [(str, "XX"), (float, float("nan")), (tuple, (1, "a")), (int, None)], ids=str
+)
+def test_a_copy_and_its_source_have_the_defaults_of_attributes_that_were_added(
+    tmp_path: Path, kind: type, value: object
+) -> None:
+    source, copy = tmp_path / "from.db", tmp_path / "copy.db"
+    with Client(source) as client:
+        collection = make(client)
+        collection.rename_attribute("note", "remark")
+        collection.add_attribute(AttributeSchema("added", kind, primary=False, default=value))
+    documents = {path: path.read_bytes() for path in source.rglob("zarr.json")}
+    hs.convert(source, copy, format="collections", verify=True)
+    assert not hs.diff(source, copy)
+    assert documents == {path: path.read_bytes() for path in source.rglob("zarr.json")}
+    assert not hs.check(source) and not hs.check(copy)
+
+
 def test_a_name_that_comes_back_leaves_the_document_as_it_was(tmp_path: Path) -> None:
     with Client(tmp_path) as client:
         collection = make(client)

@@ -40,6 +40,7 @@ from hyperslab.formats.metadata_json.records import key_to_bytes
 from hyperslab.formats.zarr3.document import NAME, new_array, parse, render, type_to_name
 from hyperslab.model.schemas import VArraySchema
 from hyperslab.model.schemas.arrays import ArraySchema, AttributeValues, Record, allows_shape
+from hyperslab.model.schemas.attributes import value_to_json
 from hyperslab.model.schemas.options import check_options
 from hyperslab.model.spec import ArraySpec
 
@@ -304,6 +305,17 @@ class ArrayDocuments:
                 found[part] = dict(self._stored.to_present(values))
         return found
 
+    def _with_unset_values(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Return attributes of an array with those of the schema that its document lacks, as its record has them: a
+        document is not written anew when the schema gets an attribute."""
+        values = attributes.get(records.CUSTOM)
+        if isinstance(values, Mapping):
+            unset = {each.name: each for each in self.document.schema.custom_attributes if each.name not in values}
+            if unset:
+                later = {name: value_to_json(each.unset_value) for name, each in unset.items()}
+                attributes[records.CUSTOM] = {**values, **later}
+        return attributes
+
     def parse_spec(self, data: bytes, id: str) -> ArraySpec:
         """Return the array of a stored document; FormatError."""
         spec = parse({NAME: read_document(data, NAME)}, f"{self.document.name}/{id}")
@@ -312,7 +324,7 @@ class ArrayDocuments:
             raise FormatError(message, problems=(Problem(f"{self.document.name}/{id}", "array", message),))
         stored = spec.attrs.get(records.CUSTOM) or {}
         later = {name: value for name, value in stored.items() if name not in self._stored.known}
-        attrs = self._by_present_names(spec.attrs)
+        attrs = self._with_unset_values(self._by_present_names(spec.attrs))
         own = {name: attrs.get(name) for name in RECORD_ATTRIBUTES}
         state = {"attrs": own, "shape": spec.shape, "later": later}
         return spec.evolve(attrs=attrs, layout={**spec.layout, READ_STATE: state})
