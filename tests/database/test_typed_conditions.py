@@ -27,7 +27,10 @@ from hyperslab.formats.conditions import join_conditions, split_conditions
         ('name:="a and b=c" and depth>=2', ['name:="a and b=c"', "depth>=2"]),
         ('name:="a \\" and b=c" and depth>=2', ['name:="a \\" and b=c"', "depth>=2"]),
         ('place:=["x and y=1", 2] and depth>=2', ['place:=["x and y=1", 2]', "depth>=2"]),
-        ('name="a and b=c"', ['name="a', 'b=c"']),
+        ('name="a and b=c"', ['name="a and b=c"']),
+        ("name='a and b=c' and depth>='2 or a=1'", ["name='a and b=c'", "depth>='2 or a=1'"]),
+        ("name='t Hooft and depth=2", ["name='t Hooft", "depth=2"]),
+        ('name="a and b=c', ['name="a', "b=c"]),
         ("nonsense and depth>=2", ["nonsense", "depth>=2"]),
         ("depth>=2 or name~=n* OR depth!=1", ["depth>=2", "or", "name~=n*", "or", "depth!=1"]),
         ("name=one or two and depth=1", ["name=one or two", "depth=1"]),
@@ -66,6 +69,24 @@ def test_conditions_that_may_mean_two_things_are_refused(texts: list[str]) -> No
 def test_any_text_can_be_a_value(values: list[str]) -> None:
     conditions = [f"name:={json.dumps(value)}" for value in values]
     assert split_conditions(" and ".join(conditions)) == conditions
+
+
+def test_values_in_quotes(tmp_path: Path) -> None:
+    attributes = [AttributeSchema("name", str, True), AttributeSchema("depth", float, False)]
+    with Client(f"file://{tmp_path}/store", durable=False) as store:
+        runs = store.create_collection("runs", ArraySchema([DimensionSchema("x", 1)], float, attributes))
+        for name in ("x=y and z=1", "a b", "=b", "'t Hooft", '"quoted"'):
+            runs.create({"name": name}, {"depth": 1.0})
+
+        def names(text: str) -> list[str]:
+            wanted = parse_conditions(runs, split_conditions(text))
+            return [each.primary_attributes["name"] for each in runs.query(wanted)]
+
+        assert names('name="x=y and z=1" and depth="1"') == ["x=y and z=1"]
+        assert names("name='a b' or name=\"=b\"") == ["=b", "a b"]
+        assert names("name^='x=y and z' and depth>='1'") == ["x=y and z=1"]
+        assert names("name='t Hooft and depth=1") == ["'t Hooft"]
+        assert names(r'name:="\"quoted\""') == ['"quoted"']
 
 
 def test_conditions_of_one_attribute(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Conditions upon attributes, of arrays of a collection and of objects in MongoDB alike: in Python, and as people type
 them on a command line, in a URL and in the explorer.
 
-``station=KEF``, ``level>=2``: each condition is a name, an operator and a value; ``or`` stands between two sets of
-them. What a text means is said by whoever knows the attribute's type.
+``station=KEF``, ``level>=2``: each condition is a name, an operator and a value, which may stand in quotes; ``or``
+stands between two sets of them. What a text means is said by whoever knows the attribute's type.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Literal
 
 from hyperslab.errors import Invalid, SchemaError
@@ -71,6 +72,8 @@ Where = Mapping[str, Any] | list[dict[str, Any]]
 
 _CONDITION = re.compile(r"(.*?)(:=|!=|~=|>=|<=|\^=|=)(.*)", re.DOTALL)
 _WORD = re.compile(r"(\s(?:and|or)\s)", re.IGNORECASE)
+# A value in quotes: any other text keeps its quotes, such as 't Hooft.
+_QUOTED = re.compile(r"""=("[^"]*"|'[^']*')(?=\s|$)""")
 _OTHER_SYNTAX = re.compile(r"(not|and|or)[\s(]|(\()", re.IGNORECASE)  # no name of an attribute begins so
 OR = "or"
 """Stands between conditions of which those before it, or those behind it, must hold."""
@@ -92,15 +95,17 @@ def split_conditions(text: str) -> list[str]:
     with :data:`OR` in place of each ``or``; none of a blank one.
 
     Such a word before what is no condition belongs to the value, as in ``name=bread and butter``, and so does any
-    within the quotes of JSON: ``name:="salt and pepper=2"``.
+    within quotes: ``name="salt and pepper=2"``.
     """
-    first, *rest = _WORD.split(text)
-    found = [first]
-    for separator, part in zip(rest[::2], rest[1::2], strict=True):
+    quoted = [match.span(1) for match in _QUOTED.finditer(text)]
+    words = [word for word in _WORD.finditer(text) if not any(low < word.start() < high for low, high in quoted)]
+    found = [text[: words[0].start() if words else None]]
+    for word, later in zip_longest(words, words[1:]):
+        part = text[word.end() : later.start() if later else None]
         if is_condition(part) and _is_whole(found[-1]):
-            found += [OR, part] if separator.strip().lower() == OR else [part]
+            found += [OR, part] if word[0].strip().lower() == OR else [part]
         else:
-            found[-1] += separator + part
+            found[-1] += word[0] + part
     return [part.strip() for part in found if part.strip()]
 
 
@@ -163,6 +168,8 @@ def _parse_set(texts: Iterable[str], parse_value: Callable[[str, str, ValueKind]
             raise Invalid(f"{text!r} is no condition", remedy=SYNTAX)
         name, mark, value = match[1].strip(), match[2], match[3]
         _refuse_other_syntax(text, name, mark, value)
+        if mark != ":=" and _QUOTED.fullmatch(f"={value}"):
+            value = value[1:-1]
         if name in texts_by_mark.get(mark, {}) or mark in ranges.get(name, {}):
             raise Invalid(f"two conditions {name}{mark}", remedy="give the stricter one alone")
         match mark:
