@@ -73,6 +73,30 @@ def test_attributes(tmp_path: Path, name: str) -> None:
     assert "_FillValue" not in state(place)["t"][1]
 
 
+@pytest.mark.parametrize("name", ["zarr2", "zarr3", "netcdf"])
+def test_whole_numbers_where_floats_were(tmp_path: Path, name: str) -> None:
+    """Who reads it may take floats alone, as pynwb does; :=1 of JSON says no type."""
+    place = make(tmp_path, name)
+    edit(place, set={"t:offset": 0.5, "t:single": np.float32(2.5), "t:ends": np.array([0.5, 1.5]), "t:count": 3})
+    changes = edit(place, set={"t:offset": 1, "t:single": 4, "t:ends": [2, 3], "t:count": 4}).changes
+    assert len(changes) == 4 and "/t:offset is 1.0" in changes[0]
+    with hs.open_group(place) as root:
+        attrs = root["t"].attrs
+        kept = [np.asarray(attrs[each]).dtype.kind for each in ("offset", "single", "ends", "count")]
+        assert kept == ["f", "f", "f", "i"] and np.asarray(attrs["single"]).dtype == np.float32
+        assert (attrs["offset"], attrs["single"], np.asarray(attrs["ends"]).tolist()) == (1.0, 4.0, [2.0, 3.0])
+    notes = {
+        "offset": ("1", "floats to text"),
+        "single": (2**24 + 1, "floats to integers"),
+        "ends": (np.int16(1), "floats to integers"),
+        "count": (0.5, "integers to floats"),
+        "units": (1, "text to integers"),
+    }
+    for attribute, (value, note) in notes.items():
+        changes = edit(place, set={f"t:{attribute}": value}, dry_run=True).changes
+        assert len(changes) == 2 and changes[1] == f"note: /t:{attribute} changes from {note}"
+
+
 def test_patterns_that_overlap(tmp_path: Path) -> None:
     place = make(tmp_path, "zarr3")
     assert len(edit(place, delete=["t:units", "*:units"]).changes) == 2

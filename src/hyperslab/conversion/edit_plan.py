@@ -116,12 +116,17 @@ def _put_each(plan: EditPlan, specs: Mapping[str, Spec], place: str, value: obje
     for path in paths:
         attrs = _attrs_of(plan, specs, path)
         old = attrs.get(name)
-        new = _appended(specs[path], name, old, value) if appends else fit_value(specs[path], name, value)
+        if appends:
+            new = _appended(specs[path], name, old, value)
+        else:
+            new = _as_floats(old, fit_value(specs[path], name, value))
         if name in attrs and equal(old, new):
             continue
         plan.attrs[path] = {**attrs, name: new}
         before = f"is {_text(new)}" if name not in attrs else f"is {_text(new)}, it was {_text(old)}"
         plan.lines.append(f"{_shown(path, name)} {before}")
+        if name in attrs and _kind(old) != _kind(new):
+            plan.lines.append(f"note: {_shown(path, name)} changes from {_kind(old)} to {_kind(new)}")
 
 
 _OF_CELLS = frozenset(
@@ -133,14 +138,51 @@ _OF_CELLS = frozenset(
 def fit_value(spec: Spec, name: str, value: object) -> object:
     """Return the value of an attribute as it is stored: numbers without a type of one that is to have the type of the
     cells get that. Invalid where they do not fit."""
-    is_untyped = not isinstance(value, np.ndarray | np.generic | str | bytes | dict | bool)
-    if not is_untyped or not spec.is_array or name not in _OF_CELLS or spec.numpy_dtype.kind not in "iuf":
+    if not _is_untyped(value) or not spec.is_array or name not in _OF_CELLS or spec.numpy_dtype.kind not in "iuf":
         return value
     cells = np.asarray(value)
     fitted = _cast(cells, spec.numpy_dtype) if cells.dtype.kind in "iuf" else cells
     if fitted is None:
         raise Invalid(f"{name} of {value} is no {spec.numpy_dtype}", remedy="give a value of the type of the cells")
     return fitted if fitted.ndim else fitted[()]
+
+
+def _is_untyped(value: object) -> bool:
+    return not isinstance(value, np.ndarray | np.generic | str | bytes | dict | bool)
+
+
+def _as_floats(old: object, value: object) -> object:
+    """Return whole numbers without a type as floats where the attribute has floats, as assignments to NumPy's cells do,
+    unless they round there; all else as it is."""
+    if not _is_untyped(value) or _kind(old) != "floats" or _kind(value) != "integers":
+        return value
+    numbers, dtype = np.asarray(value), np.asarray(old).dtype
+    floats = _cast(numbers, dtype)
+    if floats is None or not np.array_equal(floats, numbers):
+        return value
+    is_typed = isinstance(old, np.ndarray | np.generic)
+    return floats.tolist() if not is_typed else floats if floats.ndim else floats[()]
+
+
+_KINDS = {
+    **dict.fromkeys("iu", "integers"),
+    **dict.fromkeys("USTO", "text"),
+    "b": "booleans",
+    "f": "floats",
+    "c": "complex numbers",
+}
+
+
+def _kind(value: object) -> str:
+    """Return in a word what values an attribute has."""
+    if isinstance(value, str | bytes):
+        return "text"
+    try:
+        cells = np.asarray(value)
+    except ValueError:  # lists of several lengths
+        return "JSON"
+    is_plain = cells.dtype.kind != "O" or all(isinstance(cell, str) for cell in cells.flat)
+    return _KINDS.get(cells.dtype.kind, "JSON") if is_plain else "JSON"
 
 
 def _cast(numbers: Values, dtype: NumpyDType) -> Values | None:
