@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -142,6 +143,11 @@ def test_rows_of_a_table(tmp_path: Path) -> None:
     out = tmp_path / "units.csv"
     run(place, "units", "-s", "row=1..", "-o", str(out))
     assert out.read_text() == 'id,times\n1,[]\n2,"[1.0, 1.5]"\n'
+    printed = json.loads(run(place, "units", "-s", "row=1..", "--json"))
+    assert (printed["schema"], printed["path"], printed["columns"]) == ("hyperslab.get/1", "units", ["id", "times"])
+    assert printed["rows"] == [{"id": 1, "times": []}, {"id": 2, "times": [1.0, 1.5]}]
+    run(place, "units", "-s", "row=1..", "-o", str(tmp_path / "units.json"))
+    assert json.loads((tmp_path / "units.json").read_text()) == printed
     assert "[node=/units]; write -s row=0..50" in run(place, "units", "-s", "id=2")
     assert "node=" not in run(f"{place}/units", "-s", "id=2")
     assert "the table has 3 rows, 3 is none of them" in run(place, "units", "-s", "row=3")
@@ -312,6 +318,11 @@ def test_labels_that_are_others_than_was_typed(tmp_path: Path) -> None:
         ("lat=3.0", "--nearest"): "the nearest label to lat=3.0 is 1.0\n",
         ("latitude=3.0", "--nearest"): "the nearest label to latitude=3.0 is 1.0\n",
         ("time=2000-01-02", "--nearest"): "",
+        ("time=2000-01-01T20:00-04:00",): "",
+        ("time=2000-01-02T01:00:00.0+01:00", "--nearest"): "",
+        ("time=2000-01-02T00:00+01:00", "--nearest"): (
+            "the nearest label to time=2000-01-02T00:00+01:00 is 2000-01-02T00:00:00\n"
+        ),
         ("time=2000-02-02", "--nearest"): "the nearest label to time=2000-02-02 is 2000-01-02T00:00:00\n",
         ("time=1", "-s", "lat=0"): position,
         ("level=5.0", "--nearest"): "",
@@ -320,6 +331,22 @@ def test_labels_that_are_others_than_was_typed(tmp_path: Path) -> None:
     for options, remark in remarks.items():
         result = CliRunner().invoke(main, ["get", str(tmp_path / "a.zarr"), "t", "-s", *options])
         assert (result.exit_code, result.stderr) == (0, remark), options
+
+
+def test_the_variable_of_a_column_that_cannot_have_its_name(tmp_path: Path) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame({"A": [1.0], "A/B": [2.0], "B/C": [3.0], 7: [4.0]})
+    hs.write_frame(tmp_path / "f.zarr", frame)
+    hs.create(tmp_path / "g.zarr").close()
+    hs.write_frame(tmp_path / "g.zarr" / "bars", frame)
+    for column, variable, cell in (("A/B", "column_1", "2.0"), ("B/C", "column_2", "3.0"), ("7", "column_3", "4.0")):
+        for place, folder in (("f.zarr", ""), ("g.zarr", "bars/")):
+            url = str(tmp_path / place)
+            result = CliRunner().invoke(main, ["get", url, folder + column])
+            assert result.exit_code == 3
+            assert f"take /{folder}{variable}, the variable of the column {column!r}" in result.stderr
+            assert cell in CliRunner().invoke(main, ["get", url, folder + variable]).stdout
 
 
 def test_seconds_of_a_series(tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ def suggest_path(root: Group, path: str) -> str:
     """Return what may have been meant by a path that leads nowhere, from the last group on the way that exists."""
     group, done, parts = root, "", path.split("/")
     while parts:
+        if variable := _find_variable(group, "/".join(parts)):
+            return f"take /{variable}, the variable of the column {'/'.join(parts)!r}"
         try:
             node = group[parts[0]]
         except NodeNotFound:
@@ -91,6 +93,17 @@ def suggest_path(root: Group, path: str) -> str:
         return list_array_paths(group)
     known = [path for path, _ in islice(arrays_of(root), _LOOKED_AT)]
     return meant(path, known) if get_close_matches(path, known, 1) else list_array_paths(root)
+
+
+def _find_variable(group: Group, column: str) -> str | None:
+    """Return the path of the variable of a column of a table, which is called otherwise where a frame's column has no
+    name, or one with a slash; None where there is no such column."""
+    from hyperslab.group.tables import find_columns  # on use: with it come zones of time
+
+    with suppress(HyperslabError):
+        found = (find_columns(group._session, group.path) or {}).get(column)
+        return found.arrays[0].path if found is not None and found.arrays else None
+    return None
 
 
 _WHOLE = re.compile(r"[+-]?\d+")

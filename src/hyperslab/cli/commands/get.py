@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice, zip_longest
@@ -46,12 +46,13 @@ from hyperslab.group.cf_variables import name_companions
 from hyperslab.group.choice import Choice, choose_of
 from hyperslab.group.walk import arrays_of
 from hyperslab.model.amounts import counted
+from hyperslab.model.calendars import parse_moment
 from hyperslab.model.dims import axis_names
 from hyperslab.stores.building import building
 
 if TYPE_CHECKING:
     from hyperslab.conversion.selection import Selector
-    from hyperslab.group.table_columns import TableColumn
+    from hyperslab.group.table_columns import Cells, TableColumn
 
 # Cells of an array, or rows of a table, that a terminal gets; -o writes all of them to a file.
 _SCREEN = 1000
@@ -59,6 +60,8 @@ _SCREEN = 1000
 _ROWS = 1 << 14
 # Letters of a cell of a table that a terminal gets, so that spikes of a unit leave room for the other columns.
 _CELL = 60
+# In which a label and a typed time of another zone are compared: zones are told of times of the real calendars alone.
+_CALENDAR = "proleptic_gregorian"
 _FILES = (".npy", ".csv", ".json", ".nc", ".zarr")
 
 
@@ -101,10 +104,10 @@ def get_command(
     selection = parse_selections(selections)
     arrays = choose_measured(root, path, choice) if choice else []
     if not arrays and (table := find_table(root, path)) is not None:
-        if decoded or manner.nearest or units or as_json:
-            remedy = "leave --decoded, --nearest, --units, --json out"
-            raise Invalid("rows of a table are decoded text", node=path, remedy=remedy)
-        give_rows(table, path, selection, output)
+        if decoded or manner.nearest or units:
+            remedy = "leave --decoded, --nearest, --units out"
+            raise Invalid("rows of a table are decoded", node=path, remedy=remedy)
+        give_rows(table, url, path, selection, output=output, as_json=as_json)
         return
     arrays = arrays or [find_array(root, path)]
     root, arrays = change_units(root, arrays, units)
@@ -186,8 +189,50 @@ def find_table(root: Group | Array, path: str) -> dict[str, TableColumn] | None:
     return None
 
 
-def give_rows(columns: dict[str, TableColumn], path: str, selection: TypedSelection, output: str | None) -> None:
-    """Write rows of a table to a CSV file, or show them. Invalid for another selection than ``row=a..b``."""
+def give_rows(
+    columns: dict[str, TableColumn],
+    url: str,
+    path: str,
+    selection: TypedSelection,
+    *,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Write rows of a table to a CSV or JSON file, print them as JSON, or show them. Invalid for another selection than
+    ``row=a..b``."""
+    rows, node = _choose_rows(columns, path, selection), path.strip("/") or None
+    if output and not output.endswith((".csv", ".json")):
+        remedy = "end the name with .csv or .json, or name a column"
+        raise Invalid("a table is saved as .csv or .json", node=node, remedy=remedy)
+    heads = list(columns)
+
+    def read(some: range) -> list[Cells]:
+        return [column.read(some.start, some.stop) for column in columns.values()]
+
+    def block(some: range) -> CsvBlock:
+        cells = read(some)
+        return CsvBlock(heads, zip_longest(*cells), list(map(cell_type, cells)))
+
+    if as_json or (output and output.endswith(".json")):
+        records = [dict(zip(heads, row, strict=True)) for row in zip_longest(*read(rows))]
+        document: dict[str, Any] = {"url": url, "path": path.strip("/"), "columns": heads, "rows": records}
+        if output and output.endswith(".json"):
+            with _new_file(output) as temporary:
+                Path(temporary).write_bytes(json_text("get", **document).encode())
+        if as_json:
+            print_json("get", **document)
+    if output and output.endswith(".csv"):
+        with _new_file(output) as temporary, open_csv(temporary) as text:
+            starts = range(0, max(len(rows), 1), _ROWS)
+            write_csv(text, (block(rows[start : start + _ROWS]) for start in starts), lambda: block(rows))
+    if output:
+        print_remark(f"{counted(len(rows), 'row')} of /{path.strip('/')} in {output}")
+    elif not as_json:
+        _show_rows(rows, block)
+
+
+def _choose_rows(columns: dict[str, TableColumn], path: str, selection: TypedSelection) -> range:
+    """Return the rows of a table that are selected by ``row=a..b``; Invalid, SelectionError."""
     node = path.strip("/") or None
     total = max((column.length for column in columns.values()), default=0)
     item: Any = selection.isel.get("row", slice(None))
@@ -196,30 +241,20 @@ def give_rows(columns: dict[str, TableColumn], path: str, selection: TypedSelect
         raise Invalid("rows of a table are chosen by position alone", node=node, remedy=remedy)
     if isinstance(item, int) and not -total <= item < total:
         raise SelectionError(f"the table has {total} rows, {item} is none of them", node=node, remedy="choose another")
-    rows = range(total)[item] if isinstance(item, slice) else range(total)[item : item + 1 or None]
-    if output and not output.endswith(".csv"):
-        raise Invalid("a table is saved as .csv", node=node, remedy="end the name with .csv, or name a column")
-    is_screen = output is None and sys.stdout.isatty()
-    shown = rows[:_SCREEN] if is_screen else rows
-    heads = list(columns)
+    return range(total)[item] if isinstance(item, slice) else range(total)[item : item + 1 or None]
 
-    def read(some: range) -> CsvBlock:
-        cells = [column.read(some.start, some.stop) for column in columns.values()]
-        return CsvBlock(heads, zip_longest(*cells), list(map(cell_type, cells)))
 
-    if output is None:
-        texts = [[csv_cell(cell) for cell in row] for row in read(shown).rows]
-        cut = [[shorten_cell(text) for text in row] for row in texts] if is_screen else texts
-        click.echo(format_columns([heads, *cut]))
-        if len(shown) < len(rows):
-            print_remark(f"{counted(len(rows) - len(shown), 'more row')}; -o writes them all to a file")
-        elif cut != texts:
-            print_remark("cells that end in … are cut; -o writes all of them to a file")
-        return
-    with building(output) as temporary, open_csv(temporary) as text:
-        starts = range(0, max(len(rows), 1), _ROWS)
-        write_csv(text, (read(rows[start : start + _ROWS]) for start in starts), lambda: read(rows))
-    print_remark(f"{counted(len(rows), 'row')} of /{path.strip('/')} in {output}")
+def _show_rows(rows: range, block: Callable[[range], CsvBlock]) -> None:
+    """Print rows of a table in columns; on a terminal the first ones, long cells cut."""
+    is_screen = sys.stdout.isatty()
+    shown = block(rows[:_SCREEN] if is_screen else rows)
+    texts = [[csv_cell(cell) for cell in row] for row in shown.rows]
+    cut = [[shorten_cell(text) for text in row] for row in texts] if is_screen else texts
+    click.echo(format_columns([shown.heads, *cut]))
+    if len(texts) < len(rows):
+        print_remark(f"{counted(len(rows) - len(texts), 'more row')}; -o writes them all to a file")
+    elif cut != texts:
+        print_remark("cells that end in … are cut; -o writes all of them to a file")
 
 
 def shorten_cell(text: str) -> str:
@@ -246,10 +281,20 @@ def print_other_labels(part: labelled_part.LabelledPart, selection: TypedSelecti
 
 
 def _is_label_of(label: object, typed: object) -> bool:
-    """Return True if a label is what was typed: the number, or the text, of which a date may be the first part."""
+    """Return True if a label is what was typed: the number, or the text, of which a date may be the first part; or the
+    moment, typed in another zone."""
     if isinstance(label, np.number) and isinstance(typed, int | float):
         return bool(label == (np.asarray(typed).astype(label.dtype) if label.dtype.kind == "f" else typed))
-    return cell_text(label).startswith(str(typed).replace(" ", "T"))
+    text = cell_text(label)
+    if text.startswith(str(typed).replace(" ", "T")):
+        return True
+    moment, period = parse_moment(text), parse_moment(str(typed))
+    if moment is None or period is None:
+        return False
+    here, start = moment.start(_CALENDAR), period.start(_CALENDAR)
+    if here is None or start is None:
+        return False
+    return here == start or (period.resolution != "instant" and start <= here < period.stop(_CALENDAR))
 
 
 def give_out(
