@@ -100,6 +100,10 @@ def test_what_makes_no_sense_is_refused(arrays):
         stacked(stack_of([]))
     with pytest.raises(Invalid, match=r"no attribute .statoin.*station"):
         stacked(stack_of(arrays, along="statoin"))
+    with pytest.raises(Invalid, match=r"two arrays have station='Brno'; add an attribute to stack="):
+        stacked(stack_of(arrays, along="station"))
+    with pytest.raises(Invalid, match=r"two arrays have note=None; add"):
+        stacked(stack_of(arrays, along="note", attributes={"note": [None] * COUNT, "dt": DAYS}))
     with pytest.raises(Invalid, match="'heights'"):
         stacked(stack_of(arrays), chunks={"heights": 1})
 

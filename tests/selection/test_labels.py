@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Any
 
 import cftime
@@ -239,6 +240,35 @@ def test_missing_times_are_no_cells() -> None:
     assert resolve_key("2000-01-03", ["x"], lambda _: index) == 2
     real = cf_time(np.array([0.0, np.nan, 2.0]), "days since 2000-01-01", None)
     assert resolve_key("2000-01-03", ["x"], lambda _: real) == 2
+
+
+def test_a_range_over_a_cell_without_a_label_is_refused() -> None:
+    """NaN is in no range; xarray takes it, as whatever lies between two labels that are not sorted."""
+    seconds = np.array([0.0, 0.5, np.nan, 1.5, 2.0])
+    days = np.array(["2000-01-01", "2000-01-02", "NaT", "2000-01-04", "2000-01-05"], "M8[D]")
+    counted = cf_time(np.array([0, 1, np.nan, 3, 4]), "days since 2000-01-01", None)
+    for index, ends in (
+        (Coordinate(seconds), (0.5, 1.5, 2.0)),
+        (Coordinate(days), ("2000-01-02", "2000-01-04", "2000-01-05")),
+        (counted, ("2000-01-02", "2000-01-04", "2000-01-05")),
+    ):
+        for item in (slice(ends[0], ends[1]), slice(None, ends[1]), slice(ends[0], None), slice(ends[1], ends[0], -1)):
+            with pytest.raises(LabelError, match=r"without a label.*between \d and \d.*isel"):
+                resolve_sel({"x": item}, ["x"], lambda _, index=index: index)
+        assert resolve_sel({"x": slice(ends[1], ends[2])}, ["x"], lambda _, index=index: index) == (slice(3, 5),)
+        assert resolve_sel({"x": slice(None, None, 2)}, ["x"], lambda _, index=index: index) == (slice(0, 5, 2),)
+
+
+def test_the_remedy_of_nearest_between_doubled_labels() -> None:
+    numbers = Coordinate(np.array([1.0, 2.0, 2.0, 5.0]))
+    times = Coordinate(np.array(["2000-01-01T06", "2000-01-02", "2000-01-02", "2000-01-02T18"], "M8[h]"))
+    for index, label in ((numbers, 2.25), (times, "2000-01-02T01:00")):
+        with pytest.raises(LabelError, match="several positions") as caught:
+            resolve_sel({"x": label}, ["x"], lambda _, index=index: index, method="nearest")
+        found = re.search(r"; x=(\S+) without a method takes all of them", str(caught.value))
+        assert found is not None
+        written = float(found[1]) if index is numbers else found[1]
+        assert resolve_sel({"x": written}, ["x"], lambda _, index=index: index) == (slice(1, 3),)
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i2", "i4", "u8", "f4", "f8", ">i4", ">f8"])

@@ -251,7 +251,7 @@ class QueryResult(Sequence[Array]):
         ``stack`` may be left out where there is one primary attribute. The other attributes are coordinates along it;
         scales, labels and times are those of their dimensions, as
         :func:`hyperslab.bridges.xarray.stacking.stacked` says. ``chunks={}`` makes one dask block of each array or
-        tile. Invalid where nothing was found, and for two arrays at one place of a grid; SchemaError for an attribute
+        tile. Invalid where nothing was found, and for two arrays at one place; SchemaError for an attribute
         that is none.
         """
         from hyperslab.bridges.xarray.stacking import Stack, stacked

@@ -48,6 +48,10 @@ class CoordinateAxis:
         """Return all positions with the same number, in order."""
         return np.array([position])
 
+    def has_missing(self, low: int, high: int) -> bool:
+        """Return True if a position from ``low`` to before ``high`` has no number."""
+        return False
+
     def nearest(self, number: Number) -> int:
         """Return the position of the closest number; of two the larger one, as pandas has it."""
         place = self.rank(number)
@@ -132,6 +136,12 @@ class StoredAxis(CoordinateAxis):
 
     def same(self, position: int) -> Values:
         return np.flatnonzero(self.values == self.values[position])
+
+    def has_missing(self, low: int, high: int) -> bool:
+        values = self.values[low:high]
+        if values.dtype.kind == "f":
+            return bool(np.isnan(values).any())
+        return self.calendar is not None and bool((values == _INT64[0]).any())
 
     def nearest(self, number: Number) -> int:
         if self.trend:

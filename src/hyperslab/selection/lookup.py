@@ -112,9 +112,10 @@ class NumberLabels(Lookup):
             raise LabelError(f"{self.dim} has no cells", remedy="append some first")
         place = axis.nearest(number)
         if len(axis.same(place)) > 1:
-            raise LabelError(
-                f"{self.dim} {axis.show(place)} stands at several positions", remedy="leave the method out"
-            )
+            shown = axis.show(place)
+            exact = f"{shown}T00:00:00" if axis.calendar is not None and "T" not in shown else shown  # a date is a day
+            remedy = f"{self.dim}={exact} without a method takes all of them"
+            raise LabelError(f"{self.dim} {shown} stands at several positions", remedy=remedy)
         if tolerance is not None and abs(axis.at(place) - number) > span_of(tolerance, axis.calendar):
             message = f"{self.dim} {label} is further than {span_text(tolerance)} from its neighbour {axis.show(place)}"
             raise LabelError(message, remedy="give a larger tolerance, or that label")
@@ -130,6 +131,17 @@ class NumberLabels(Lookup):
             if abs(end - query.first) <= self._tolerance(axis.size, query):
                 return axis.size
         raise self._missing(label, query, f"sel({self.dim}=slice(...)) takes the cells within the range, its end too")
+
+    def between(self, start: Any, stop: Any) -> tuple[int, int]:
+        low, high = Lookup.between(self, start, stop)
+        is_range = start is not None or stop is not None
+        # xarray takes them, as it takes all that lies between two labels that are not sorted
+        if is_range and not self.axis.trend and self.axis.has_missing(low, high):
+            message = (
+                f"{self.dim} has cells without a label (NaN) between {low} and {high}, which no range is known to hold"
+            )
+            raise LabelError(message, remedy="select by position, with isel")
+        return low, high
 
     def stride(self, step: Any) -> int:
         axis = self.axis

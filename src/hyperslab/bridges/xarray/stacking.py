@@ -260,22 +260,16 @@ def _layout(stack: Stack, along: tuple[str, ...]) -> _Layout:
     columns = {name: as_cells(values) for name, values in stack.attributes.items()}
     starts = {dim: name for dim, name in stack.starts.items() if columns[name].dtype.kind == "M"}
     begun: dict[str, tuple[tuple[str, ...], np.ndarray]]
+    found = [_distinct(columns[name]) for name in along]
+    coordinates = {name: values for name, (values, _) in zip(along, found, strict=True)}
+    lengths = tuple(map(len, coordinates.values()))
+    places = np.ravel_multi_index(tuple(codes for _, codes in found), lengths)
+    _refuse_two_at_one_place(stack, along, places)
     if len(along) == 1:
         dim = stack.dim or along[0]
         others = {name: cells for name, cells in columns.items() if name != along[0]}
         begun = {each: ((dim,), columns[name]) for each, name in starts.items()}
         return _Layout(stack.name, stack.arrays, {dim: columns[along[0]]}, others, begun, None)
-    found = [_distinct(columns[name]) for name in along]
-    coordinates = {name: values for name, (values, _) in zip(along, found, strict=True)}
-    lengths = tuple(map(len, coordinates.values()))
-    places = np.ravel_multi_index(tuple(codes for _, codes in found), lengths)
-    order = np.argsort(places, kind="stable")
-    if (twice := np.flatnonzero(np.diff(places[order]) == 0)).size:
-        first = order[twice[0]]
-        told = ", ".join(f"{name}={stack.attributes[name][first]!r}" for name in along)
-        raise Invalid(
-            f"two arrays have {told}", remedy="add an attribute to stack= that tells them apart, or a condition"
-        )
     grid: list[Array | None] = [None] * int(np.prod(lengths))
     for place, array in zip(places.tolist(), stack.arrays, strict=True):
         grid[place] = array
@@ -292,6 +286,16 @@ def _layout(stack: Stack, along: tuple[str, ...]) -> _Layout:
         begun[dim] = ((name,), coordinates[name]) if name in along else (along, others[name])
     absent = _absent_cell(stack) if None in grid else None
     return _Layout(stack.name, grid, coordinates, others, begun, absent)
+
+
+def _refuse_two_at_one_place(stack: Stack, along: tuple[str, ...], places: np.ndarray) -> None:
+    """Raise Invalid where the attributes tell two arrays not apart: their labels would repeat."""
+    order = np.argsort(places, kind="stable")
+    if (twice := np.flatnonzero(np.diff(places[order]) == 0)).size:
+        first = order[twice[0]]
+        shown = ", ".join(f"{name}={stack.attributes[name][first]!r}" for name in along)
+        remedy = "add an attribute to stack= that tells them apart, or a condition"
+        raise Invalid(f"two arrays have {shown}", remedy=remedy)
 
 
 def _absent_cell(stack: Stack) -> object:
