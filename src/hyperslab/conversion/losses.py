@@ -41,6 +41,9 @@ FITS = "fits"
 COLUMNS = "columns"
 """In the layout of a group that was an array of a source: the feature that the target lacks, and what became of it."""
 
+SAMPLES = "samples"
+"""What is lost where rows name samples of a series by number, which a selection numbers anew."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loss:

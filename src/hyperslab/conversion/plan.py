@@ -28,6 +28,7 @@ from hyperslab.conversion.adapt import (
 )
 from hyperslab.conversion.losses import (
     COLUMNS,
+    SAMPLES,
     Features,
     Loss,
     is_left_out,
@@ -50,16 +51,18 @@ from hyperslab.conversion.source_nodes import (
     find_source_nodes,
     select_nodes,
 )
-from hyperslab.conversion.variable_length import drop_non_utf8, fit_fixed_length, measure_text
+from hyperslab.conversion.variable_length import drop_non_utf8, fit_fixed_length, measure_text, read_blocks
 from hyperslab.errors import HyperslabError, Unsupported
 from hyperslab.formats.base import Feature, Format, Reader
 from hyperslab.formats.codec_kinds import is_compressed
 from hyperslab.group.choice import EVERYTHING as ALL_VARIABLES
 from hyperslab.group.choice import Choice
+from hyperslab.model.amounts import counted
 from hyperslab.model.cells import as_type
 from hyperslab.model.dims import Dimension
 from hyperslab.model.dtypes import numpy_dtype
 from hyperslab.model.paths import child, outward, split
+from hyperslab.model.series import FIRST_SAMPLE, SAMPLE_COUNT, SERIES, names_samples
 from hyperslab.model.spec import ArraySpec, GroupSpec
 from hyperslab.stores.location import Location
 from hyperslab.stores.memory import MemoryStore
@@ -163,6 +166,7 @@ def dry_run(
     format_losses = text_losses + byte_losses + other_losses
     require_main_array_kept(items, nodes, format_losses, format)
     losses += format_losses + find_omissions(source.reader, items)
+    losses += () if references is None else tuple(_sample_losses(source, items, references))
     if losses and not allow_loss:
         raise losses_error(losses, format.name)
     return DryRun(nodes, losses, keyed=format.traits.is_keyed)
@@ -234,6 +238,32 @@ def find_omissions(reader: Reader, items: list[SourceNode]) -> tuple[Loss, ...]:
     """Return as losses what lies at the source's place and its format does not show."""
     found = (problem for item in items if item.whole for problem in reader.omitted(item.origin))
     return tuple(Loss(problem.node, problem.kind, problem.message) for problem in found)
+
+
+def _sample_losses(source: OpenDataset, items: list[SourceNode], references: ReferenceMap) -> Iterator[Loss]:
+    """Yield a loss for each column of rows that name samples of series by number, of which not all are copied, and for
+    each whose fields become arrays, which keep the numbers of the source."""
+    by_origin = {item.origin: item for item in items}
+    for item in items if references.samples else ():
+        is_split = item.node.is_group and COLUMNS in item.node.layout
+        rows = source.reader.node(item.origin) if is_split else item.node
+        picked = by_origin[child(item.origin, FIRST_SAMPLE)].picked if is_split else item.picked
+        if not rows.is_array or picked is None or not names_samples(rows.dtype):
+            continue
+        wrong, count = 0, 0
+        series: dict[str, None] = {}
+        for block in read_blocks(source, item.origin, picked):
+            count += block.size
+            for row in block.flat:
+                number = references.number_in_copy(row[SERIES], int(row[FIRST_SAMPLE]), int(row[SAMPLE_COUNT]))
+                if number is None or (is_split and number != row[FIRST_SAMPLE]):
+                    wrong += 1
+                    series[str(row[SERIES])] = None
+        if wrong:
+            names = f"{wrong} of {counted(count, 'row')} name samples of {', '.join(series)} by number"
+            left = "which are not all chosen: these rows name none in the copy"
+            kept = "which the selection numbers anew: the numbers stay as in the source"
+            yield Loss(item.path, SAMPLES, f"{names}, {kept if is_split else left}")
 
 
 def plan_nodes(

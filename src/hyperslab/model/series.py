@@ -7,12 +7,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hyperslab.errors import Invalid
+from hyperslab.model.dtypes import DataType, ObjectRef, tagged_fields
 from hyperslab.model.spec import ArraySpec
 
 SERIES_TYPE = "neurodata_type"
 """The attribute of a group that is a series."""
 DATA, TIMESTAMPS, STARTING_TIME = "data", "timestamps", "starting_time"
 """The names of the arrays of a series: samples, the second of each, the second of the first one."""
+
+FIRST_SAMPLE, SAMPLE_COUNT, SERIES = "idx_start", "count", "timeseries"
+"""The fields of rows that name samples of a series by number (``TimeSeriesReferenceVectorData``)."""
+NO_SAMPLES = -1
+"""The number in both of them of a row that names no samples."""
 
 # How far from its second by the rate a sample may be, in steps: rounding of a starting_time, and no more.
 _ROUNDING = 1e-3
@@ -53,6 +59,14 @@ class SampleTimes:
             message = f"samples begin at {later.first:.9g} s, those before and their rate lead to {following:.9g} s"
             raise Invalid(message, remedy=remedy)
         return replace(self, last=following + later.last - later.first)
+
+
+def names_samples(dtype: DataType) -> bool:
+    """Return True for rows that name samples of a series by number."""
+    if not isinstance(dtype, np.dtype) or not {FIRST_SAMPLE, SAMPLE_COUNT} <= {*(dtype.names or ())}:
+        return False
+    is_signed = dtype[FIRST_SAMPLE].kind == dtype[SAMPLE_COUNT].kind == "i"
+    return is_signed and any(name == SERIES and isinstance(kind, ObjectRef) for name, kind in tagged_fields(dtype))
 
 
 def sample_rate(start: ArraySpec) -> float:

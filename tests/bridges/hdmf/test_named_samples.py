@@ -1,0 +1,99 @@
+"""Rows that name samples of series by number (``TimeSeriesReferenceVectorData``), where samples are chosen."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pynwb import NWBHDF5IO, NWBFile, TimeSeries
+
+import hyperslab as hs
+from hyperslab.errors import Unsupported
+from hyperslab.hdmf import HyperslabIO
+
+COLUMN = "intervals/trials/timeseries"
+
+
+def make_session() -> NWBFile:
+    """Return a session of 30 s with a series of 100 Hz, one of timestamps and one that has the samples of that."""
+    nwb = NWBFile("a mouse in a maze", "session-1", datetime(2026, 1, 1, 12, tzinfo=UTC))
+    lfp = TimeSeries(name="lfp", data=np.arange(3000.0), rate=100.0, unit="V")
+    place = TimeSeries(name="place", data=np.arange(300.0), timestamps=np.arange(300) / 10, unit="m")
+    again = TimeSeries(name="again", data=place, timestamps=place, unit="m")
+    for series in (lfp, place, again):
+        nwb.add_acquisition(series)
+    for start in (1.0, 11.0, 21.0):
+        nwb.add_trial(start_time=start, stop_time=start + 2, timeseries=[lfp, place, again])
+    return nwb
+
+
+@pytest.fixture(params=["v2", "v3"])
+def session(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    with HyperslabIO(tmp_path / "session.nwb.zarr", "w", profile=request.param) as io:
+        io.write(make_session())
+    return tmp_path / "session.nwb.zarr"
+
+
+def read_numbers(place: Path) -> list[tuple[int, int]]:
+    column: Any = hs.open_group(place)[COLUMN]
+    return [(int(row["idx_start"]), int(row["count"])) for row in column[...]]
+
+
+def test_rows_of_a_part_that_has_all_their_samples_name_these(session: Path, tmp_path: Path) -> None:
+    report = hs.convert(session, tmp_path / "part.nwb.zarr", select={"time": slice(0.5, 25.0)}, verify=True)
+    assert report.losses == ()
+    with HyperslabIO(tmp_path / "part.nwb.zarr") as io:
+        for trial in io.read().trials[:].itertuples():
+            for samples in trial.timeseries:
+                seconds = samples.timestamps  # pynwb computes those of a rate
+                assert (seconds[0], len(samples.data)) == (pytest.approx(trial.start_time), samples.count)
+                assert samples.data[0] == pytest.approx(trial.start_time * (100 if samples.timeseries.rate else 10))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "numbers"),
+    [
+        ({"time": slice(10.5, 14.0)}, [(50, 200), (5, 20), (5, 20)]),
+        ({"time": slice(10.5, 12.0)}, [(-1, -1)] * 3),  # a part of a row is not what the row names
+        ({"time": slice(0.0, 29.0, 2)}, [(-1, -1)] * 3),
+    ],
+)
+def test_rows_without_all_their_samples_are_a_loss(
+    session: Path, tmp_path: Path, chosen: dict[str, object], numbers: list[tuple[int, int]]
+) -> None:
+    target = tmp_path / "part.nwb.zarr"
+    with pytest.raises(Unsupported, match=f"(?s)/{COLUMN}: . of 9 rows name samples of /acquisition/lfp.*allow_loss"):
+        hs.convert(session, target, select=chosen)
+    assert not target.exists()
+    report = hs.convert(session, target, select=chosen, allow_loss=True, verify=True)
+    assert [(loss.node, loss.feature) for loss in report.losses] == [(COLUMN, "samples")]
+    assert read_numbers(target) == [(-1, -1)] * 3 + numbers + [(-1, -1)] * 3
+    with HyperslabIO(target) as io:
+        assert [each.count for each in io.read().trials["timeseries"][1]] == [
+            None if count < 0 else count for _, count in numbers
+        ]
+
+
+def test_series_of_which_all_samples_are_chosen_leave_rows_as_they_are(session: Path, tmp_path: Path) -> None:
+    before = read_numbers(session)
+    hs.convert(session, tmp_path / "whole.nwb.zarr", select={"time": slice(0.0, 30.0)})
+    assert read_numbers(tmp_path / "whole.nwb.zarr") == before
+
+
+def test_fields_that_become_arrays_keep_their_numbers_with_a_loss(session: Path, tmp_path: Path) -> None:
+    target = tmp_path / "part.zarr"
+    chosen = {"time": slice(0.5, 25.0)}
+    report = hs.convert(session, target, "nczarr", select=chosen, allow_loss=True)
+    assert "9 of 9 rows" in next(str(loss) for loss in report.losses if loss.feature == "samples")
+    numbers: Any = hs.open_group(target)[f"{COLUMN}/idx_start"]
+    assert numbers[0] == 100
+
+
+def test_an_hdf5_session_loses_such_columns(tmp_path: Path) -> None:
+    with NWBHDF5IO(tmp_path / "session.nwb", "w") as io:
+        io.write(make_session())
+    with pytest.raises(Unsupported, match=f"/{COLUMN}: the array of HDF5 references"):
+        hs.convert(tmp_path / "session.nwb", tmp_path / "part.nwb.zarr", select={"time": slice(10.5, 14.0)})
