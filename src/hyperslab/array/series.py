@@ -31,6 +31,8 @@ SECONDS = "time"
 FoundArray = tuple[OpenDataset, str, ArraySpec]
 """An array: its dataset, its path there and its spec."""
 _CHANNELS = "channel_conversion"
+COMPANIONS = (TIMESTAMPS, STARTING_TIME, _CHANNELS)
+"""The names of the arrays beside ``data`` of a series that tell its seconds and its unit."""
 _USED = ("conversion", "offset")
 
 
@@ -84,6 +86,12 @@ def is_series_data(session: OpenDataset, path: str) -> bool:
         group = session.reader.node(folder)
         return isinstance(group, GroupSpec) and SERIES_TYPE in group.attrs
     return False
+
+
+def is_sample_time(session: OpenDataset, path: str) -> bool:
+    """Return True for an array of a series that tells the seconds of its samples."""
+    folder, name = split(path)
+    return name in (TIMESTAMPS, STARTING_TIME) and is_series_data(session, child(folder, DATA))
 
 
 # -- seconds of the samples --------------------------------------------------------------------------------------------

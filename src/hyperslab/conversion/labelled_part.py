@@ -24,6 +24,7 @@ from hyperslab.array import Array, cf, references
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.decoded import Decoded
 from hyperslab.array.plain_values import cell_text, to_json_value
+from hyperslab.array.series import is_sample_time
 from hyperslab.chunks.boxes import Box, source_edges
 from hyperslab.conversion.csv_text import CsvBlock, cell_type, open_csv, render_csv, write_csv
 from hyperslab.errors import BrokenLink, ExternalLinkRefused, HyperslabError, Invalid
@@ -521,8 +522,8 @@ def _read_companions(parts: Sequence[LabelledPart], taken: Collection[str]) -> d
                 bounds |= dict.fromkeys(names_in_attribute("bounds", attrs.get("bounds"), attrs), shifts)
     found: dict[str, LabelledPart] = {}
     for other in companions_of([part.array for part in parts], {}):
-        if other.name in taken or other.name in found:
-            continue
+        if other.name in taken or other.name in found or is_sample_time(other._session, other.path):
+            continue  # seconds of samples are a coordinate
         with suppress(HyperslabError):
             key = tuple(keys.get(pair, slice(None)) for pair in zip(other.dims, other.shape, strict=True))
             counted = other.spec.attrs.get("sample_dimension")

@@ -18,7 +18,7 @@ import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.array.attributes import with_missing
-from hyperslab.array.series import find_clock
+from hyperslab.array.series import COMPANIONS, find_clock, is_series_data
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
@@ -50,7 +50,7 @@ from hyperslab.model.cells import as_type
 from hyperslab.model.dims import Dimension, axis_names
 from hyperslab.model.guessing import meant
 from hyperslab.model.paths import child, is_within, join, normalize, outward, relative, split
-from hyperslab.model.series import sample_rate
+from hyperslab.model.series import DATA, sample_rate
 from hyperslab.model.spec import ArraySpec, GroupSpec, Node
 from hyperslab.selection.region import Range
 
@@ -144,8 +144,12 @@ def _find_chosen_nodes(
             damage.raise_error()
         raise error.locate(url=session.url, node=place or None) from None
     specs = {} if choice.alone else {join(place, path): arrays[path] for path in chosen}
+    linked = {} if choice.alone else _find_linked_companions(session, place, chosen, nodes)
+    moved = {origin for origin, _ in linked.values() if not specs.keys() & {child(split(origin)[0], DATA)}}
     others = [
-        relative(path, place) for path in _find_companions(session, specs, SourceDamage()) if is_within(path, place)
+        relative(path, place)
+        for path in _find_companions(session, specs, SourceDamage())
+        if is_within(path, place) and path not in moved
     ]
     kept = chosen | dict.fromkeys(path for path in others if path in arrays and not choice.excludes(path))
     found = []
@@ -156,10 +160,28 @@ def _find_chosen_nodes(
             used = {dim for other in kept if is_within(other, path) for dim in arrays[other].dims}
             dims = tuple(dim for dim in node.dims if dim.name in used)
             found.append(SourceNode(path, origin, node.evolve(dims=dims), whole=False))
+        elif path in linked and not choice.excludes(path):
+            found.append(SourceNode(path, *linked[path], is_companion=True))
         elif node.is_link and not choice.variables and not choice.where and not choice.excludes(path):
             found.append(SourceNode(path, origin, node))
     above = [] if choice.alone else _find_companions_above(session, place, found, SourceDamage())
     return found + [part for part in above if not choice.excludes(part.path)]
+
+
+def _find_linked_companions(
+    session: OpenDataset, place: str, chosen: Iterable[str], nodes: Mapping[str, tuple[str, Node]]
+) -> dict[str, tuple[str, ArraySpec]]:
+    """Return by path the links beside chosen data of series of NWB to what tells their seconds, and the arrays of this
+    dataset that stand in their place where not all series are converted."""
+    found: dict[str, tuple[str, ArraySpec]] = {}
+    for path in chosen:
+        if is_series_data(session, join(place, path)):
+            for link in (child(split(path)[0], name) for name in COMPANIONS):
+                if link in nodes and nodes[link][1].is_link:
+                    with suppress(HyperslabError):  # one that leads nowhere, or out of the dataset, is left out
+                        origin, spec = follow_within(session, nodes[link][0])
+                        found |= {link: (origin, spec)} if spec.is_array else {}
+    return found
 
 
 def walk_nodes(session: OpenDataset, path: str, damage: SourceDamage | None = None) -> Iterator[tuple[str, Node]]:

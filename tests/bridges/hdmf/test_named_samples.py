@@ -18,12 +18,14 @@ COLUMN = "intervals/trials/timeseries"
 
 
 def make_session() -> NWBFile:
-    """Return a session of 30 s with a series of 100 Hz, one of timestamps and one that has the samples of that."""
+    """Return a session of 30 s with a series of 100 Hz, one of timestamps and two that
+    share its samples or its timestamps."""
     nwb = NWBFile("a mouse in a maze", "session-1", datetime(2026, 1, 1, 12, tzinfo=UTC))
     lfp = TimeSeries(name="lfp", data=np.arange(3000.0), rate=100.0, unit="V")
     place = TimeSeries(name="place", data=np.arange(300.0), timestamps=np.arange(300) / 10, unit="m")
     again = TimeSeries(name="again", data=place, timestamps=place, unit="m")
-    for series in (lfp, place, again):
+    speed = TimeSeries(name="speed", data=np.arange(300.0) * 2, timestamps=place, unit="m/s")
+    for series in (lfp, place, again, speed):
         nwb.add_acquisition(series)
     for start in (1.0, 11.0, 21.0):
         nwb.add_trial(start_time=start, stop_time=start + 2, timeseries=[lfp, place, again])
@@ -97,3 +99,32 @@ def test_an_hdf5_session_loses_such_columns(tmp_path: Path) -> None:
         io.write(make_session())
     with pytest.raises(Unsupported, match=f"/{COLUMN}: the array of HDF5 references"):
         hs.convert(tmp_path / "session.nwb", tmp_path / "part.nwb.zarr", select={"time": slice(10.5, 14.0)})
+
+
+# -- data of a series alone --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["part.nwb.zarr", "part.zarr", "part.nc"])
+@pytest.mark.parametrize("name", ["lfp", "place", "speed"])
+@pytest.mark.parametrize("chosen", [{"variables": "acquisition/{}/data"}, {"path": "acquisition/{}/data"}])
+def test_data_that_are_chosen_bring_their_seconds(
+    session: Path, tmp_path: Path, target: str, name: str, chosen: dict[str, str]
+) -> None:
+    options: Any = {word: text.format(name) for word, text in chosen.items()}
+    part, dim = tmp_path / target, hs.open_group(session)[f"acquisition/{name}/data"].dims[0]
+    report = hs.convert(session, part, select={"time": slice(11.0, 12.0)}, **options)
+    seconds = "starting_time" if name == "lfp" else "timestamps"
+    folder = "" if "path" in options else f"acquisition/{name}/"
+    assert report.companions == (f"{folder}{seconds}",)
+    root = hs.open_group(part)
+    whole: Any = hs.open_group(session)[f"acquisition/{name}/data"]
+    data: Any = root[f"{folder}data"]
+    np.testing.assert_array_equal(data.sel(time=slice(11.4, 11.7)), whole.sel(time=slice(11.4, 11.7)))
+    hs.convert(
+        session, part, select={dim: slice(50, 90)}, overwrite=True, **options
+    )  # as the error of -s num_times says
+    data = hs.open_group(part)[f"{folder}data"]
+    first = 0.5 if name == "lfp" else 5.0
+    np.testing.assert_array_equal(data.sel(time=first), whole[50])
+    report = hs.convert(session, part, alone=True, overwrite=True, **options)
+    assert report.companions == () and report.arrays == 1
