@@ -118,6 +118,11 @@ def find_clock(session: OpenDataset, path: str, spec: ArraySpec) -> FoundArray |
     return start if start is not None and sample_rate(start[2]) else None
 
 
+def find_timestamps(session: OpenDataset, path: str, spec: ArraySpec) -> FoundArray | None:
+    """Return the timestamps of the series that ``path`` is ``data`` of, however many there are; None without."""
+    return _find_beside(session, path, TIMESTAMPS) if spec.shape and is_series_data(session, path) else None
+
+
 def read_sample_scale(clock: FoundArray, samples: int) -> ScaleIndex:
     """Return the seconds of samples by their starting_time, which is read, and its rate."""
     session, path, start = clock

@@ -16,7 +16,7 @@ from hyperslab.array import Array, times
 from hyperslab.array.attributes import with_missing
 from hyperslab.array.decoded import is_packed
 from hyperslab.array.row_labels import Repeated, check_order, check_other_labels, find_repeated, repeated_runs
-from hyperslab.array.series import find_sample_times
+from hyperslab.array.series import find_sample_times, find_timestamps
 from hyperslab.array.session import OpenDataset
 from hyperslab.conversion.labelled_part import read_axis
 from hyperslab.conversion.opening import tree_session
@@ -370,6 +370,23 @@ def _check_all(session: OpenDataset, pairs: list[_Growth], *, is_ordered: bool =
         counts = ", ".join(f"/{pair.array.path}: {pair.count}" for pair in pairs)
         remedy = "give as many rows for each of them"
         raise Invalid(f"the arrays have different numbers of rows: {counts}", url=session.url, remedy=remedy)
+    _check_timestamps(session, pairs)
+
+
+def _check_timestamps(session: OpenDataset, pairs: Sequence[_Growth]) -> None:
+    """Raise Invalid for samples of a series of NWB without as many timestamps, behind which none would have seconds."""
+    grown = {pair.array.path: pair.array.shape[0] + pair.count for pair in pairs if pair.axis == 0}
+    for array in (pair.array for pair in pairs if pair.axis == 0):
+        with session.add_place_to_errors(array.path):
+            stamps, samples = find_timestamps(session, array.path, array.spec), grown[array.path]
+            if stamps is None:
+                continue
+            owner, place, spec = stamps
+            length = grown.get(place, *spec.shape[:1]) if owner is session else spec.shape[0]
+            if length != samples:
+                message = f"{samples} samples, and {length} timestamps in /{place}: none would have a second"
+                remedy = f"append to /{place} first, or rows of a dataset that has both"
+                raise Invalid(message, remedy=remedy)
 
 
 def _other_lengths(cells: Cells, axis: int) -> tuple[int, ...]:

@@ -107,8 +107,8 @@ def companions_of(arrays: Iterable[Array], errors: dict[str, HyperslabError] | N
 
     Coordinates of dimensions, categories of data frames, and what attributes name: coordinates, bounds, climatologies,
     grid mappings, cell measures, ancillary variables, terms of vertical coordinates, geometries, meshes; in a dataset
-    with ``featureType`` also what counts or numbers the samples, and the variables of the instances (CF 1.11, 9). Of a
-    series of NWB what tells the seconds and the unit of its samples.
+    with ``featureType`` also what counts or numbers the samples, and the variables of the instances (CF 1.11, 9); what
+    tells the seconds and the unit of a series of NWB.
     ``errors``: gets those of arrays that are damaged, by path; without it they are raised.
     """
     first = list(arrays)
@@ -180,8 +180,8 @@ class _VariableSearch:
                     yield found
         group = self.session.reader.node(folder)
         beside = variables_with(group.attrs, split(array.path)[1]) if group.is_group else ()
-        beside = (*beside, *(COMPANIONS if is_series_data(self.session, array.path) else ()))
-        yield from (other for name in beside if (other := self._at(child(folder, name))) is not None)
+        parts = COMPANIONS if is_series_data(self.session, array.path) else ()
+        yield from (one for name in (*beside, *parts) if (one := self._at(child(folder, str(name)))) is not None)
         yield from self._instances(array)
 
     def find(self, folder: str, name: str) -> Array | None:

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any
-
-import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.array.session import OpenDataset
-from hyperslab.errors import HyperslabError, NodeNotFound
+from hyperslab.errors import FormatError, HyperslabError, NodeNotFound
 from hyperslab.formats.frame_description import read_description
 from hyperslab.group.frame_columns import FrameTable
 from hyperslab.group.links import follow
 from hyperslab.group.table_columns import ArrayColumn, TableColumn
+from hyperslab.model.dynamic_tables import describe_lengths, iter_index_names, read_column_names
 from hyperslab.model.paths import child, is_name
 from hyperslab.model.spec import ArraySpec, GroupSpec
-
-# Indexes of indexes: HDMF has two of them.
-_MOST_LEVELS = 4
 
 
 def find_columns(session: OpenDataset, path: str) -> dict[str, TableColumn] | None:
     """Return the columns of the table at a path by name, those that it names and has; None for a group that is none.
 
     FormatError, BrokenLink … where an array of a column is there and cannot be opened: without its index a ragged
-    column would have other rows."""
+    column would have other rows. FormatError for columns that differ in length: rows would be put together wrongly."""
     found = open_columns(session, path)
     if found is None:
         return None
@@ -35,6 +30,9 @@ def find_columns(session: OpenDataset, path: str) -> dict[str, TableColumn] | No
         if isinstance(column, HyperslabError):
             raise column
         columns[name] = column
+    differ = describe_lengths({name: column.length for name, column in columns.items()})
+    if differ:
+        raise FormatError(differ, url=session.url, node=path, remedy="remove, or append, rows of single columns")
     return columns
 
 
@@ -53,7 +51,7 @@ def open_columns(
         for name, column in islice(frame.columns(), most):
             found[_free_name(name, found)] = column
         return found, frame.width
-    names = _hdmf_names(table.attrs)
+    names = read_column_names(table.attrs)
     if names is None:
         return None
     for name in names[:most]:
@@ -76,17 +74,6 @@ def _free_name(name: str, taken: Mapping[str, object]) -> str:
     return free
 
 
-def _hdmf_names(attrs: Mapping[str, Any]) -> list[str] | None:
-    """Return the names of the columns of a ``DynamicTable`` with these attributes, in its order; None for a group that
-    is none."""
-    names = attrs.get("colnames")
-    if isinstance(names, str):
-        names = [names]
-    if not isinstance(names, list | tuple | np.ndarray):
-        return None
-    return ["id", *map(str, names)]
-
-
 def _find_hdmf_column(session: OpenDataset, table: str, name: str) -> TableColumn | None:
     """Return a column of the table at a path with its indexes; None where that has no array of the name. FormatError,
     BrokenLink … where one of these arrays is there and cannot be opened: without its index a ragged column would have
@@ -95,10 +82,8 @@ def _find_hdmf_column(session: OpenDataset, table: str, name: str) -> TableColum
     if data is None:
         return None
     indexes: list[Array] = []
-    place = name
-    while len(indexes) < _MOST_LEVELS:
-        place = f"{place}_index"
-        index = _array_in(session, table, place)
+    for index_name in iter_index_names(name):
+        index = _array_in(session, table, index_name)
         if index is None or index.ndim != 1 or index.dtype.kind not in "iu":
             break
         indexes.insert(0, index)

@@ -33,6 +33,7 @@ from hyperslab.formats.hdmf.cell_types import (
     type_name_of,
 )
 from hyperslab.formats.hdmf.document_survey import HdmfSurvey, OtherDatasets, Spec
+from hyperslab.formats.hdmf.lengths import find_length_damage
 from hyperslab.formats.hdmf.link_diagnosis import find_cell_damage, find_link_damage, find_reference_damage
 from hyperslab.formats.hdmf.link_sources import Allowed
 from hyperslab.formats.hdmf.profile import HdmfProfile, replace_attributes, stored_attributes
@@ -380,7 +381,7 @@ RULES = Rules(
     Rule(
         _of_pointers("moved"),
         "nothing at the path; the target was found elsewhere by its `object_id`",
-        "the new path is written",
+        "the new path is written; references in cells are left as they are",
         Subject.NODE,
         find_link_damage,
     ),
@@ -431,6 +432,22 @@ RULES = Rules(
     Rule(("object-id",), _IDENTITY, _NEVER, Subject.NODE, find_node_damage),
     Rule(("object-id-twice",), _IDENTITY, _NEVER, Subject.DATASET, find_duplicate_ids),
     Rule(("root-object-id",), _IDENTITY, _NEVER, Subject.DATASET, find_root_damage),
+    Rule(
+        ("column-length",),
+        "columns of a table that differ in length, so that rows would be put together wrongly",
+        _NEVER,
+        Subject.NODE,
+        find_length_damage,
+        otherwise="remove, or append, rows of single columns",
+    ),
+    Rule(
+        ("timestamps-length",),
+        "a series with more or fewer timestamps than samples, which have no seconds then",
+        _NEVER,
+        Subject.NODE,
+        find_length_damage,
+        otherwise="append what is missing to the data or the timestamps",
+    ),
     Rule(
         ("zarr_dtype", "_DTYPE"),
         "a type that differs from that of the cells",
