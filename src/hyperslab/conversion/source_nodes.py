@@ -18,7 +18,7 @@ import numpy as np
 
 from hyperslab.array import Array
 from hyperslab.array.attributes import with_missing
-from hyperslab.array.series import COMPANIONS, find_clock, is_series_data
+from hyperslab.array.series import COMPANIONS, find_clock, find_sample_times, is_series_data
 from hyperslab.array.session import OpenDataset
 from hyperslab.chunks.plan import make_plan
 from hyperslab.chunks.pool import each_batch
@@ -296,9 +296,10 @@ def select_nodes(
     _warn_of_meshes(items)
     for note in selector.notes:
         _log.warning("%s", note)
+    others = _warn_of_empty_series(session, items)
     for dim in sorted(filter(None, known)):  # a word of CF in the selection may mean any
         before, left = 0, 0  # the largest length of the dimension in an array, and that which is selected
-        for item in items:
+        for item in others:
             if item.node.is_array and item.picked is not None and dim in item.node.dims:
                 axis, kept = item.node.dims.index(dim), item.picked.kept
                 before = max(before, item.node.shape[axis])
@@ -309,6 +310,25 @@ def select_nodes(
             course = next((f" ({text})" for text in courses if text), "")
             _log.warning("what is selected along %s is an empty range%s: no cell of it is converted", dim, course)
     return items
+
+
+def _warn_of_empty_series(session: OpenDataset, items: Sequence[SourceNode]) -> list[SourceNode]:
+    """Warn of series of NWB of which no sample is selected, each by its path and its seconds; return the nodes that are
+    no part of one of them."""
+    empty: dict[str, str] = {}
+    for item in items:
+        node, picked = item.node, item.picked
+        if not node.is_array or picked is None or not node.shape or 0 in node.shape[:1] or 0 not in picked.kept:
+            continue
+        if picked.shape[0] == 0 and is_series_data(session, item.origin):
+            empty[item.origin] = f"/{item.path}"
+            with suppress(HyperslabError):  # of its timestamps, which are an error where they are copied
+                if (times := find_sample_times(session, item.origin, node)) is not None:
+                    empty[item.origin] += f" ({times.first:.9g} to {times.last:.9g} s)"
+    if empty:
+        _log.warning("the selection leaves no sample of %s", ", ".join(empty.values()))
+    folders = {split(path)[0] for path in empty}
+    return [item for item in items if item.node.is_group or split(item.origin)[0] not in folders]
 
 
 def _move_starts(session: OpenDataset, items: list[SourceNode]) -> list[SourceNode]:

@@ -128,3 +128,18 @@ def test_data_that_are_chosen_bring_their_seconds(
     np.testing.assert_array_equal(data.sel(time=first), whole[50])
     report = hs.convert(session, part, alone=True, overwrite=True, **options)
     assert report.companions == () and report.arrays == 1
+
+
+# -- series of which nothing is left -----------------------------------------------------------------------------------
+
+
+def test_each_series_without_a_chosen_sample_is_named(
+    session: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    part: Any = {"select": {"time": slice(29.95, 29.98)}, "exclude": "intervals/**"}
+    hs.convert(session, tmp_path / "some.nwb.zarr", **part)
+    empty = "/acquisition/place/data (0 to 29.9 s), /acquisition/speed/data (0 to 29.9 s)"
+    assert caplog.messages == [f"the selection leaves no sample of {empty}"]
+    caplog.clear()
+    hs.convert(session, tmp_path / "none.nwb.zarr", select={"time": slice(50.0, 60.0)}, exclude="intervals/**")
+    assert caplog.messages == [f"the selection leaves no sample of /acquisition/lfp/data (0 to 29.99 s), {empty}"]
