@@ -23,7 +23,7 @@ and ``_REFERENCE_FIELDS`` say the same. Both are read and written; pickles are r
   references and values in attributes; ``cell_types``: what cells are by the type names of documents
 - ``reader``, ``writer``: an open dataset; ``reference_ids``: object ids added to what is written
 - ``link_sources``: which dataset the ``source`` of a link means, and whether it may be opened
-- ``document_survey``, ``link_diagnosis``, ``rules``: what ``check`` finds and ``repair`` mends
+- ``document_survey``, ``link_diagnosis``, ``lengths``, ``rules``: what ``check`` finds and ``repair`` mends
 """
 
 from __future__ import annotations
