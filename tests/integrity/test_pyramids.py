@@ -93,6 +93,7 @@ def test_an_unlimited_dimension_that_the_group_declares_has_one_length(tmp_path:
     before = stored(tmp_path / "a.zarr")
     (mend,) = hs.repair(tmp_path / "a.zarr", dry_run=False)
     assert not mend.done and mend.action is None and "append to the shorter arrays" in str(mend.remedy)
+    assert "removal from the front has stopped, remove the same rows from the longer arrays" in str(mend.remedy)
     assert stored(tmp_path / "a.zarr") == before
 
 
