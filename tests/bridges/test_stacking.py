@@ -23,7 +23,7 @@ from old_peers import needs
 
 COUNT, SHAPE = 12, (4, 6, 2)
 DIMS = ("dt", "hour", "y", "kind")
-CELLS = np.random.default_rng(8).integers(-99, 99, (COUNT, *SHAPE)).astype("i4")
+CELLS = np.random.default_rng(8).integers(0, 99, (COUNT, *SHAPE)).astype("i4")
 DAYS = [datetime(2023, 1, 1 + number, tzinfo=UTC) for number in range(COUNT)]
 STATIONS = ["Ulm", "Ås", "Brno"]
 STEP = np.timedelta64(6, "h")
