@@ -306,8 +306,7 @@ def open_cells(session: OpenDataset, path: str, spec: ArraySpec, source: ChunkSo
     chunks = session.reader.chunks(path) if source is None else source
     cells = CellAccess(spec, chunks, session.settings, session.cache, path, session.url)
     cells.session = session
-    traits = session.format.traits
-    cells.may_shrink = traits.is_keyed and not traits.shares_lengths
+    cells.may_shrink = session.reader.may_shrink
     return cells
 
 

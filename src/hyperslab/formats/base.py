@@ -177,6 +177,8 @@ class Reader(ABC):
     """True where the reader does not show all that its place holds (``omitted``)."""
     has_links: bool = False
     """True where a node may be a link though the format makes none."""
+    may_shrink: bool = False
+    """True where another writer may take rows of an open array away: reads look into fill values at their end."""
     location: Location | None = None
     """Where others can open what is being written before it stands at its place; None where they cannot, or it stands
     there."""

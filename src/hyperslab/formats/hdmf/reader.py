@@ -122,6 +122,8 @@ def links_of(spec: GroupSpec | ArraySpec) -> Mapping[str, Link]:
 class HdmfReader(Reader):
     """A dataset open for reading. ``documents`` reads what lies under keys, ``variant`` is the format of its kind."""
 
+    may_shrink = True
+
     def __init__(self, documents: ZarrReader, where: Location, options: HdmfOptions, variant: Format) -> None:
         self._documents = documents
         self.store: Store = documents.store

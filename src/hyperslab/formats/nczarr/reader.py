@@ -41,6 +41,7 @@ class _ThreadDocuments(threading.local):
 class NczarrReader(SurveyedDataset):
     """A dataset open for reading."""
 
+    may_shrink = False  # lengths belong to dimensions, which all arrays share
     _dialect: NczarrDialect
 
     def __init__(

@@ -40,6 +40,8 @@ class ThreadPaths(threading.local):
 class ZarrReader(Reader):
     """A dataset open for reading. ``remembered`` holds values by key that were read before, None for missing ones."""
 
+    may_shrink = True
+
     def __init__(
         self,
         store: Store,
