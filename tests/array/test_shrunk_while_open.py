@@ -11,7 +11,7 @@ import pytest
 
 import hyperslab as hs
 from hyperslab.errors import LabelError, NodeNotFound, Replaced, SelectionError
-from hyperslab.stores import counting
+from hyperslab.stores import MemoryStore, counting
 
 FORMATS = ["zarr2", "zarr3", "sharded", "hdmf"]
 HOURS, LEFT = 120, 72
@@ -141,3 +141,40 @@ def test_labels_wait_for_a_writer_that_has_published_the_array_alone(tmp_path: P
     writer.start()
     assert array.sel(time="2026-02-02").shape == (24, 3)
     writer.join()
+
+
+class DeletionOrder(MemoryStore):
+    """Keeps the keys of chunks in the order in which they are deleted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.deleted: list[str] = []
+
+    def delete(self, key: str, *, durable: bool = False) -> None:
+        self.deleted.append(key)
+        super().delete(key, durable=durable)
+
+
+def test_rows_are_blanked_from_the_end() -> None:
+    """Who reads meanwhile looks at the last cell."""
+    store = DeletionOrder()
+    with hs.create(store) as root:
+        array = root.create_array("v", data=np.arange(100.0) + 1, chunks=(1,), shards=None)
+        array.resize(20)
+    numbers = [int(key.rpartition("/")[2]) for key in store.deleted if key.startswith("v/c/")]
+    assert sorted(numbers) == list(range(20, 100))
+    # of the chunks that go at once any comes first
+    assert np.mean(numbers[:20]) > np.mean(numbers[20:40]) > np.mean(numbers[40:60]) > np.mean(numbers[60:])
+
+
+def test_labels_that_were_removed_are_none(tmp_path: Path) -> None:
+    """Of a coordinate whose length an open dataset knows from before."""
+    url = make_days(tmp_path / "d")
+    root: Any = hs.open(url)
+    assert (root["time"].shape, root["t2m"][0, 0]) == ((HOURS,), 1)
+    remove_two_days(url)
+    array = root["t2m"]
+    assert array.sel_key({"time": slice("2026-02-02", None)}) == (slice(24, LEFT), slice(None))
+    assert array.sel(time=slice("2026-02-02", None)).shape == (LEFT - 24, 3)
+    with pytest.raises(LabelError, match="2026-02-05"):
+        array.sel(time="2026-02-05")

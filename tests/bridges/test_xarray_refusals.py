@@ -285,3 +285,21 @@ def test_calendars_differ_before_the_reform(tmp_path: object) -> None:
     along_time("standard", "1500-01-01", 2).hyperslab.save(url, unlimited_dims=["time"])
     with pytest.raises(Invalid, match="calendar proleptic_gregorian, stored are those of standard"):
         along_time("proleptic_gregorian", "1500-01-03", 2).hyperslab.save(url, append_dim="time")
+
+
+def test_times_that_are_all_missing_have_no_calendar_to_differ(tmp_path: object) -> None:
+    url = f"{tmp_path}/a.zarr"
+    along_time("standard", "2001-01-01", 2).hyperslab.save(url, unlimited_dims=["time"])
+    rows = xr.Dataset({"a": ("time", [1.0])}, {"time": np.array(["NaT"], "M8[ns]")})
+    with pytest.raises(Invalid, match="sorted"):
+        rows.hyperslab.save(url, append_dim="time")
+
+
+@pytest.mark.parametrize("calendar", ["360_day", "all_leap"])
+def test_objects_of_another_calendar_behind_datetime64(tmp_path: object, calendar: str) -> None:
+    with hs.create(f"{tmp_path}/a.zarr", "zarr2") as root:
+        times = np.array(["2001-01-01", "2001-01-02"], "M8[s]")
+        root.create_array("time", data=times, dims=("time",))
+        root.create_array("a", data=np.zeros(2), dims=("time",))
+    with pytest.raises(Invalid, match=f"calendar {calendar}, stored are those of proleptic_gregorian"):
+        along_time(calendar, "2001-02-28", 3).hyperslab.save(f"{tmp_path}/a.zarr", append_dim="time")

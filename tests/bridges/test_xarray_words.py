@@ -130,3 +130,12 @@ def test_rows_of_times_coarser_than_the_stored_units(tmp_path: Path) -> None:
     )
     with xr.open_dataset(tmp_path / "a.zarr", engine="hyperslab") as found:
         np.testing.assert_array_equal(found["time"], np.arange("2026-01-01", "2026-01-05", dtype="M8[D]"))
+
+
+def test_days_of_dask_in_finer_units(tmp_path: Path) -> None:
+    days = np.array(["2020-01-01", "2020-01-02"], "M8[D]")
+    given = xr.Dataset({"t": ("x", da.from_array(days, chunks=1))})
+    given["t"].encoding = {"units": "milliseconds since 2000-01-01", "dtype": "i8"}
+    given.hyperslab.save(tmp_path / "a.zarr")
+    with hs.open(tmp_path / "a.zarr") as root:
+        np.testing.assert_array_equal(root["t"].decoded()[...], days)

@@ -120,3 +120,10 @@ def test_numbers_at_a_glance_are_in_other_units(source: Path) -> None:
     assert found["rows"][0]["max"] == pytest.approx(289.27 - 273.15)
     other = run("stats", source, "t", "--units", "t=degC", "--scheduler", "tcp://127.0.0.1:1")
     assert other.exit_code == 8 and "--units" in other.stderr
+
+
+def test_packing_of_one_dataset_changes_nothing(source: Path) -> None:
+    """Also of the place of an array in one."""
+    for place in ([source, "t"], [f"{source}/t"]):
+        plain, found = run("get", *place), run("get", *place, "--packing", "decoded")
+        assert (found.exit_code, found.stdout) == (0, plain.stdout), found.stderr

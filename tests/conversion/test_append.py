@@ -574,3 +574,27 @@ def test_packed_rows_fit_packed_cells_alone(tmp_path: Path) -> None:
     append_dataset(tmp_path / "floats.zarr", tmp_path / "more.zarr")
     with hs.open(tmp_path / "floats.zarr") as root:
         np.testing.assert_allclose(root["t"][...], [280.0, 280.1, np.nan])
+
+
+@pytest.mark.parametrize(("marker", "dtype"), [(-1, "u2"), ("none", "i4"), (1e20, "i4")])
+def test_missing_times_without_a_number_that_the_target_holds(tmp_path: Path, marker: object, dtype: str) -> None:
+    attrs = {"units": "days since 2020-01-01", "missing_value": marker}
+    for name, cells, more in (
+        ("a", np.arange(3, dtype=dtype), attrs),
+        ("b", np.array(["2020-01-10", "NaT"], "M8[s]"), {}),
+    ):
+        with hs.create(tmp_path / f"{name}.zarr", "zarr2") as root:
+            root.create_array("when", data=cells, dims=("x",), attrs=more)
+    with pytest.raises(Invalid, match="NaT"):
+        append_dataset(tmp_path / "a.zarr", tmp_path / "b.zarr", dim="x")
+    with hs.open_group(tmp_path / "a.zarr") as root:
+        assert root["when"][:].tolist() == [0, 1, 2]
+
+
+def test_infinite_times_are_no_datetimes(tmp_path: Path) -> None:
+    units = {"units": "days since 2020-01-01"}
+    for name, cells, more in (("a", np.array(["2020-01-10"], "M8[s]"), {}), ("b", np.array([np.inf]), units)):
+        with hs.create(tmp_path / f"{name}.zarr", "zarr2") as root:
+            root.create_array("when", data=cells, dims=("x",), attrs=more)
+    with pytest.raises(Invalid, match="infinity"):
+        append_dataset(tmp_path / "a.zarr", tmp_path / "b.zarr", dim="x")

@@ -207,6 +207,7 @@ def test_probe_of_a_huge_document(tmp_path: Path) -> None:
         ("https://h/x?X-Amz-Signature=canary&part=1", "https://h/x?X-Amz-Signature=***&part=1"),
         ("https://h/x?sig=canary#access_token=canary", "https://h/x?sig=***#access_token=***"),
         ("https://h/x?API_KEY=canary;password=canary", "https://h/x?API_KEY=***;password=***"),
+        ("https://h/x?jwt=canary&code=canary&hdnts=canary&n=1", "https://h/x?jwt=***&code=***&hdnts=***&n=1"),
         ("s3://bucket/a@b/c", "s3://bucket/a@b/c"),
         ("https://host:8080/a@b", "https://host:8080/a@b"),
         ("mongodb://h/db?authSource=admin&authMechanism=X", "mongodb://h/db?authSource=admin&authMechanism=X"),

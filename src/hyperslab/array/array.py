@@ -165,7 +165,8 @@ class Array(Closable, StoredArray):
     def _index_of(self, dim: str) -> Index | None:
         indexes = self._indexes  # another thread may refresh, which begins another one
         if dim not in indexes:
-            waits = dim not in self._unlabelled  # in vain once, as for levels of an image pyramid, is enough
+            # in vain once, as for levels of an image pyramid, is enough
+            waits = self._session.reader.may_shrink and dim not in self._unlabelled
             index = find_newest_index(self._session, self._path, self._spec, dim, waits=waits)
             if index is None:  # a writer may have come to its end when it is looked for again
                 self._unlabelled.add(dim)
@@ -205,8 +206,10 @@ class Array(Closable, StoredArray):
         # The same as in _read, without its calls and its block: this is the shortest way to one cell.
         except Replaced:  # all, shape and labels too, is read anew from what lies there now
             self.refresh()
-            cells = self._cells.of_field(fields) if isinstance(fields, str) else self._cells
-            result = cells.read(cells.select_cells(key, self._positions))
+            result = self._read(
+                lambda spec: select(self._positions(key), spec.shape),
+                lambda cells, chosen: (cells.of_field(fields) if isinstance(fields, str) else cells).read(chosen),
+            )
         except Invalid as error:
             raise error.locate(url=self._session.url, node=self._path) from error.__cause__
         return result if fields is None else result[fields]
@@ -274,11 +277,18 @@ class Array(Closable, StoredArray):
     ) -> tuple[Any, ...]:
         """Return the positional key that ``sel`` means: one entry per dimension, each to be taken for itself
         (``oindex``)."""
-        why = self._why_unlabelled
-        with self._session.add_place_to_errors(self._path):
+
+        def find() -> tuple[Any, ...]:
             dims = name_dims(self._session, self._path, self._spec, labels)
-            key: tuple[Any, ...] = resolve_sel(labels, dims, self._index_of, method, tolerance, why)
-        return key
+            key: tuple[Any, ...] = resolve_sel(labels, dims, self._index_of, method, tolerance, self._why_unlabelled)
+            return key
+
+        with self._session.add_place_to_errors(self._path):
+            try:
+                return find()
+            except Replaced:
+                self.refresh()
+                return find()
 
     @property
     def oindex(self) -> Indexer:

@@ -42,8 +42,8 @@ class CellAccess:
     """False of rows that are being appended, which other processes do not find yet."""
     may_shrink = False
     """True where another writer may take rows away, so that fill values at the end of a read are looked into."""
-    watch: Callable[[], object] = object
-    """Gives the stamp of the array's document; until it is needed, another value each time."""
+    watch: Callable[[], object] | None = None
+    """Gives the stamp of the array's document; None until it is needed."""
     whole_at: object = None
     """The stamp of the document under which the array was last seen to have all its cells."""
     shape: tuple[int, ...] | None = None
@@ -116,7 +116,7 @@ class CellAccess:
                     is_blank = canonical[self.last_place].tobytes() == self.fill_bytes
                 else:
                     is_blank = self._ends_in_fill(selection.region, canonical)
-                if is_blank and self.watch() != self.whole_at:
+                if is_blank and (self.watch is None or self.watch() != self.whole_at):
                     self.raise_if_shrunk()
         except HyperslabError as error:
             raise error.locate(node=self.node, url=self.url) from error.__cause__
@@ -132,8 +132,8 @@ class CellAccess:
 
     # -- rows that another writer has removed --------------------------------------------------------------------------
     # Who shortens an array publishes the shape first, then blanks what lies behind: chunks go, and in the last one that
-    # stays cells become the fill value. A reader that knows the longer shape would take these for cells. All cells
-    # behind the new end of an axis are blank, so also the one of a read that has the highest position on every axis.
+    # stays cells become the fill value. A reader that knows the longer shape would take these for cells. It blanks from
+    # the end, so that of the cells of a read the one that has the highest position on every axis is blank first.
     # Only where that is the fill value the document is looked at: one cell is compared for each read, whatever its
     # chunks, and a document is read once for each of its versions.
 
@@ -161,7 +161,7 @@ class CellAccess:
         session = self.session
         if session is None:
             return
-        if self.watch is object:
+        if self.watch is None:
             self.watch = session.reader.watch(self.node)
         stamp = self.watch()  # before the document: what changes between them is looked at again
         session.reader.refresh(self.node)
@@ -193,7 +193,8 @@ class CellAccess:
             return None
         cell = block[tuple(within)]
         # what may be blank is read as all else, which looks into it
-        return None if self.may_shrink and self._is_fill(cell) and self.watch() != self.whole_at else cell
+        is_blank = self.may_shrink and self._is_fill(cell)
+        return None if is_blank and (self.watch is None or self.watch() != self.whole_at) else cell
 
     def write(self, selection: Selection, value: Any, fields: Any = None) -> None:
         """Broadcast ``value`` to the selection, as NumPy assigns, and store it; ``fields`` keeps the other fields."""

@@ -85,6 +85,7 @@ def read_index(session: OpenDataset, place: str, coordinate: ArraySpec) -> Index
     """Return the cells of the coordinate at ``place`` as the index of its dimension: of chars along a second one the
     texts, without the spaces that fill them up."""
     cells = CellAccess(coordinate, session.reader.chunks(place), session.settings, None, place, session.url)
+    cells.session, cells.may_shrink = session, session.reader.may_shrink
     values = np.asarray(cells.read(select((), coordinate.shape)))
     if values.ndim == 2 and values.dtype == "S1":
         texts = [str(text, "utf-8", "replace").rstrip() for text in join_characters(values).tolist()]

@@ -23,7 +23,7 @@ def read(cells: CellAccess, selection: Selection) -> Coo:
         if cells.dtype.kind in "OT":
             raise Unsupported(f"a sparse array of {cells.dtype}", remedy="read it as a dense one: a[key]")
         found = sparse_io.read(cells.source, make_plan(selection.region, cells.grid), cells.fill, cells.settings)
-        if cells.may_shrink and 0 not in found.shape and cells.watch() != cells.whole_at:
+        if cells.may_shrink and 0 not in found.shape and (cells.watch is None or cells.watch() != cells.whole_at):
             cells.raise_if_shrunk()  # what a list has not may be cells that were removed
     except HyperslabError as error:
         raise error.locate(node=cells.node, url=cells.url) from error.__cause__

@@ -231,7 +231,7 @@ def open_dataset(
     """
     options: dict[str, Any] = {"allow_external": allow} if allow else {}
     options |= {} if cache_bytes is None else {"cache_bytes": cache_bytes}
-    if packing != "same":
+    if packing != "same" and Location.matching(url, storage).scheme == "several":
         return api.join(url, packing=packing, storage_options=storage, at=at, **options)
     where = locate_version(Location.of(url, storage), at)
     found = find_above(where) or find_tree_above(where)

@@ -300,8 +300,8 @@ def _count_times(rows: Array, added: Mapping[str, Array], array: Array, arrays: 
     missing = [_missing_numbers(each) for each in (rows, array)]
     try:
         if are_datetimes[0]:
-            lost = missing[1] or ([np.nan] if array.dtype.kind == "f" else [None])
-            return _require_units(ours).from_datetimes(rows[...], array.dtype, lost[0])
+            marks = [*missing[1], *([np.nan] if array.dtype.kind == "f" else [])]
+            return _require_units(ours).from_datetimes(rows[...], array.dtype, marks)
         if are_datetimes[1]:
             return _require_units(theirs).to_datetimes(rows[...], array.dtype, missing[0])
         if theirs is None or ours is None or (theirs.text, theirs.calendar) == (ours.text, ours.calendar):

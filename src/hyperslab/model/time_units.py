@@ -59,20 +59,20 @@ class TimeUnits:
             raise Invalid(f"times of {dtype} are of no unit of CF", remedy="astype('datetime64[us]') them")
         return cls(f"{_NUMPY_UNITS[unit]} since 1970-01-01", "proleptic_gregorian")
 
-    def from_datetimes(self, values: Values, dtype: np.dtype, missing: object) -> Values:
-        """Return ``datetime64`` as counted in these units by numbers of ``dtype``. NaT becomes ``missing``, and Invalid
-        where that is None. Invalid for times that cannot be counted so."""
-        known = ~np.isnat(values)
-        if missing is None and not known.all():
+    def from_datetimes(self, values: Values, dtype: np.dtype, missing: Sequence[object]) -> Values:
+        """Return ``datetime64`` as counted in these units by numbers of ``dtype``. NaT becomes the first of ``missing``
+        that the dtype holds. Invalid without one, and for times that cannot be counted so."""
+        known, marks = ~np.isnat(values), _numbers_of(missing, dtype)
+        if not marks.size and not known.all():
             raise Invalid(f"a missing time (NaT) has no number in {self.text!r}", remedy="leave it out, or fill it")
-        found = np.full(values.shape, 0 if missing is None else missing, dtype)
+        found = np.full(values.shape, marks[0] if marks.size else 0, dtype)
         found[known] = self.rebase(values[known].astype("i8"), self.of_datetimes(values.dtype), dtype=dtype)
         return found
 
     def to_datetimes(self, values: Values, dtype: np.dtype, missing: Sequence[object] = ()) -> Values:
         """Return numbers that are counted in these units as ``datetime64`` of ``dtype``, NaT where one is NaN or
         ``missing``. Invalid for times that it cannot hold."""
-        lost = np.isin(values, np.array(missing, values.dtype)) | (values != values)
+        lost = np.isin(values, _numbers_of(missing, values.dtype)) | (values != values)
         found = np.full(values.shape, _NOT_A_TIME, "i8")
         found[~lost] = self.of_datetimes(dtype).rebase(values[~lost], self, dtype=found.dtype)
         return found.view(dtype.newbyteorder("="))
@@ -84,7 +84,7 @@ class TimeUnits:
         that are ``missing`` stay as they are. Invalid where that cannot be: other calendars, a number that the type
         cannot hold, a time that would move."""
         dtype = values.dtype if dtype is None else dtype
-        known = ~np.isin(values, np.array(missing, values.dtype))
+        known = ~np.isin(values, _numbers_of(missing, values.dtype))
         if not known.all():
             found = values.astype(dtype)
             found[known] = self.rebase(values[known], old, dtype=dtype)
@@ -107,6 +107,9 @@ class TimeUnits:
     def _count_whole(self, instants: Values, old: TimeUnits, dtype: np.dtype) -> Values:
         """Return instants as whole numbers of ``dtype`` of these units. Invalid where they are none."""
         limits, slack = np.iinfo(dtype), 0 if instants.dtype == object else _EXACT
+        if slack and not np.isfinite(instants).all():
+            remedy = "mark missing times by _FillValue, or leave them out"
+            raise Invalid(f"times in {old.text!r} that are no numbers (NaN, infinity)", remedy=remedy)
         # Long doubles, which come of floats, may differ by what a float cannot hold exactly.
         counts = [int(instant) - self.start for instant in (instants if slack == 0 else np.rint(instants)).flat]
         whole = [(count + self.length // 2) // self.length if slack else count // self.length for count in counts]
@@ -117,3 +120,16 @@ class TimeUnits:
             message = f"times in {old.text!r} are no whole numbers of {self.text!r} in {dtype}"
             raise Invalid(message, remedy="convert the pieces to units that hold both")
         return np.array(whole, dtype).reshape(instants.shape)
+
+
+def _numbers_of(missing: Sequence[object], dtype: np.dtype) -> Values:
+    """Return the marks of missing numbers that are numbers of ``dtype``: others mark none of its cells."""
+    found = []
+    for mark in missing:
+        number = np.asarray(mark).reshape(-1)
+        if number.dtype.kind in "iuf" and number.size == 1:
+            with np.errstate(invalid="ignore", over="ignore"):
+                cast = number.astype(dtype)
+            if cast[0] == number[0] or (cast[0] != cast[0] and number[0] != number[0]):
+                found.append(cast[0])
+    return np.array(found, dtype)

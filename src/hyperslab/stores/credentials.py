@@ -57,6 +57,8 @@ def resolve(options: Mapping[str, Any]) -> dict[str, Any]:
 HIDDEN = "***"
 
 _SECRET = re.compile(r"sig|secret|token|key|pass|pwd|cred|sas|session|cookie|auth(?!source|mech)", re.IGNORECASE)
+_SECRET_IN_QUERY = re.compile(r"jwt|code|ticket|policy|hmac|hdn\w*", re.IGNORECASE)
+"""More names of parameters of URLs that are tickets to a file; names of options speak of other things so."""
 _VALUE = re.compile(r"([?&#;])([^=&#;]*)=([^&#;]*)")
 _HEADER_NAME = re.compile(r"[\w-]+")
 _HEADER_VALUE = re.compile(r"(?:basic|bearer|digest|negotiate) ", re.IGNORECASE)
@@ -90,7 +92,8 @@ def redact_text(text: str) -> str:
 
 def _hide(match: re.Match[str]) -> str:
     mark, name, value = match.groups()
-    return f"{mark}{name}={HIDDEN if _SECRET.search(name) else value}"
+    is_secret = _SECRET.search(name) or _SECRET_IN_QUERY.fullmatch(name)
+    return f"{mark}{name}={HIDDEN if is_secret else value}"
 
 
 def plain_options(options: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -8,6 +8,7 @@ obstore; what fails for good is a ``StorageError``. :class:`RemoteFile` is one o
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -45,6 +46,8 @@ PAGE = 1000
 
 # Bytes of a value that is stored by one request, so that its ETag is its MD5: S3 takes 5 GB so.
 _ONE_REQUEST = 1 << 30
+# Seconds for which a watched stamp is taken as it was: else each of many reads of blank chunks would be two requests.
+_WATCHED = 1.0
 
 
 @dataclass(frozen=True)
@@ -342,6 +345,16 @@ class ObjectStore(ObjectListing, KeepsLeases):
     def stamp(self, key: str) -> Stamp | None:
         meta = self._head(check_key(key))
         return None if meta is None else self._stamp(meta)
+
+    def watch(self, key: str) -> Callable[[], Stamp | None]:
+        known: list[tuple[float, Stamp | None]] = []
+
+        def ask() -> Stamp | None:
+            if not known or time.monotonic() - known[0][0] > _WATCHED:
+                known[:] = [(time.monotonic(), self.stamp(key))]
+            return known[0][1]
+
+        return ask
 
     def _head(self, key: str) -> Any:
         try:

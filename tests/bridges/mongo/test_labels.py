@@ -163,3 +163,14 @@ def test_times_that_are_counted_go_behind_those_of_an_object(
     append_dataset(tmp_path / "first.nc", url, dim="time", repeated="overwrite")
     with hs.open_group(tmp_path / "first.nc") as root:
         assert root["time"][:].tolist() == [0, 24, 48, 72]
+
+
+def test_coordinates_of_other_dimensions_are_refused(xdb: XarrayMongoDB) -> None:
+    grid = xr.Dataset(
+        {"v": (("t", "y", "x"), np.zeros((1, 2, 3)))},
+        {"t": [0], "lat": (("y", "x"), np.arange(6.0).reshape(2, 3))},
+    )
+    xdb.put(grid, name="g")
+    rows = grid.assign_coords(t=[1]).drop_vars("lat").assign_coords(lat=("y", [0.0, 1.0]))
+    with pytest.raises(Invalid, match="'lat' has dimensions"):
+        xdb.append("g", rows, "t")

@@ -259,14 +259,16 @@ def _check_labels(here: Collections, meta: Meta, plan: PutPlan, dim: str, repeat
     for name, found in read_variables(here, meta, names).items():
         variable, new = meta.variables[name], plan.meta.variables[name]
         stored, labels = _dense(found.cells), _dense(plan.cells[name])
-        if name == dim:
+        if set(new.dims) != set(variable.dims):
+            message = f"{name!r} has dimensions {new.dims}, stored are {variable.dims}"
+            raise Invalid(message, remedy=f"rename its dimensions, or leave it out: drop_vars({name!r})")
+        if name == dim and variable.dims == (dim,):
             find_repeated(dim, stored, labels, repeated, choices=_CHOICES, others=_INSTEAD)
             if repeated != "allow":
                 check_order(dim, stored, labels, are_times=variable.dtype.kind == "M")
-        else:
+        elif dim not in variable.dims:
             _check_units(name, variable, new)
-            if set(new.dims) == set(variable.dims):
-                labels = labels.transpose([new.dims.index(each) for each in variable.dims])
+            labels = labels.transpose([new.dims.index(each) for each in variable.dims])
             check_other_labels(name, stored, labels, [str(each) for each in variable.dims])
 
 

@@ -16,6 +16,7 @@ from hyperslab.group import Group
 from hyperslab.model.calendars import REAL, calendar_name, parse_moment, unit_length
 
 _MEANING = ("units", "calendar", "scale_factor", "add_offset")
+_OF_DATETIMES = "proleptic_gregorian"
 _REFORM = 1582
 """The year behind which the calendars standard and proleptic_gregorian are one."""
 
@@ -43,15 +44,18 @@ def check_calendars(dataset: xr.Dataset, group: Group) -> None:
     """Raise Invalid for times of another calendar than those of the array that they go to: xarray would store the same
     date, which is another moment there, or none."""
     for name, variable in dataset.variables.items():
-        found = times.clock(group[str(name)].attrs) if variable.dtype.kind in "MO" and name in group else None
-        if found is None or not variable.size:
+        array = group[str(name)] if variable.dtype.kind in "MO" and name in group else None
+        if not isinstance(array, Array) or not variable.size:
+            continue
+        found = times.clock(array.attrs)
+        if found is None and array.dtype.kind != "M":
             continue
         try:
             accessor = xr.DataArray(variable).dt
         except AttributeError:  # no times
             continue
-        new, stored = calendar_name(accessor.calendar), calendar_name(found.calendar)
-        if new == stored or (new in REAL and stored in REAL and int(accessor.year.min()) > _REFORM):
+        new, stored = calendar_name(accessor.calendar), calendar_name(found.calendar) if found else _OF_DATETIMES
+        if new == stored or (new in REAL and stored in REAL and not bool((accessor.year <= _REFORM).any())):
             continue
         message = f"{name!r} has times of the calendar {new}, stored are those of {stored}"
         raise Invalid(message, url=group.url, node=group.path, remedy=f"convert_calendar({stored!r}) it")
