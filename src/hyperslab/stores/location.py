@@ -447,18 +447,19 @@ class Location:
 
     def remote_file(self) -> RemoteFile | None:
         """Return the one object of a bucket or web server that the URL names, by one request; None when there is
-        none. The query of a URL of a web server goes with each request, as a signature or a token must."""
-        whole, mark, query = str(self.target).partition("?")
-        above, _, name = whole.rpartition("/")
-        if self.scheme not in REMOTE or not name or above.endswith("/"):
+        none."""
+        target = str(self.target)
+        whole = target.partition("?")[0]
+        if self.scheme not in REMOTE or whole.endswith("/") or whole.rpartition("/")[0].endswith("/"):
             return None
-        if "#" in str(self.target) or (mark and self.scheme not in ("http", "https")):
+        if "#" in target or (whole != target and self.scheme not in ("http", "https")):
             remedy = "give credentials by storage_options or the environment"
             raise Unsupported("a query or fragment in the URL of one file", url=self.url, remedy=remedy)
-        from hyperslab.stores.object import RemoteFile
+        from hyperslab.stores.object import RemoteFile, split_file_url
 
-        store = PLACES[self.scheme].open(above + mark + query, resolve(self.options), read_only=True, create=False)
-        return RemoteFile.open(store, unquote(name))
+        above, name = split_file_url(target)
+        store = PLACES[self.scheme].open(above, resolve(self.options), read_only=True, create=False)
+        return RemoteFile.open(store, name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if isinstance(self.target, Several):

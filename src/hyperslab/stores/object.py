@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from threading import get_ident
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from hyperslab.errors import Conflict, CorruptChunk, StorageError, Unsupported
 from hyperslab.stores import counting, leases
@@ -537,6 +537,14 @@ def _cut(wanted: Range, found: Mapping[Range, bytes]) -> bytes:
 
 HEAD = 16 << 10
 """Bytes that the first request brings: enough to know the format, and most headers."""
+
+
+def split_file_url(url: str) -> tuple[str, str]:
+    """Return the URL of the folder of a file, and its name. The query of a URL of a web server goes with the first: it
+    goes with each request, as a signature or a token must. In a bucket ``?`` is a letter of a name."""
+    whole, mark, query = url.partition("?") if url.startswith(("http://", "https://")) else (url, "", "")
+    above, _, name = whole.rpartition("/")
+    return above + mark + query, unquote(name)
 
 
 class RemoteFile:

@@ -22,7 +22,7 @@ from hyperslab.stores.buckets import open_objects
 from hyperslab.stores.credentials import redact, resolve
 from hyperslab.stores.files import pread, pread_into, read_error, version_of
 from hyperslab.stores.keys import below, check_key, check_prefix, is_key
-from hyperslab.stores.object import RemoteFile
+from hyperslab.stores.object import RemoteFile, split_file_url
 from hyperslab.stores.ranges import span
 from hyperslab.stores.reference_parquet import ParquetReferences
 from hyperslab.stores.reference_table import (
@@ -234,8 +234,8 @@ class ReferenceStore(Store):
         if target not in self._files:
             if not isinstance(self._allowed, bool) and not any(_is_allowed(target, root) for root in self._allowed):
                 raise StorageError(f"the target {redact(target)} lies outside", url=self.url, key=key, remedy=ALLOW)
-            above, _, name = target.rpartition("/")
-            file = RemoteFile.open(open_objects(above, resolve(self._options), read_only=True), unquote(name))
+            above, name = split_file_url(target)
+            file = RemoteFile.open(open_objects(above, resolve(self._options), read_only=True), name)
             if file is None:
                 raise NotFound("there is no such target", url=redact(target), key=key)
             version = self._table.versions.get(target)
