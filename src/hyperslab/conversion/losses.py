@@ -42,7 +42,7 @@ COLUMNS = "columns"
 """In the layout of a group that was an array of a source: the feature that the target lacks, and what became of it."""
 
 SAMPLES = "samples"
-"""What is lost where rows name samples of a series by number, which a selection numbers anew."""
+"""The kind of a loss of rows that name samples of a series by number, which a selection numbers anew."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,8 +155,6 @@ _COMPRESSION = (
 """The words of xarray's engines for what ``codec`` says."""
 _RESOLUTIONS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 """Nanoseconds of the resolutions that times have in xarray."""
-_LONGEST = 10**18
-"""More nanoseconds than those of any resolution of NumPy, as dask arrays may have it."""
 _OF_READING = frozenset({"preferred_chunks", "source", "original_shape"})
 """Words by which engines of xarray say how they read; they mean nothing to a writer."""
 
@@ -308,10 +306,9 @@ def _refine_times(name: str, variable: xr.Variable) -> xr.Variable:
     if variable.dtype.kind not in "mM" or length is None or length >= _RESOLUTIONS["s"]:
         return variable
     finer = next(unit for unit, size in _RESOLUTIONS.items() if length % size == 0)
-    unit, count = np.datetime_data(variable.dtype)
-    if count == 1 and _RESOLUTIONS[finer] >= _RESOLUTIONS.get(unit, _LONGEST):
+    dtype = np.promote_types(variable.dtype, f"{variable.dtype.kind}8[{finer}]")
+    if dtype == variable.dtype:
         return variable
-    dtype = np.dtype(f"{variable.dtype.kind}8[{finer}]")
 
     def refine(cells: np.ndarray) -> np.ndarray:
         fine = cells.astype(dtype)
